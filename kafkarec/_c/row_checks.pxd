@@ -22,6 +22,7 @@ cdef enum RowFlag:
     OFFSETS = 4                  # offsets that are lower, far above, or above those of the next batch
     EPOCH = 8                    # another leader epoch than that of the batch before
     HEADER = 16                  # a header field may have a value that no writer writes
+    EMPTIED = 32                 # a control batch without records, as the log cleaner leaves a marker
 
 cdef enum:
     MAX_JUMP = 1 << 31           # recover.offset_order.MAX_JUMP
@@ -83,6 +84,8 @@ cdef inline int check_rows(RowState* s, const BatchRow* rows, int64_t count, int
             flags |= EPOCH
         if has_odd_header(row, offsets):
             flags |= HEADER
+        if row.record_count == 0 and row.attributes & CONTROL:
+            flags |= EMPTIED
         if s.batches == 0:
             s.next_offset = row.last_offset if is_wrapper(row) else row.base_offset
         if row.base_offset != s.next_offset:

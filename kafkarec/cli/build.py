@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         if args.timestamp is not None and args.timestamp < 0:
             raise WrongUse("--timestamp must be in 1970 or later")
         new_log.demand_level(args.compression, args.level)
-        defaults = {"partition_leader_epoch": 0} if log.is_folder and has_epochs else {}
+        defaults = {"timestamp_type": 0} | ({"partition_leader_epoch": 0} if log.is_folder and has_epochs else {})
         builders: dict[new_log.TopicPartition, BatchesFromRows] = {}
         forms = {"key": args.key_as, "value": args.value_as}
         for path in inputs:
@@ -216,7 +216,7 @@ class BatchesFromRows:
 
     args       the command line of `build`
     fields     field of `BatchKey` -> its value for all rows; other fields are read from the columns
-    defaults   field of `BatchKey` -> its value if it is neither in `fields` nor in the columns
+    defaults   field of `BatchKey` -> its value for a block of rows without this column
     """
 
     def __init__(
@@ -235,6 +235,9 @@ class BatchesFromRows:
         good = self._assign_offsets_and_times(rows)
         if not len(good):
             return
+        for name, cell in self._defaults.items():  # here, as the rows held before these may have the column
+            if good.column(name) is None:
+                good.set(name, [cell] * len(good))
         self._held.append(good)
         self._gathered += len(good)
         if self._gathered >= len(self._held[0]):  # not for each block, as a batch may be larger than many blocks
@@ -333,8 +336,6 @@ class BatchesFromRows:
         columns: dict[str, Sequence[Any]] = {}
         for name in _PLAIN:
             cells = [self._fields[name]] * count if name in self._fields else rows.column(name)
-            if cells is None and name in self._defaults:
-                cells = [self._defaults[name]] * count
             if cells is not None:
                 columns[name] = cells
         offsets = rows.column("offset") or ()

@@ -296,10 +296,13 @@ def _checked_utf8(refused: Callable[[str], BadCell], text: str) -> bytes:
         raise refused("text is expected, found an unpaired surrogate") from None
 
 
+_JSON = json.JSONDecoder(parse_constant=int)  # int("NaN") is a ValueError
+
+
 def parsed_json(text: str) -> Any:
-    """Parse JSON. Raise ValueError for anything that json.loads cannot parse."""
+    """Parse JSON. Raise ValueError for other text, also for NaN and Infinity, which Python's json module reads."""
     try:
-        return json.loads(text)
+        return _JSON.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

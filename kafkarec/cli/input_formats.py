@@ -28,6 +28,7 @@ from kafkarec.support.text_table import system_reason
 from .input_cells import (
     ALIASES,
     BLOBS,
+    BadCell,
     Columns,
     JsonText,
     Refuse,
@@ -187,9 +188,11 @@ def _read_arrow(
                 raise _format_error(form, first, error) from error
 
             def columns_of_rows(block: Sequence[tuple[int, int]], cells: Mapping[str, list[Any]] = cells) -> Columns:
-                return converted_columns(
-                    {name: [column[row] for _, row in block] for name, column in cells.items()}, forms
-                )
+                columns = {name: [column[row] for _, row in block] for name, column in cells.items()}
+                for name in BLOBS:
+                    if name in columns and forms[name] == "json":
+                        columns[name] = _json_texts(name, columns[name])
+                return converted_columns(columns, forms)
 
             block = [(first + row, row) for row in range(piece.num_rows)]
             yield from good_rows(block, columns_of_rows, refuse, f"{name}, row")
@@ -203,19 +206,36 @@ def _arrow_cells(pa: Any, batch: Any, forms: Mapping[str, str]) -> dict[str, lis
         if name == "timestamp" and pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
         cells[name] = column.to_pylist()
-        if name in BLOBS and forms[name] == "json":
-            cells[name] = [cell if cell is None else JsonText(_json_text(cell)) for cell in cells[name]]
-        elif name not in BLOBS or forms[name] != "utf8":  # a binary column may contain text
+        if name not in BLOBS or forms[name] not in ("utf8", "json"):  # a binary column may contain text
             cells[name] = [
                 cell.decode("utf-8", "surrogateescape") if type(cell) is bytes else cell for cell in cells[name]
             ]
     return cells
 
 
+def _json_texts(name: str, cells: Sequence[Any]) -> list[JsonText | None]:
+    texts = []
+    for row, cell in enumerate(cells):
+        try:
+            texts.append(None if cell is None else JsonText(_json_text(cell)))
+        except UnicodeDecodeError:
+            raise BadCell(row, name, "JSON is expected, found bytes that are not UTF-8") from None
+        except (TypeError, ValueError):
+            raise BadCell(row, name, "JSON is expected, found bytes or a number that is not finite") from None
+    return texts
+
+
 def _json_text(cell: Any) -> str:
     if isinstance(cell, bytes | str):
         return cell.decode() if isinstance(cell, bytes) else cell
-    return json.dumps(cell, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json.dumps(cell, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_text_in_json)
+
+
+def _text_in_json(cell: Any) -> str:
+    """Return the text of a time or a decimal. Bytes have none that a reader could tell from text."""
+    if isinstance(cell, bytes):
+        raise TypeError
+    return str(cell)
 
 
 def _arrow_batches(pa: Any, file: BinaryIO, form: str, columns: Sequence[str] | None) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from json import scanner
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 from kafkarec.format.schema import RECORD_FIELDS
 
@@ -121,6 +121,7 @@ def _json_line_parser(raw: Sequence[str]) -> Callable[[str], Any]:
     """Return a parser of one line. raw: names whose values are returned as JSON text."""
     decoder = json.JSONDecoder()
     scan: _Scan = scanner.make_scanner(decoder)  # type: ignore[arg-type]
+    strict: _Scan = scanner.make_scanner(json.JSONDecoder(parse_constant=_refuse_constant))  # type: ignore[arg-type]
 
     def parse(text: str) -> Any:
         try:
@@ -129,19 +130,31 @@ def _json_line_parser(raw: Sequence[str]) -> Callable[[str], Any]:
             whole, end = None, -1
         if end != len(text):
             whole = decoder.decode(text)  # with spaces around it, or invalid
-        return _members_with_json_text(text, scan, raw) if raw and isinstance(whole, dict) else whole
+        return _members_with_json_text(text, scan, strict, raw) if raw and isinstance(whole, dict) else whole
 
     return parse
 
 
-def _members_with_json_text(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
-    """Return the members of an object, those of `raw` as JsonText. The text must be valid JSON."""
+class _NotFinite(ValueError):
+    """NaN or an infinity, which Python's json module reads and others refuse."""
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _NotFinite(name)
+
+
+def _members_with_json_text(text: str, scan: _Scan, strict: _Scan, raw: Sequence[str]) -> dict[str, Any]:
+    """Return the members of an object, those of `raw` as JsonText, which `strict` must read. `scan` must have read the
+    text."""
     out: dict[str, Any] = {}
     at = _skip_space(text, _skip_space(text, 0) + 1)
     while text[at] != "}":
         name, at = scanstring(text, at + 1, True)
         at = _skip_space(text, _skip_space(text, at) + 1)  # after the colon
-        value, end = scan(text, at)
+        try:
+            value, end = (strict if name in raw else scan)(text, at)
+        except _NotFinite:
+            raise json.JSONDecodeError("a number is not finite", text, at) from None
         out[name] = JsonText(text[at:end]) if name in raw and value is not None else value
         at = _skip_space(text, end)
         if text[at] == ",":

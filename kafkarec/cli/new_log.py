@@ -25,6 +25,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.logs import Log
 from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
+from kafkarec.ops.segment_writer.writer import roll_to
 from kafkarec.report import jsonable
 from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import globs, names
@@ -155,13 +156,17 @@ class PartitionFolderWriter:
             args.inputs_read.demand_none_in(self._path, f"-o {path}")
         self._part = output_files.temporary_path(self._path)
         self._writer: SegmentWriter | None = None
+        self._end = 0  # the least log end offset
         self._pending: list[bytes | memoryview] = []
         self._pending_bytes = 0
 
     def begin(self, source: Log | None) -> None:
-        """Create the folder, if it is not there yet. Start offset and topic id are those of `source`, if known."""
+        """Create the folder, if it is not there yet. Start offset and topic id are those of `source`, if known, and the
+        end offset if an empty segment names it, as `salvage --keep-end` writes one."""
         if self._writer is not None:
             return
+        if source is not None and not source.segments[-1].size:
+            self._end = source.segments[-1].base_offset or 0
         durable.make_folder(os.path.dirname(self._part))
         os.mkdir(self._part)
         try:
@@ -195,6 +200,7 @@ class PartitionFolderWriter:
     def finish(self) -> None:
         self._append()
         if self._writer:
+            roll_to(self._writer, self._end)
             self._writer.close()
         old_folder = self._part.removesuffix(".part") + ".old"
         replaces = replaces_log(self._path, self.name, self._replaces)

@@ -7,6 +7,7 @@ kafkarec.storage.output_rules.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import shutil
 import signal
@@ -119,7 +120,12 @@ def demand_output_folders(args: argparse.Namespace) -> None:
 def standard_output() -> Iterator[Sink]:
     if sys.stdout is None:
         raise CouldNot("standard output is closed")
-    sink = Sink(sys.stdout.buffer, "standard output")
+    name, file = "standard output", sys.stdout.buffer
+    if isinstance(file, io.RawIOBase):  # PYTHONUNBUFFERED: as a disk gets full, it writes a part and raises nothing
+        with _closing_sink(open(file.fileno(), "wb", closefd=False), name) as sink:
+            yield sink
+        return
+    sink = Sink(file, name)
     yield sink
     sink.flush()
 

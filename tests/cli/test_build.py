@@ -143,7 +143,18 @@ def test_any_records_come_back(
 @pytest.mark.parametrize("form", ["utf8", "json", "base64", "hex", "int32", "int64"])
 def test_keys_and_values_come_back_in_every_form(run: Here, tmp_path: Path, form: str) -> None:
     log = tmp_path / "forms.log"
-    values = [b"text", b'{"a": 1.50, "a": [1e400]}', b"\0\0\0\5", b"\xff" * 8, b"", None, b"\xff", b"0", b'"s"']
+    values = [
+        b"text",
+        b'{"a": 1.50, "a": [1e400]}',
+        b"\0\0\0\5",
+        b"\xff" * 8,
+        b"",
+        None,
+        b"\xff",
+        b"0",
+        b'"s"',
+        b"null",
+    ]
     log.write_bytes(encode([(n, n, value, value, []) for n, value in enumerate(values)]))
     for shown in ("json", "csv"):
         arguments = ("--key-as", form, "--value-as", form)
@@ -187,6 +198,15 @@ def test_rows_in_looser_forms_than_cat_writes_are_accepted() -> None:
     assert columns.column("timestamp") == [1769860800250, 1769817600000, None]
     assert columns.column("headers")[:2] == [(("a", b"1"), ("b", None)), (("a", b"1"), ("a", None))]
     assert columns.column("key")[2] == columns.column("value")[2] == b"\x00\xff"
+
+
+def test_rows_without_a_column_that_earlier_rows_have_get_its_default(run: Here, tmp_path: Path) -> None:
+    """Also where both are of one batch: a row is of magic 0 only where its timestamp type is null."""
+    (tmp_path / "a.jsonl").write_text('{"key":"a","timestamp_type":0,"partition_leader_epoch":0}\n')
+    (tmp_path / "b.jsonl").write_text('{"key":"b"}\n')
+    assert run("build", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "-o", tmp_path / "orders-0").status == 0
+    (batch,) = kafkarec.open(tmp_path / "orders-0").batches()
+    assert (batch.magic, batch.record_count, batch.partition_leader_epoch) == (2, 2, 0)
 
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -98,6 +98,38 @@ def test_a_bad_row_of_arrow_is_named(run: Here, tmp_path: Path) -> None:
     assert kafkarec.decode((tmp_path / "out.log").read_bytes()).column("value") == [b"1"]
 
 
+NO_JSON = {
+    "NaN": ("in.jsonl", b'{"value": 1, "score": NaN}\n{"value": {"a": NaN}}\n', "line 2: invalid JSON at column 11"),
+    "Infinity in CSV": ("in.csv", b"value\n1\n[-Infinity]\n", "line 3: value: JSON is expected"),
+    "NaN in Arrow": ("in.parquet", pa.array([{"a": 1.0}, {"a": float("nan")}]), "row 2: value: JSON is expected"),
+    "bytes in Arrow": (
+        "in.parquet",
+        pa.array([{"a": None}, {"a": b"x"}]),
+        "row 2: value: JSON is expected, found bytes",
+    ),
+    "bytes": (
+        "in.parquet",
+        pa.array([b"1", b"\xff"]),
+        "row 2: value: JSON is expected, found bytes that are not UTF-8",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_JSON)
+def test_what_json_cannot_represent_is_named(run: Here, tmp_path: Path, name: str) -> None:
+    """Python's json module reads and writes NaN and the infinities, which other readers refuse."""
+    file, rows, message = NO_JSON[name]
+    if isinstance(rows, bytes):
+        (tmp_path / file).write_bytes(rows)
+    else:
+        pq.write_table(pa.table({"value": rows}), tmp_path / file)
+    arguments = ("build", tmp_path / file, "--columns", "value", "--value-as", "json", "-o", tmp_path / "out.log")
+    ran = run(*arguments)
+    assert ran.status == 1 and message in ran.complaint and not (tmp_path / "out.log").exists()
+    assert run(*arguments, "--errors", "skip").status == 1
+    assert len(kafkarec.decode((tmp_path / "out.log").read_bytes())) == 1
+
+
 BAD_QUOTE = "a quote inside a cell, or one that is not closed: not valid CSV"
 WRONG_USE = {
     "unknown column": (b'{"kex": 1}', [], "line 1: no such column: kex; there are topic, partition, offset"),

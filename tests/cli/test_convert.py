@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import builders
+import pytest
 from command import Here, own_process
 from paths import SEGMENTS
 
@@ -48,3 +49,17 @@ def test_a_log_that_begins_with_a_gap_keeps_its_start(run: Here, tmp_path: Path)
     (old / f"{5:020d}.log").write_bytes(builders.good_batch(3, base_offset=90))
     assert run("convert", old, "-o", tmp_path / "new", "--compression", "lz4").status == 0
     assert (tmp_path / "new" / "orders-3" / f"{5:020d}.log").exists()
+
+
+@pytest.mark.parametrize("verb", ["convert", "compact"])
+def test_a_log_that_ends_with_an_empty_segment_keeps_its_end(run: Here, tmp_path: Path, verb: str) -> None:
+    """As `salvage --keep-end` writes it, so that no offset is given twice."""
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020}.log").write_bytes(builders.good_batch(5))
+    (tmp_path / "orders-0" / f"{10:020}.log").touch()
+    new = tmp_path / "new" / "orders-0"
+    assert run(verb, tmp_path / "orders-0", "-o", new).status == 0
+    assert {path.stem for path in new.glob("*.log")} == {path.stem for path in new.glob("*.index")}
+    assert (new / f"{10:020}.log").read_bytes() == b"" and (new / f"{10:020}.snapshot").exists()
+    with kafkarec.SegmentWriter(new) as writer:
+        assert writer.next_offset == 10 and writer.append(builders.good_batch(2, base_offset=10)) == range(10, 12)

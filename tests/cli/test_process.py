@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -100,6 +101,18 @@ def test_standard_output_on_a_full_disk_is_status_3(words: str, tmp_path: Path) 
             stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path, check=False,
         )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (3, b"kafkarec: standard output: no space left on device\n")
+
+
+@pytest.mark.parametrize("words", ["cat LOG", "compact LOG"])
+def test_a_disk_that_gets_full_is_noticed_without_python_s_buffer(words: str, tmp_path: Path) -> None:
+    """With PYTHONUNBUFFERED, as in many containers, the last write may be cut without an exception."""
+    with open(tmp_path / "out", "wb") as out:
+        ran = subprocess.run(
+            [*COMMAND, *words.replace("LOG", str(CODECS)).split()],
+            stdout=out, stderr=subprocess.PIPE, env=ENVIRONMENT | {"PYTHONUNBUFFERED": "1"}, timeout=60, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+        )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (3, b"kafkarec: standard output: file too large\n")
 
 
 def test_closed_standard_streams_are_handled() -> None:

@@ -45,6 +45,7 @@ def one_value(blob: bytes | None, form: str) -> str:
         ),
         ("json", b'"text"', '{"value":"text"}'),
         ("json", b"NaN", '{"value_base64":"TmFO"}'),
+        ("json", b" null\n", '{"value_base64":"IG51bGwK"}'),
         ("json", b"{'a'}", '{"value_base64":"eydhJ30="}'),
         ("json", b"\xef\xbb\xbf1", '{"value_base64":"77u/MQ=="}'),
         ("json", b'"\xc2\x9b"', '{"value":"\\u009b"}'),

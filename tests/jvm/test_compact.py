@@ -36,8 +36,6 @@ _RESULT = (
 # Kafka does not read all of a message: one that it discards unread may be cut, and a deleted batch may be shorter than
 # its header.
 _UNREAD = {"message_truncated", "batch_too_small"}
-# The last batch of a run keeps its header; Kafka fails if it is a message of magic 0 or 1 whose records are removed.
-_CANNOT_EMPTY = "Empty batches are only supported for magic v2"
 _MAGICS = ((2,), (1, 2), (0, 2), (1,), (2,))
 _NOW, _DAY = builders.NOW, 86_400_000
 
@@ -148,6 +146,8 @@ class Run:
         self.plain = self.seed % 3 == 0
         codecs = ("none",) if self.plain else builders.CODECS
         self.log = broker_logs.Log(self.seed, _MAGICS[self.seed % 3], codecs)
+        if kafkarec.scan(self.log.data)[-1]["magic"] < 2:  # Kafka fails, or moves the log's end back to a kept record
+            self.log.write(None)
         stable = kafkarec.decode(self.log.data, columns=[], isolation="read_committed").last_stable_offset
         assert stable is not None
         self.ours, self.theirs, self.out = (self.folder / name for name in ("ours-0", "theirs-0", "out"))
@@ -172,9 +172,8 @@ class Run:
         answer = kafka.ask(
             "clean", self.theirs, self.out, self.retention, self.expiration, self.dirty, -1, self.log.now, *self.times
         )
-        assert answer.status == 0 or _CANNOT_EMPTY in answer.err, f"seed {self.seed}: {answer.err}"
-        assert answer.status == 1 or len(answer.out.splitlines()) == len(self.times)
-        for number, (now, line) in enumerate(zip(self.times, answer.out.splitlines(), strict=False)):
+        assert answer.status == 0, f"seed {self.seed}: {answer.err}"
+        for number, (now, line) in enumerate(zip(self.times, answer.out.splitlines(), strict=True)):
             cleaned = compact(
                 kafkarec.open(self.ours),
                 now=now,

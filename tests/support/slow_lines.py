@@ -51,6 +51,8 @@ def stored_json(blob: bytes) -> str:
         json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise NoText from None
+    if text.strip() == "null":  # which is a record without a value
+        raise NoText
     return text.replace("\n", " ").replace("\r", " ")
 
 

@@ -18,7 +18,7 @@ DefaultRecordBatch)
     may change    base timestamp: that of the first kept record, or the delete horizon
                   max timestamp: the greatest of the kept records; with LogAppendTime it is unchanged
                   magic: messages of magic 0 and 1 become batches of magic 2 (KIP-724, since Kafka 4.0), whose base and
-                  last offset are those of the first and last kept record
+                  last offset are those of the first and last kept record; with RETAIN_EMPTY the last offset stays
 
 Records that Kafka's builder refuses are refused here: a broker stops cleaning the partition of such a log.
 """
@@ -314,7 +314,8 @@ class RecordFilter(ABC):
                 if record_input is None:
                     record_input = record_input_of(columns)
                 keep_rows = bytes(chosen[batch.start : batch.stop])
-                yield self._rewritten(batch, rows, record_input, keep_rows, outcome.horizon)
+                retains_end = result.retention is BatchRetention.RETAIN_EMPTY
+                yield self._rewritten(batch, rows, record_input, keep_rows, outcome.horizon, retains_end)
         if stop > copied:
             yield step.segment.raw(copied, stop - copied)
 
@@ -369,12 +370,19 @@ class RecordFilter(ABC):
         return _Outcome(self._horizon if sets else batch.delete_horizon_ms)
 
     def _rewritten(
-        self, batch: SourceBatch, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
+        self,
+        batch: SourceBatch,
+        rows: BatchRecords,
+        record_input: RecordInput,
+        keep: bytes,
+        horizon: int | None,
+        retains_end: bool,
     ) -> bytes:
         """A batch with some of its records.
 
-        keep      one byte for each of its rows, 1 for the records to write
-        horizon   delete horizon in ms; None or below 0: none
+        keep          one byte for each of its rows, 1 for the records to write
+        horizon       delete horizon in ms; None or below 0: none
+        retains_end   whether also messages of magic 0 and 1 keep their last offset
         """
         span = slice(batch.start, batch.stop)
         offsets = list(compress(rows.offsets[span], keep))
@@ -393,10 +401,12 @@ class RecordFilter(ABC):
         elif batch.base_sequence < 0 and not batch.is_control:
             refuse(batch, f"it has a producer id and the base sequence {batch.base_sequence}")
         header = new_header(batch)._replace(delete_horizon_ms=None if horizon is None or horizon < 0 else horizon)
+        last_offset = offsets[-1]
         if batch.magic < BATCH_MAGIC:
-            header = header._replace(base_offset=offsets[0], last_offset=None)
-        if offsets[-1] - header.base_offset > INT_MAX:
-            refuse(batch, f"offset {offsets[-1]} is more than {INT_MAX} above its base offset {header.base_offset}")
+            last_offset = max(last_offset, batch.last_offset) if retains_end else last_offset
+            header = header._replace(base_offset=offsets[0], last_offset=last_offset)
+        if last_offset - header.base_offset > INT_MAX:
+            refuse(batch, f"offset {last_offset} is more than {INT_MAX} above its base offset {header.base_offset}")
         written = record_input.write(header, batch.start, batch.stop, keep)
         max_timestamp = int.from_bytes(written[35:43], "big", signed=True)
         at = batch.last_offset if batch.magic >= BATCH_MAGIC else offsets[-1]

@@ -345,6 +345,17 @@ class SegmentWriter:
         return f"<SegmentWriter {self._folder}: {count}, next offset {self._next}, {state}>"
 
 
+def roll_to(writer: SegmentWriter, base_offset: int) -> None:
+    """Ends the log at a higher offset, with an empty segment, as that of a broker ends that lost its last batches."""
+    writer._check_open()
+    if base_offset > writer._next:
+        with writer._closing_on_failure():
+            if writer._active is not None:
+                writer._finish_segment(base_offset)
+            writer._open_segment(base_offset, _now())
+            writer._next = base_offset
+
+
 def _topic_id(folder: str, requested: str | UUID | None) -> str | None:
     """The topic id in the folder's partition.metadata, or None. Raises ValueError if `requested` is another or an
     invalid one."""

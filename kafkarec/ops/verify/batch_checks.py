@@ -221,7 +221,7 @@ def check_epochs_between(files: Iterable[FileEpochCheck], findings: Findings) ->
 
 
 # What RowCheck.take says of the batches of a step, from `_c/row_checks.pxd`.
-APART, GAP, OFFSETS, EPOCH, HEADER = 1, 2, 4, 8, 16
+APART, GAP, OFFSETS, EPOCH, HEADER, EMPTIED = 1, 2, 4, 8, 16, 32
 _MAX_GAPS = 1000
 
 

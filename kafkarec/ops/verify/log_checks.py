@@ -38,7 +38,7 @@ from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
 
-from .batch_checks import EPOCH, GAP, OFFSETS, SequenceCheck
+from .batch_checks import EMPTIED, EPOCH, GAP, OFFSETS, SequenceCheck
 from .findings import REINDEX, Findings, SideFileFindings
 from .side_file_checks import EpochCheckpointCheck, OffsetIndexCheck, TimeIndexCheck, TxnIndexCheck, check_snapshot
 
@@ -85,6 +85,7 @@ class LogCheck:
         self._start: StartingProducers | None = None
         self._base = 0  # of the first segment
         self._has_missing_offsets = False  # whether offsets were missing so far
+        self._has_emptied_markers = False  # of which a broker that recovers the log does not use the header
         self._is_read = True
         self._sequences = SequenceCheck(self._batches) if sequences else None
         self._match = MatchedTransactions()
@@ -104,6 +105,7 @@ class LogCheck:
             assert self._start is not None
             has_gaps = bool(flags & (GAP | OFFSETS))
             self._has_missing_offsets = self._has_missing_offsets or has_gaps
+            self._has_emptied_markers = self._has_emptied_markers or bool(flags & EMPTIED)
             self._indexes.add(step, self._start.states, has_gaps or bool(step.damage))
             if self._epochs is not None:
                 self._epochs.add(step, not flags & EPOCH)
@@ -161,7 +163,7 @@ class LogCheck:
                 start.states,
                 partial(findings.report, name),
                 complete=complete,
-                cleaned=self._has_missing_offsets,
+                cleaned=self._has_missing_offsets or self._has_emptied_markers,
             )
 
         findings.read(name, reading, compare)

@@ -398,7 +398,8 @@ def check_snapshot(
     """Compares a snapshot with the producer states at its offset.
 
     complete   whether all batches of the log up to here were read
-    cleaned    whether offsets are missing between them: the log cleaner removed batches, or they were lost
+    cleaned    whether offsets are missing between them, as the log cleaner removed batches or they were lost, or a
+               marker was emptied
     """
     entries = producer_snapshot.read(data)
     for entry in entries:

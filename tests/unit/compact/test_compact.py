@@ -225,6 +225,14 @@ def test_a_removed_last_message_becomes_an_empty_batch() -> None:
     assert spans(left) == [(0, 0, 1), (1, 1, 0)]
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_the_last_wrapper_keeps_the_logs_end_offset(magic: int) -> None:
+    """A broker, which does not clean the active segment, writes the offset of the last kept record."""
+    inner = [builders.message(magic=magic, offset=i, key=key) for i, key in enumerate([b"a", None, None])]
+    left = compact(builders.wrapper(inner, magic=magic, offset=2), now=NOW)
+    assert spans(left) == [(0, 2, 1)] and left.stats.next_offset == 3
+
+
 _KEYS = (b"a", b"b", b"c")
 REFUSED = {
     "offsets that do not go up": builders.batch(

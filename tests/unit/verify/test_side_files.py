@@ -55,6 +55,16 @@ def test_a_folder_without_indexes_has_no_findings(folder: Path, tmp_path: Path) 
     assert findings(tmp_path) == []
 
 
+def test_a_snapshot_of_recovery_without_the_epoch_of_an_emptied_marker_is_no_error(tmp_path: Path) -> None:
+    """Also in a log without a gap, as `compact` may write one."""
+    marker = {"attributes": builders.CONTROL | builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+    with kafkarec.SegmentWriter(tmp_path / "t-0") as writer:
+        writer.append(builders.batch([], last_offset_delta=0, **marker) + builders.good_batch(base_offset=1))
+    (entry,) = producer_snapshot.read((tmp_path / "t-0" / f"{4:020d}.snapshot").read_bytes())
+    assert entry.producer_epoch == -1
+    assert words(findings(tmp_path / "t-0")) == {("producer_differs", "note")}
+
+
 # ---- each check finds its fault
 
 
