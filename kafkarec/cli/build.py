@@ -237,7 +237,7 @@ class BatchesFromRows:
             return
         for name, cell in self._defaults.items():  # here, as the rows held before these may have the column
             if good.column(name) is None:
-                good.set(name, [cell] * len(good))
+                good.set_column(name, [cell] * len(good))
         self._held.append(good)
         self._gathered += len(good)
         if self._gathered >= len(self._held[0]):  # not for each block, as a batch may be larger than many blocks

@@ -62,9 +62,9 @@ def render(
             how = forms.get(name) or _BY_FORMAT.get(table.schema[table.schema.index_of[name]].format, "number")
             how = "time" if name == "timestamp" and iso_times else how
         if how == "json":
-            stored = map(json_or_none, table.column(name))
             # The JSON null is bytes, so it is printed in base64: null is a tombstone.
-            stored = (None if text is not None and text.strip() == NULL else text for text in stored)
+            found = map(json_or_none, table.column(name))
+            stored = (None if text is not None and text.strip() == NULL else text for text in found)
             texts = [one or other for one, other in zip(texts or [None] * len(table), stored, strict=True)]
         ready = None if texts is None else [None if text is None else escaped_json(text).encode() for text in texts]
         columns.append((name, before.encode(), how, ready))

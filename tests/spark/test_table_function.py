@@ -61,7 +61,7 @@ def test_null_has_no_rows_and_other_values_have_those_of_kafka_decode() -> None:
     handler = udtf.KafkaExplode()
     assert list(handler.eval(None)) == []
     found = [dict(zip(NAMES, row, strict=True)) for row in handler.eval(bytearray(GOOD), "PERMISSIVE")]
-    assert found == rows_of_kafka_decode(GOOD, function_options.make(mode="PERMISSIVE")) and len(found) == 5
+    assert found == rows_of_kafka_decode(GOOD, function_options.from_keywords(mode="PERMISSIVE")) and len(found) == 5
 
 
 def test_the_handler_is_sent_to_workers_by_reference() -> None:
