@@ -214,6 +214,8 @@ def test_rows_that_are_null_as_a_whole() -> None:
     with pytest.raises((ValueError, TypeError), match="null as a whole"):
         kafkarec.encode(rows)
     assert [record.value for record in kafkarec.decode(kafkarec.encode(rows[2:]))] == [b"c"]
+    uncounted = pa.Array.from_buffers(rows.type, 2, [pa.py_buffer(b"\x03")], children=[pa.array(["a", "b"])])
+    assert [record.value for record in kafkarec.decode(kafkarec.encode(uncounted))] == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("array", [ONE, pa.chunked_array([ONE])], ids=["array", "chunked"])
