@@ -537,9 +537,11 @@ cdef class RecordInput:
         if base_offset is not None:
             first = base_offset
             if not e.assign_offsets:
-                e.shift = first - self.first_offset(&encoding.cuts)
-                if e.shift > 0 and cuts_last_offset(&encoding.cuts) > INT64_MAX - e.shift:
+                before = self.first_offset(&encoding.cuts)
+                last = max(cuts_last_offset(&encoding.cuts), 0)         # 0: the shift has to fit, too
+                if last - before > INT64_MAX - first:
                     raise ValueError(f"first offset {first}: the last offset would be above 2^63-1")
+                e.shift = first - before
         return encoding.batches(first)
 
     cdef int64_t first_offset(self, const BatchCuts* cuts) noexcept:
