@@ -17,7 +17,8 @@ from kafkarec._c.arrow cimport (
     Column, Storage, StreamState, TableSchema, new_stream_state, schema_drop, storage_drop, stream_add,
 )
 from kafkarec._c.output_columns cimport (
-    OUT_CONTROL_TYPE, OUT_KEY, OUT_SEQUENCE, OUT_VALUE, Constants, sequence_of, storage_fill, storage_new, wants_of,
+    OUT_CONTROL_TYPE, OUT_KEY, OUT_OFFSET, OUT_SEQUENCE, OUT_VALUE, Constants, sequence_of, storage_fill, storage_new,
+    wants_of,
 )
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, note, note_stream
 from kafkarec._c.batch cimport (
@@ -359,6 +360,7 @@ cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout
     """The rows [start, stop) of decoded columns as Records. rows: the batches of its runs."""
     cdef RecordView view = record_view(columns, layout.shown)
     cdef const Run* runs = <const Run*>columns.runs.data
+    cdef const int64_t* offsets = <const int64_t*>columns.offset.data if layout.has_sequences else NULL
     cdef const BatchRow* batch
     cdef int64_t run = 0, i, end = runs[0].rows if start < stop else 0
     cdef list found = [], texts = None if columns.headers == 0 else [None] * <int>KNOWN_KEYS
@@ -380,7 +382,7 @@ cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout
             record.timestamp_type = view.timestamp_type[i]
         record.key, record.value = bytes_at(&view.key, i), bytes_at(&view.value, i)
         record._pairs = headers_at(&view, i, &known, texts)
-        sequence = ABSENT if view.offset == NULL else sequence_of(batch, view.offset[i])
+        sequence = ABSENT if offsets == NULL else sequence_of(batch, offsets[i])
         record.sequence = None if sequence == ABSENT else sequence
         record.is_control = has_flag(batch, CONTROL)
         PyObject_GC_UnTrack(<PyObject*>record)
@@ -399,6 +401,7 @@ cdef class Layout:
     cdef int* codes
     cdef int64_t count, ticks
     cdef uint32_t want, shown            # shown: those of `want` that are columns themselves
+    cdef bint has_sequences              # Records have sequences, which are counted by their offsets
     cdef readonly object schema
     cdef readonly bint binary_header_keys
 
@@ -412,6 +415,7 @@ cdef class Layout:
         for i in range(self.count):
             if self.codes[i] not in (OUT_SEQUENCE, OUT_CONTROL_TYPE):
                 self.shown |= wants_of(self.codes[i])
+            self.has_sequences = self.has_sequences or self.codes[i] in (OUT_OFFSET, OUT_SEQUENCE)
 
     def __dealloc__(self):
         schema_drop(self.table_schema)

@@ -538,9 +538,11 @@ cdef class RecordInput:
         if base_offset is not None:
             first = base_offset
             if not e.assign_offsets:
-                e.shift = first - self.first_offset(&encoding.originals)
-                if e.shift > 0 and originals_last_offset(&encoding.originals) > INT64_MAX - e.shift:
+                before = self.first_offset(&encoding.originals)
+                last = max(originals_last_offset(&encoding.originals), 0)         # 0: the shift has to fit, too
+                if last - before > INT64_MAX - first:
                     raise ValueError(f"first offset {first}: the last offset would be above 2^63-1")
+                e.shift = first - before
         return encoding.write(first)
 
     cdef int64_t first_offset(self, const OriginalBatches* originals) noexcept:

@@ -320,7 +320,7 @@ cdef inline int decompress_lz4(DecompressContext* context, const uint8_t* p, int
             used += size
         else:
             done = lz4().decompress(<const char*>p + at, <char*>context.out.data + used, <int>size, <int>capacity)
-            if done < 0:
+            if done <= 0:                # 0: a block without content, at which Kafka's stream ends
                 return NEEDS_CODEC
             used += done
         if frame.flags & LZ4_BLOCK_CHECKSUM:

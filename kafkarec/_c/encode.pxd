@@ -199,6 +199,8 @@ cdef inline int fault_of_row(const Encoder* e, const BatchFields* f, const Recor
         return FIELDS_UNSUPPORTED
     if d.offset < 0 and not (kept and (f.magic >= BATCH_MAGIC or f.codec == 0)):
         return OFFSET_NEGATIVE                   # readers reject wrappers of magic 1 with negative offsets
+    if d.offset < 0 < e.shift and wrapping_subtract(d.offset, e.shift) >= 0:
+        return OFFSET_NEGATIVE                   # beyond 2^63-1
     if kept:
         return FINE
     if d.timestamp < ABSENT:

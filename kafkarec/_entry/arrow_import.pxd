@@ -25,7 +25,7 @@ from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.input_columns cimport (
     BOOL, FIXED, INT_16, INT_32, INT_64, INT_8, LISTS_32, LISTS_64, LIST_VIEWS_32, LIST_VIEWS_64, NO_CELLS, NO_LISTS,
     NO_NUMBERS, OFFSETS_32, OFFSETS_64, UINT_16, UINT_32, UINT_8, VIEWS, Cells, EntryRange, InputChunk, Lists, Numbers,
-    number,
+    count_nulls, number,
 )
 from kafkarec._c.write cimport EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, BatchFields
 from kafkarec._entry.arrow_capsules cimport (
@@ -194,7 +194,7 @@ cdef inline set bind_chunk(InputChunk* chunk, const ArrowSchema* schema, const A
         raise TypeError(f"a table or a struct is needed, not an array of Arrow type {format_of(schema)!r}")
     check_array(None, schema, array, 0)
     check_nulls(None, array, origin)
-    if validity_of(array) != NULL and array.null_count != 0:
+    if validity_of(array) != NULL and count_nulls(validity_of(array), array.offset, array.length) > 0:
         raise TypeError("a row that is null as a whole is not a record")
     names = [name.decode(errors="replace") for name in column_names(schema)]
     chunk.rows = array.length

@@ -5,7 +5,9 @@
 
 Kafka accepts only independent blocks and no dictionary; skips the content size; requires the content checksum but does
 not verify it; verifies block checksums; reads nothing after the end mark, which is any size of 0, with or without the
-top bit. The header checksum of magic 0 is ignored: Kafka's writer computes it wrongly there (KAFKA-3160).
+top bit. A block without content ends the stream as well, because a read returns 0 bytes there: nothing after it is
+looked at. (Deliberate difference: within a record of which 2 KiB or more are to come, the JVM reads on; no writer makes
+such blocks.) The header checksum of magic 0 is ignored: Kafka's writer computes it wrongly there (KAFKA-3160).
 
 So block sizes are checked here, and the library gets a replaced header unless the original is one of PLAIN_HEADERS.
 
@@ -85,15 +87,15 @@ def decompress(
     header = bytes(payload[:HEADER_SIZE])
     block_maximum = _KNOWN_HEADERS.get(header, 0)
     if block_maximum:
-        end, plain = _end_mark(payload, HEADER_SIZE, header[4], block_maximum)
+        end, behind, plain = _end_of_blocks(payload, HEADER_SIZE, header[4], block_maximum)
         if seen is not None:
-            seen.trailing_bytes = len(payload) - end - len(END_MARK)
+            seen.trailing_bytes = len(payload) - behind
         return _decompress_frame([payload] if plain else [payload[:end], END_MARK], limit, capacity)
     flags, descriptor, at = _frame_header(payload)
-    end, plain = _end_mark(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
+    end, behind, plain = _end_of_blocks(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
     content = _decompress_unusual(payload, flags, descriptor, at, end, plain, limit, capacity, magic)
     if seen is not None:
-        _audit(payload, flags, end + len(END_MARK), content, seen)
+        _audit(payload, flags if behind > end else flags & ~FLAG_CONTENT_CHECKSUM, behind, content, seen)
     return content
 
 
@@ -229,8 +231,9 @@ def _check_header(payload: Any, end: int) -> None:
         raise CodecError("payload_checksum_mismatch", f"lz4: header checksum {stored:#04x}, computed {computed:#04x}")
 
 
-def _end_mark(payload: Any, at: int, flags: int, block_maximum: int) -> tuple[int, bool]:
-    """The position of the end mark and whether it is 0 without the top bit; all blocks before it are complete."""
+def _end_of_blocks(payload: Any, at: int, flags: int, block_maximum: int) -> tuple[int, int, bool]:
+    """Where the blocks end, all of them complete, and what is behind the end mark begins: at the same place where a
+    block without content is the end. Whether the end mark is 0 without the top bit."""
     size = len(payload)
     checksum = 4 if flags & FLAG_BLOCK_CHECKSUM else 0
     while size - at >= 4:
@@ -239,11 +242,14 @@ def _end_mark(payload: Any, at: int, flags: int, block_maximum: int) -> tuple[in
         if length == 0:
             if flags & FLAG_CONTENT_CHECKSUM and size - at < 8:
                 raise CodecError("payload_truncated", "lz4: the content checksum is missing")
-            return at, stored == 0
+            return at, at + len(END_MARK), stored == 0
         if length > block_maximum:
             raise CodecError("payload_corrupt", f"lz4: block of {length} bytes, {block_maximum} allowed")
         at += 4
         if length + checksum > size - at:
             raise CodecError("payload_truncated", f"lz4: block of {length} bytes, {size - at} left")
+        without_content = stored == 1 and payload[at] < 1 << 4  # a last sequence, of no literals
         at += length + checksum
+        if without_content:
+            return at, at, False
     raise CodecError("payload_truncated", "lz4: no end mark")

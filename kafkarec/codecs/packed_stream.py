@@ -235,7 +235,10 @@ def _lz4(payload: Any, limit: int) -> Iterator[Piece]:
         if not length:
             return
         start, at = at, at + 4 + length + checksum
-        yield Piece(lz4.decompress(b"".join((header, payload[start:at], lz4.END_MARK)), limit), at)
+        content = lz4.decompress(b"".join((header, payload[start:at], lz4.END_MARK)), limit)
+        yield Piece(content, at)
+        if not content:
+            return
     raise CodecError("payload_truncated", "lz4: no end mark")
 
 

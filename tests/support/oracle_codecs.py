@@ -192,6 +192,7 @@ def _lz4_header(data: bytes, *, check: bool) -> tuple[int, int, int]:
 
 
 def lz4_stream(data: bytes, *, check_header: bool) -> Stream:
+    """Of the frame's content up to the end mark, or to a block without content."""
     at, flags, largest = _lz4_header(data, check=check_header)
     cursor = _Cursor(data, at)
     out = []
@@ -199,24 +200,28 @@ def lz4_stream(data: bytes, *, check_header: bool) -> Stream:
         (word,) = struct.unpack("<I", cursor.take(4))
         size = word & 0x7FFFFFFF
         if size == 0:
-            content, ignored = b"".join(out), None
-            if flags & 0x04 and struct.unpack("<I", cursor.take(4))[0] != xxh32(content):
-                ignored = "wrong content checksum"
-            if flags & 0x08 and struct.unpack_from("<Q", data, 6)[0] not in (0, len(content)):
-                ignored = "the content does not have the size in the frame's header"
-            return Stream(content, left=len(data) - cursor.at, ignored=ignored)
+            checked = not flags & 0x04 or struct.unpack("<I", cursor.take(4))[0] == xxh32(b"".join(out))
+            return _lz4_content(data, cursor, flags, out, None if checked else "wrong content checksum")
         if size > largest:
             raise Refused("lz4: block above the maximum")
-        block = cursor.take(size)
-        if word & 0x80000000:
-            out.append(block)
-        else:
+        block = content = cursor.take(size)
+        if not word & 0x80000000:
             try:
-                out.append(lz4.block.decompress(block, uncompressed_size=largest))
+                content = lz4.block.decompress(block, uncompressed_size=largest)
             except (lz4.block.LZ4BlockError, ValueError) as error:
                 raise Refused("lz4: bad block") from error
         if flags & 0x10 and struct.unpack("<I", cursor.take(4))[0] != xxh32(block):
             raise Refused("lz4: block checksum")
+        if not content:
+            return _lz4_content(data, cursor, flags, out, None)
+        out.append(content)
+
+
+def _lz4_content(data: bytes, cursor: _Cursor, flags: int, out: list[bytes], ignored: str | None) -> Stream:
+    content = b"".join(out)
+    if flags & 0x08 and struct.unpack_from("<Q", data, 6)[0] not in (0, len(content)):
+        ignored = "the content does not have the size in the frame's header"
+    return Stream(content, left=len(data) - cursor.at, ignored=ignored)
 
 
 def xxh32(data: bytes) -> int:

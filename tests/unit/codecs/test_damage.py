@@ -137,6 +137,7 @@ def test_threads_do_not_share_buffers(name: str) -> None:
 
 HEADER_CHECKSUM = struct.pack("<H", zlib.crc32(gzip_member(b"", 2)[:10]) & 0xFFFF)
 SIZED, CHECKED = lz4_frame(TEXT, store_size=True), lz4_frame(TEXT, content_checksum=True)
+EMPTY_BLOCK = b"\x01\0\0\0\0"  # its size, and a last sequence without literals
 SKIPPABLE = b"\x5a\x2a\x4d\x18" + struct.pack("<I", 3) + b"abc"
 
 
@@ -165,6 +166,12 @@ READ: dict[str, tuple[int, bytes]] = {
     },
     # Kafka masks the bit before it compares with 0; the C library would continue reading.
     "lz4, end mark with the top bit": (LZ4, lz4_frame(TEXT)[:-4] + b"\0\0\0\x80" + lz4_frame(b"more")[7:]),
+    **{
+        f"lz4, {what} after a block without content": (LZ4, frame[:-4] + EMPTY_BLOCK + more)
+        for frame in (lz4_frame(TEXT), claiming(0))
+        for what, more in {"nothing": b"", "the end mark": bytes(4), "blocks": lz4_frame(b"more")[7:]}.items()
+    },
+    "lz4, no checksum after a block without content": (LZ4, CHECKED[:-8] + EMPTY_BLOCK),
     "zstd, frames between skippable ones": (
         ZSTD,
         SKIPPABLE + zstd_frame(TEXT[:70]) + SKIPPABLE + zstd_frame(TEXT[70:], size=True, checksum=True) + SKIPPABLE,
@@ -191,6 +198,11 @@ REFUSED: dict[str, tuple[int, bytes, str]] = {
     "snappy, length of six bytes": (SNAPPY, b"\x80\x80\x80\x80\x80\x01" + bytes(30), "payload_corrupt"),
     "lz4, no content checksum": (LZ4, CHECKED[:-4], "payload_truncated"),
     "lz4, block checksum": (LZ4, flipped(lz4_frame(TEXT, block_checksum=True), -5), "payload_checksum_mismatch"),
+    "lz4, checksum of a block without content": (
+        LZ4,
+        lz4_frame(TEXT, block_checksum=True)[:-4] + EMPTY_BLOCK + b"????",
+        "payload_checksum_mismatch",
+    ),
     "zstd, content checksum": (ZSTD, flipped(zstd_frame(TEXT, checksum=True), -1), "payload_checksum_mismatch"),
     **{
         f"zstd, window of 2^{exponent + 10}": (

@@ -132,13 +132,13 @@ def test_plain_lz4_frames_are_decompressed_by_pointer(by_pointer: Callable[..., 
                     frame = lz4_frame(blocks, flags, code << 4, end=end)
                     assert by_pointer("lz4", frame), (code, piece, flags)
                     assert by_pointer("lz4", frame + b"behind"), "Kafka reads nothing behind the end"
-    for blocks in ([packed(b""), packed(CONTENT)], [packed(CONTENT), packed(b"")]):
-        assert by_pointer("lz4", lz4_frame(blocks)), "a block of nothing"
     for claimed in (0, 1, 2**63, 2**64 - 1):
         assert by_pointer("lz4", lz4_frame([packed(CONTENT)], 0x68, size=claimed))
 
 
 def test_other_lz4_frames_are_left_to_the_library(by_pointer: Callable[..., bool]) -> None:
+    for blocks in ([packed(b""), packed(CONTENT)], [packed(CONTENT), packed(b"")]):
+        assert not by_pointer("lz4", lz4_frame(blocks)), "a block of nothing"
     blocks = [packed(CONTENT)]
     for bit in range(8):
         flags = 0x60 ^ 1 << bit

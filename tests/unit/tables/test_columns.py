@@ -97,6 +97,14 @@ def test_the_fields_of_a_record_are_members() -> None:
             setattr(one, name, None)
 
 
+def test_records_have_the_sequences_of_a_column_without_offsets() -> None:
+    data = builders.batch(builders.records(2), producer_id=1, producer_epoch=0, base_sequence=5)
+    for names in (["sequence"], ["value", "sequence"], ["offset"]):
+        assert [record.sequence for record in kafkarec.decode(data, columns=names)] == [5, 6], names
+    without = kafkarec.decode(data, columns=["value"], isolation="read_committed", last_stable_offset=2)
+    assert [record.sequence for record in without] == [None, None]
+
+
 def test_records_are_frozen_comparable_and_hash_like_equals() -> None:
     one, two, other = kafkarec.decode(DATA)[0], kafkarec.decode(DATA)[0], kafkarec.decode(DATA)[1]
     assert one == two

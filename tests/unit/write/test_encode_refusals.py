@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import UserDict
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import builders
+import c_stream
 import pyarrow as pa
 import pytest
 import subprocesses
@@ -209,11 +211,27 @@ def test_refusals_name_column_or_record(table: pa.Table, words: str) -> None:
         kafkarec.encode(table)
 
 
+@pytest.mark.parametrize("first", [-7, 0])
+def test_offsets_that_a_base_offset_moves_beyond_the_last_one(first: int) -> None:
+    """Of the batches that rows were read from: as columns, and as Arrow with the base offsets."""
+    names = ["offset", "timestamp", "base_offset", "key"]
+    columns = kafkarec.decode(builders.good_batch(2, base_offset=first), columns=names)
+    for records in (columns, columns.to_arrow()):
+        with pytest.raises(ValueError, match=r"the last offset would be above|record 1: its offset"):
+            kafkarec.encode(records, base_offset=2**63 - 1)
+        moved = kafkarec.decode(kafkarec.encode(records, base_offset=2**63 - 9))
+        assert moved.column("offset") == [2**63 - 9, 2**63 - 8]
+
+
 def test_rows_that_are_null_as_a_whole() -> None:
     rows = pa.array([{"value": "a"}, None, {"value": "c"}])
     with pytest.raises((ValueError, TypeError), match="null as a whole"):
         kafkarec.encode(rows)
     assert [record.value for record in kafkarec.decode(kafkarec.encode(rows[2:]))] == [b"c"]
+    capsules = rows[2:].__arrow_c_array__()
+    c_stream.array_of(capsules[1]).null_count = -1  # not counted
+    [record] = kafkarec.decode(kafkarec.encode(SimpleNamespace(__arrow_c_array__=lambda: capsules)))
+    assert record.value == b"c"
 
 
 @pytest.mark.parametrize("array", [ONE, pa.chunked_array([ONE])], ids=["array", "chunked"])
