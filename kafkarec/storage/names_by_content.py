@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, first_fields
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read.walk import HEADERS, passes_checksum, walk, walk_request
-from kafkarec.recover.aborted_index import AbortedIndex, entries_of
+from kafkarec.recover.aborted_index import AbortedIndex
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import Evidence
 
-from .segment_file import SegmentFile, size_or_zero
+from . import names
+from .segment_file import MAX_OFFSETS, SegmentFile, size_or_zero
 from .segment_summary import next_offset
 
 AnySegment = TypeVar("AnySegment", bound=SegmentFile)
@@ -75,9 +77,9 @@ def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
     base_offsets = base_offsets_by_content(segments)
     if not base_offsets:
         return segments
-    index = AbortedIndex([*set(entries_of(segments))])
     in_order = sorted_by_base_offset(segments, base_offsets)
     ordered = [one.copy(base_offset=base_offsets.get(one, one.base_offset)) for one in in_order]
+    index = AbortedIndex([*aborted_entries(ordered)])
     ends = ends_by_name(ordered)
     for one in ordered:
         if (base := one.base_offset) is not None:
@@ -87,6 +89,20 @@ def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
 
 def _by_offset(evidence: Evidence, base: int, aborted: Sequence[AbortedTransaction]) -> Evidence:
     return evidence._replace(aborted=lambda: aborted or None, snapshot=lambda: dict(evidence.snapshots()).get(base))
+
+
+def aborted_entries(segments: Iterable[SegmentFile]) -> set[AbortedTransaction]:
+    """The entries of the .txnindex files beside segments of one log; one that cannot be read has none. No checksum
+    covers them: one whose marker is not in its file's segment, by name or by content, is wrong."""
+    named = [(one, {names.offset_in_name(one.name), one.base_offset} - {None}) for one in segments]
+    bases = sorted(set[Any]().union(*(own for _, own in named)))
+    ends = {base: min(end, base + MAX_OFFSETS) for base, end in zip(bases, (*bases[1:], LONG_MAX), strict=False)}
+    found = set[AbortedTransaction]()
+    for segment, own in named:
+        with suppress(KafkaRecordError, OSError):
+            entries = segment.evidence.aborted() or ()
+            found.update(one for one in entries if not own or any(at <= one.last_offset < ends[at] for at in own))
+    return found
 
 
 def ends_by_name(segments: Sequence[SegmentFile]) -> dict[int, int]:

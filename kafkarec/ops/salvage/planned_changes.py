@@ -34,9 +34,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafkarec.format.checksum import crc32c
@@ -44,16 +45,18 @@ from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_A
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import aborted_spans, match
 from kafkarec.read.walk import MARKERS, walk, walk_request
-from kafkarec.recover.aborted_index import AbortedIndex, entries_of
+from kafkarec.recover.aborted_index import AbortedIndex
 from kafkarec.recover.holes import Hole, examined, marker_bytes
-from kafkarec.recover.marker_evidence import UNDECIDED, Decision
+from kafkarec.recover.marker_evidence import END_UNKNOWN, LISTED, UNDECIDED, Decision
 from kafkarec.recover.steps import as_stored
+from kafkarec.sidecars import leader_epochs
 from kafkarec.state.producers import producers_at_log_start
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import tables
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
+from .beside_files import aborted_transactions, proofs_of_loss
 from .partition_sources import PartitionSources
 from .planned_files import Change, batch_size, inserted, removed_batch
 from .salvaged_partition import SalvagedPartition
@@ -61,6 +64,8 @@ from .salvaged_partition import SalvagedPartition
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
 """What is done about a transaction whose end is not proven: a marker is written, nothing is, it is set aside."""
 _ASIDE, _OPEN = "aside", "open"
+_FIRST = attrgetter("first")
+_ENDED = frozenset(rule.proof for rule in (LISTED, END_UNKNOWN))  # of a transaction that ended where its marker is lost
 
 
 def may_have_lost_markers(partition: PartitionSources, report: SalvagedPartition) -> bool:
@@ -68,15 +73,13 @@ def may_have_lost_markers(partition: PartitionSources, report: SalvagedPartition
     gap or behind its end."""
     if report.lost or report.missing or report.never_compacted:
         return True
-    segments = (segment for source in partition.of_one_topic for segment in source.segments)
-    return report.next_offset is not None and any(True for _ in entries_of(segments))
+    return report.next_offset is not None and bool(aborted_transactions(partition))
 
 
 def decided_markers(log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition) -> list[Decision]:
     """How the transactions ended whose markers are lost in the holes of a new log, by the side files of the sources."""
-    segments = [segment for source in partition.of_one_topic for segment in source.segments]
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
-    index = AbortedIndex([*set(entries_of(segments))])
+    index = AbortedIndex([*aborted_transactions(partition)])
 
     def snapshots() -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
         found = (found for segment in firsts for found in segment.evidence.snapshots())
@@ -93,7 +96,17 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, report: Sa
     for segment, base, end in zip(log.segments, bases, [*bases[1:], 2**63], strict=True):
         aborted = partial(index.within, Hole(base, end - 1))
         evidence[segment] = segment.evidence._replace(aborted=aborted, snapshots=snapshots, prepared=prepared)
-    found = match(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
+    matched = partial(match, log.segments, evidence_of=evidence.__getitem__)
+    holes, gaps = _holes(log, partition, report)
+    if gaps:  # the log cleaner leaves gaps, too, but takes no marker away as long as there is data of its transaction
+        probed = matched(holes=sorted([*holes, *gaps], key=_FIRST)).decisions
+        lost = {one.lost_from: one for one in probed if one.proof in _ENDED}
+        for gap in (gap for gap in gaps if gap.first in lost):
+            holes.append(gap)
+            one = lost[gap.first]
+            report.proofs.append(f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there")
+        holes.sort(key=_FIRST)
+    found = matched(holes=holes)
     return [*found.decisions, *found.listed_ahead()]
 
 
@@ -107,8 +120,11 @@ class _Lost(NamedTuple):
     last: int | None
 
 
-def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition) -> list[Hole]:
-    """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made."""
+def _holes(
+    log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition
+) -> tuple[list[Hole], list[Hole]]:
+    """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made; and the gaps
+    between segments that it may have made."""
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
     bases = [segment.base_offset or 0 for segment in log.segments]
     fields = "file", "position", "length", "lost_from", "lost_to"
@@ -123,8 +139,8 @@ def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPar
             following = min(later, default=None)
             behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
             damage.append(_Lost(*place, *behind))
-    holes = []
-    unproven = set() if report.never_compacted else set(report.missing)  # the log cleaner leaves such gaps, too
+    holes, gaps_only = list[Hole](), list[Hole]()
+    unproven = set() if report.never_compacted else {*report.missing} - {*proofs_of_loss(partition, report.missing)}
     gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else report.missing
     ordered = sorted(damage, key=lambda one: as_stored(one.first))
     lows = [as_stored(one.first) for one in ordered]
@@ -139,12 +155,13 @@ def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPar
         stop = len(lows) if last is None else bisect_right(lows, last)
         inside = [ordered[at] for at in range(bisect_left(highest, first), stop) if highs[at] >= first]
         if (first, last) in unproven and not inside:
+            gaps_only.append(hole)
             continue
         if len(inside) == 1 and inside[0].file in segments:
             [lost] = inside
             hole = examined(hole, lost.length, marker_bytes(segments[lost.file], lost.position))
         holes.append(hole)
-    return sorted(holes, key=lambda hole: hole.first)
+    return sorted(holes, key=_FIRST), gaps_only
 
 
 # ---- the markers
@@ -172,9 +189,11 @@ def placed_markers(decisions: Iterable[Decision], undecided: str) -> list[Decisi
     return markers
 
 
-def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Change]:
+def marker_changes(
+    log: PartitionFiles, markers: Sequence[Decision], epochs: Sequence[leader_epochs.EpochEntry]
+) -> list[Change]:
     """The batches of the markers, and where they belong; the batches of the transactions that are set aside. Timestamp
-    and leader epoch of a marker: of the batch before."""
+    of a marker: of the batch before; its leader epoch: see `epoch_within`. epochs: by leader-epoch-checkpoint"""
     waiting = sorted((one for one in markers if one.marker_offset is not None), key=lambda one: one.marker_offset or 0)
     aside = [one for one in markers if one.outcome == _ASIDE]
     found: list[Change] = []
@@ -202,7 +221,7 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
                         producer_epoch=marker.producer_epoch,
                         is_transactional=True,
                         is_control=True,
-                        partition_leader_epoch=as_stored(before.get("partition_leader_epoch")),
+                        partition_leader_epoch=epoch_within(epochs, offset, before, row),
                     ) as builder:
                         builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
                         found.append(inserted(segment.name, position, builder.build()))
@@ -215,6 +234,19 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
                         break
             before = row or before
     return found
+
+
+def epoch_within(
+    epochs: Sequence[leader_epochs.EpochEntry],
+    offset: int,
+    before: Mapping[str, Any],
+    behind: Mapping[str, Any] | None = None,
+) -> int:
+    """The leader epoch of a new batch at an offset: that of leader-epoch-checkpoint if it is between those of the
+    batches around it, as a leader may have begun between them; else that of the batch before."""
+    low, found = as_stored(before.get("partition_leader_epoch")), leader_epochs.epoch_at(epochs, offset)
+    high = None if behind is None else behind["partition_leader_epoch"]
+    return low if found is None or found < low or (high is not None and found > high) else found
 
 
 def find_plain_batches(log: PartitionFiles) -> list[Change]:
