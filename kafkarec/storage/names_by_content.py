@@ -143,23 +143,26 @@ def _adjoins(first: int, end: int | None, others: Sequence[SegmentFile]) -> bool
 
 def _is_elsewhere(segment: SegmentFile, first_offsets: Sequence[int], low: int, high: int) -> bool:
     """Whether the first batches and most others of a segment are outside of its range, or those from its start lead
-    into it without a gap. Blocks of another file at its start are not enough."""
+    into it without a gap. Blocks of another file at its start are not enough, nor is a first batch that leads into it
+    and does not adjoin the second one: its base offset is damaged."""
     if low <= first_offsets[0] < high:
         return False
     inside = batches = 0
     end: int | None = first_offsets[0]  # of the batches from the start; None: behind a gap
+    leads_in = False  # the first batch
     try:
         for step in walk([segment], walk_request(HEADERS, errors="skip")):
             for base, last in zip(step.column("base_offset"), step.column("last_offset"), strict=True):
                 begin = last if base is None else base
                 end = last + 1 if begin == end else None
-                if end is not None and begin < low <= end:
+                if end is not None and (leads_in or (begin < low <= end and begin != first_offsets[0])):
                     return True
+                leads_in = end is not None and begin < low <= end
                 inside += low <= begin and last < high
             batches += len(step)
     except (OSError, KafkaRecordError):
         return False
-    return 2 * inside < batches and not any(low <= each < high for each in first_offsets)
+    return leads_in or 2 * inside < batches and not any(low <= each < high for each in first_offsets)
 
 
 def _first_base_offsets(segment: SegmentFile) -> list[int]:
