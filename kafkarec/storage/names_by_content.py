@@ -162,7 +162,7 @@ def _is_elsewhere(segment: SegmentFile, first_offsets: Sequence[int], low: int, 
             batches += len(step)
     except (OSError, KafkaRecordError):
         return False
-    return leads_in or 2 * inside < batches and not any(low <= each < high for each in first_offsets)
+    return leads_in or (2 * inside < batches and not any(low <= each < high for each in first_offsets))
 
 
 def _first_base_offsets(segment: SegmentFile) -> list[int]:

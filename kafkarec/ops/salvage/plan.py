@@ -215,7 +215,8 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
             streams.append(good_batches.ordered_batches(source.segments, number, collector))
     report.sources = [one.path for source in sources for one in source.segments]
     ranks = [source.rank for source in sources]
-    for row, reason in merge(streams, start, stale=options.as_partition, ranks=ranks):
+    merged = merge(streams, start, stale=options.as_partition, ranks=ranks, epochs=partition.epoch_entries)
+    for row, reason in merged:
         builder.add_or_set_aside(row, reason)
     builder.add_collected()
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
