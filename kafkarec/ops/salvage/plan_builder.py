@@ -11,9 +11,9 @@ Which batch is kept if several sources have the same offsets:
    is set aside.
 3. Batches that overlap and are not equal are a conflict. One whose base offset is stored is kept rather than one whose
    base offset is restored: the batches around it may themselves be in the wrong order. Else the one with the higher
-   leader epoch is kept, as by a follower (KIP-101). With equal epochs the one with more records is kept (the other one
-   was compacted further), else one without damage before it, whose base offset may be wrong, else the first source's.
-   The other one is set aside and reported.
+   leader epoch is kept, as by a follower (KIP-101). With equal epochs and other offsets one without damage before it is
+   kept: behind damage nothing disproves a wrong base offset. Else the one with more records is kept (the other one was
+   compacted further), else the first source's. The other one is set aside and reported.
 4. With `stale`, for a folder that a broker is to start on: a batch is also set aside if its epoch is below a confirmed
    epoch of an earlier batch, as a broker would truncate it (KIP-101). An epoch is confirmed if the next batch in the
    same source has the same or a higher one: no checksum covers the epoch, and one flipped bit must not exclude the
@@ -29,6 +29,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from kafkarec.damage import damaged
@@ -102,10 +103,11 @@ class _BatchStream:
         return self.head.base <= good.last and good.base <= self.head.last
 
 
-def _precedence(stream: _BatchStream) -> tuple[int, bool, int, int, bool, int]:
-    """The lowest is kept of batches that overlap (rule 3)."""
+def _precedence(stream: _BatchStream, same_offsets: bool) -> tuple[int, bool, int, bool, int, int]:
+    """The lowest is kept of batches that overlap (rule 3). same_offsets: whether all have the same ones"""
     head = stream.head
-    return stream.rank, head.has_restored_base, -head.epoch, -(head.records or 0), head.follows_damage, head.source
+    is_doubtful = head.follows_damage and not same_offsets
+    return stream.rank, head.has_restored_base, -head.epoch, is_doubtful, -(head.records or 0), head.source
 
 
 def merge(
@@ -158,7 +160,8 @@ def merge(
                 if stream is not best:
                     yield stream.pop(), "other_epoch"
         elif len(around) > 1:
-            winner = min(around, key=_precedence)
+            offsets = {(stream.head.base, stream.head.last) for stream in around}
+            winner = min(around, key=partial(_precedence, same_offsets=len(offsets) == 1))
             for stream in remaining:
                 if stream is not winner and stream.ahead and stream.overlaps(winner.head):
                     loser = stream.pop()

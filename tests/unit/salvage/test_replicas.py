@@ -258,8 +258,8 @@ def test_the_leader_epoch_of_the_checkpoint_wins(names: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("names", ["ab", "ba"])
 def test_a_wrong_base_offset_behind_damage_costs_no_batch_of_another_replica(names: str, tmp_path: Path) -> None:
-    parts = [batch(0, 1), batch(1, 4), batch(5, 1), batch(6, 3)]
-    wrong = [bytes(len(parts[0] + parts[1])), builders.patched(parts[2], 0, bytes(8)), parts[3]]
+    parts = [batch(0, 1), batch(1, 4), batch(5, 4), batch(10, 3), batch(13, 3)]
+    wrong = [bytes(len(parts[0] + parts[1])), builders.patched(parts[2], 0, bytes(8)), *parts[3:]]
     sources = {"a": log(tmp_path / "a" / "orders-0", parts), "b": log(tmp_path / "b" / "orders-0", wrong)}
     salvage([sources[name] for name in names], tmp_path / "out")
     assert copied(tmp_path / "out") == b"".join(parts)
