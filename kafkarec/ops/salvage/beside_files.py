@@ -253,11 +253,12 @@ def aborted_transactions(partition: PartitionSources) -> set[AbortedTransaction]
     """The entries of the .txnindex files of all sources, also of those whose segment is missing between others."""
     found = set[AbortedTransaction]()
     for source in partition.of_one_topic:
-        if source.segments:
-            last, log = source.segments[-1].base_offset or 0, _log(partition, source)
-            orphans = recorded_ends.indexes_without_segment(log).items()
-            missing = [_segment(source, f"{os.path.splitext(name)[0]}.log") for base, name in orphans if base < last]
-            found |= aborted_entries([*source.segments, *missing])
+        missing: list[SegmentFile] = []
+        if source.log is not None and source.segments:
+            last, orphans = source.segments[-1].base_offset or 0, recorded_ends.indexes_without_segment(source.log)
+            stems = [os.path.splitext(name)[0] for base, name in orphans.items() if base < last]
+            missing = [_segment(source, f"{stem}.log") for stem in stems]
+        found |= aborted_entries([*source.segments, *missing])
     return found
 
 

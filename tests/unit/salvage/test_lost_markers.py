@@ -390,6 +390,14 @@ def test_a_txnindex_without_its_segment_proves_the_marker(tmp_path: Path) -> Non
     assert committed(tmp_path / "out") == [4, 5, 7]
 
 
+def test_a_deleted_file_has_the_marker(tmp_path: Path) -> None:
+    folder = without_a_segment(tmp_path / "a-0")
+    (folder / f"{3:020}.txnindex").write_bytes(txn_index.write([txns.AbortedTransaction(7, 0, 3, 4)]))
+    (folder / f"{3:020}.log.deleted").write_bytes(EVENTS[1].batch)
+    assert not saved(folder, tmp_path / "out").markers
+    assert rows(tmp_path / "out") == [(event.base, event.kind in txns.MARKERS) for event in EVENTS]
+
+
 def test_an_index_without_its_segment_proves_that_markers_may_be_lost(tmp_path: Path) -> None:
     folder = without_a_segment(tmp_path / "a-0")
     (folder / f"{3:020}.index").touch()
