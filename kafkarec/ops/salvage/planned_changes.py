@@ -37,7 +37,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafkarec.format.checksum import crc32c
@@ -47,7 +46,7 @@ from kafkarec.read.isolation import aborted_spans, match
 from kafkarec.read.walk import MARKERS, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex
 from kafkarec.recover.holes import Hole, examined, marker_bytes
-from kafkarec.recover.marker_evidence import END_UNKNOWN, LISTED, UNDECIDED, Decision
+from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Decision, Evidence
 from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars import leader_epochs
 from kafkarec.state.producers import producers_at_log_start
@@ -64,8 +63,6 @@ from .salvaged_partition import SalvagedPartition
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
 """What is done about a transaction whose end is not proven: a marker is written, nothing is, it is set aside."""
 _ASIDE, _OPEN = "aside", "open"
-_FIRST = attrgetter("first")
-_ENDED = frozenset(rule.proof for rule in (LISTED, END_UNKNOWN))  # of a transaction that ended where its marker is lost
 
 
 def may_have_lost_markers(partition: PartitionSources, report: SalvagedPartition) -> bool:
@@ -85,6 +82,9 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, report: Sa
         found = (found for segment in firsts for found in segment.evidence.snapshots())
         return sorted(found, key=lambda found: found[0])
 
+    def snapshot_at(base: int) -> Sequence[SnapshotEntry] | None:
+        return dict(snapshots()).get(base)
+
     def prepared() -> dict[tuple[int, int], bool]:  # of `__transaction_state` beside the sources
         found: dict[tuple[int, int], bool] = {}
         for segment in firsts:
@@ -95,18 +95,13 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, report: Sa
     bases = [segment.base_offset or 0 for segment in log.segments]
     for segment, base, end in zip(log.segments, bases, [*bases[1:], 2**63], strict=True):
         aborted = partial(index.within, Hole(base, end - 1))
-        evidence[segment] = segment.evidence._replace(aborted=aborted, snapshots=snapshots, prepared=prepared)
-    matched = partial(match, log.segments, evidence_of=evidence.__getitem__)
-    holes, gaps = _holes(log, partition, report)
-    if gaps:  # the log cleaner leaves gaps, too, but takes no marker away as long as there is data of its transaction
-        probed = matched(holes=sorted([*holes, *gaps], key=_FIRST)).decisions
-        lost = {one.lost_from: one for one in probed if one.proof in _ENDED}
-        for gap in (gap for gap in gaps if gap.first in lost):
-            holes.append(gap)
-            one = lost[gap.first]
-            report.proofs.append(f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there")
-        holes.sort(key=_FIRST)
-    found = matched(holes=holes)
+        evidence[segment] = Evidence(aborted, partial(snapshot_at, base), snapshots, prepared)
+    found = match(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
+    report.proofs += [
+        f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there"
+        for one in found.decisions
+        if one.proof == END_UNKNOWN.proof and (one.lost_from, one.lost_to) in report.missing
+    ]
     return [*found.decisions, *found.listed_ahead()]
 
 
@@ -120,11 +115,8 @@ class _Lost(NamedTuple):
     last: int | None
 
 
-def _holes(
-    log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition
-) -> tuple[list[Hole], list[Hole]]:
-    """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made; and the gaps
-    between segments that it may have made."""
+def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition) -> list[Hole]:
+    """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made."""
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
     bases = [segment.base_offset or 0 for segment in log.segments]
     fields = "file", "position", "length", "lost_from", "lost_to"
@@ -139,7 +131,8 @@ def _holes(
             following = min(later, default=None)
             behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
             damage.append(_Lost(*place, *behind))
-    holes, gaps_only = list[Hole](), list[Hole]()
+    holes = []
+    # the log cleaner leaves gaps between segments, too
     unproven = set() if report.never_compacted else {*report.missing} - {*proofs_of_loss(partition, report.missing)}
     gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else report.missing
     ordered = sorted(damage, key=lambda one: as_stored(one.first))
@@ -155,13 +148,12 @@ def _holes(
         stop = len(lows) if last is None else bisect_right(lows, last)
         inside = [ordered[at] for at in range(bisect_left(highest, first), stop) if highs[at] >= first]
         if (first, last) in unproven and not inside:
-            gaps_only.append(hole)
             continue
         if len(inside) == 1 and inside[0].file in segments:
             [lost] = inside
             hole = examined(hole, lost.length, marker_bytes(segments[lost.file], lost.position))
         holes.append(hole)
-    return sorted(holes, key=_FIRST), gaps_only
+    return sorted(holes, key=lambda hole: hole.first)
 
 
 # ---- the markers

@@ -417,6 +417,9 @@ def test_a_snapshot_proves_that_a_missing_segment_had_the_marker(tmp_path: Path,
     assert report.proofs == ([] if is_open else ["producer 7's transaction from offset 0 ended there"])
     assert report.ok is is_open
     assert committed(tmp_path / "out") == ([0, 1, 2, 4, 5, 7] if is_open else [4, 5, 7])
+    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+    assert read.column("offset") == committed(tmp_path / "out"), "reading hides what salvage hides"
+    assert [(one.producer_id, one.lost_from) for one in read.undecided] == ([] if is_open else [(7, 3)])
 
 
 def test_a_gap_alone_proves_nothing(tmp_path: Path) -> None:
