@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
@@ -94,8 +94,10 @@ def _by_offset(evidence: Evidence, base: int, aborted: Sequence[AbortedTransacti
 def aborted_entries(segments: Iterable[SegmentFile]) -> set[AbortedTransaction]:
     """The entries of the .txnindex files beside segments of one log; one that cannot be read has none. No checksum
     covers them: one whose marker is not in its file's segment, by name or by content, is wrong."""
-    named = [(one, {names.offset_in_name(one.name), one.base_offset} - {None}) for one in segments]
-    bases = sorted(set[Any]().union(*(own for _, own in named)))
+    named: list[tuple[SegmentFile, set[int]]] = []
+    for one in segments:
+        named.append((one, {base for base in (names.offset_in_name(one.name), one.base_offset) if base is not None}))
+    bases = sorted(set[int]().union(*(own for _, own in named)))
     ends = {base: min(end, base + MAX_OFFSETS) for base, end in zip(bases, (*bases[1:], LONG_MAX), strict=False)}
     found = set[AbortedTransaction]()
     for segment, own in named:
