@@ -315,7 +315,7 @@ Raw = TypeVar("Raw", bound=tuple[Any, ...])
 
 
 class RowBlock:
-    """Consecutive rows of the input. columns: as `input_cells.converted_columns` returns them; places: of each row the file and
+    """Consecutive rows of the input. columns: as `converted_columns` returns them; places: of each row the file and
     what is counted in it, and the position: ("orders.jsonl, line", 7)"""
 
     def __init__(self, columns: Columns, places: Sequence[tuple[str, int]]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kafkarec.damage import UndecidedTransaction
 from kafkarec.format.java_integers import number_or_none
 from kafkarec.recover.holes import Hole
-from kafkarec.recover.marker_evidence import UNDECIDED, Evidence
+from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Evidence
 from kafkarec.recover.marker_matching import MatchedTransactions
 from kafkarec.recover.steps import ABORT, ROW, WIDTH, TransactionData
 
@@ -62,7 +62,8 @@ def match_markers(
         return found
 
     found = matched(segments, check_all, {})
-    if not check_all and not _open_transactions_pass_crc(found):
+    ended_unseen = any(one.proof == END_UNKNOWN.proof for one in found.decisions)  # or its header is damaged, too
+    if not check_all and (ended_unseen or not _open_transactions_pass_crc(found)):
         check_all = True
         found = matched(found.segments, check_all, {})
     if any(one.outcome == UNDECIDED for one in found.decisions):

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any
 
-from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
 
 from .holes import Hole
 
 _LAST_OFFSET = attrgetter("last_offset")
-
-
-def entries_of(segments: Iterable[Any]) -> Iterator[AbortedTransaction]:
-    """The entries of all .txnindex files beside segments; one that cannot be read has none."""
-    for segment in segments:
-        try:
-            yield from segment.evidence.aborted() or ()
-        except (KafkaRecordError, OSError):
-            continue
 
 
 class AbortedIndex:

@@ -117,6 +117,9 @@ class Rule(NamedTuple):
 
 
 LISTED = Rule("txnindex", ABORTED, lambda it: it.is_listed, "the .txnindex lists it")
+END_UNKNOWN = Rule(
+    "end_unknown", UNDECIDED, lambda it: it.ended_in_hole, "it ended in the damage, and no file shows how"
+)
 RULES = (
     LISTED,
     Rule("txnindex", CONTINUES, lambda it: it.begins, "the .txnindex lists its end after the damage"),
@@ -149,7 +152,7 @@ RULES = (
         lambda it: it.is_abort_prepared is False,
         "__transaction_state has a PrepareCommit",
     ),
-    Rule("end_unknown", UNDECIDED, lambda it: it.ended_in_hole, "it ended in the damage, and no file shows how"),
+    END_UNKNOWN,
     # Only with transaction.version 2 a COMMIT has the epoch behind its data's, and there each transaction has its own.
     Rule(
         "epoch",

@@ -180,13 +180,15 @@ class MatchedTransactions:
             return
         if self.first_offset is None:
             self.first_offset = step.first_offset
+        # (row, what is done before its batch, with what). A hole comes first: the markers of entries are in it.
+        places: list[tuple[int, Callable[[Any], None], Hole | AbortedTransaction]]
+        gap = None if self.raises or any(row == 0 for row, _ in holes) else self._gap_with_markers(step)
+        holes = [(0, gap), *holes] if gap else holes
+        places = [(row, self._hold_open_transactions, hole) for row, hole in holes]
+        places += self._missing_markers(step, [hole.marker for _, hole in holes if hole.marker])
         if self._segment_start is None:
             self._segment_start = step.first_offset
         self.next_offset = step.last_offset + 1
-        # (row, what is done before its batch, with what). A hole comes first: the markers of entries are in it.
-        places: list[tuple[int, Callable[[Any], None], Hole | AbortedTransaction]]
-        places = [(row, self._hold_open_transactions, hole) for row, hole in holes]
-        places += self._missing_markers(step, [hole.marker for _, hole in holes if hole.marker])
         start = 0
         for stop, handle, found in sorted(places, key=itemgetter(0)):
             self._match_rows(step, start, stop)
@@ -394,6 +396,23 @@ class MatchedTransactions:
         return self._transaction_without_data(entry.producer_id, first_offset=entry.first_offset)
 
     # ---- holes
+
+    def _gap_with_markers(self, step: Step) -> Hole | None:
+        """The offsets that are missing before a segment, if the snapshot at its start shows that a transaction ended
+        there. The log cleaner leaves gaps, too, but takes no marker away while there is data of its transaction."""
+        if self._segment_start is not None or self.next_offset is None or step.first_offset <= self.next_offset:
+            return None
+        opened = self._producers.open_transactions()
+        try:
+            entries = self.evidence_of(self.segments[-1]).snapshot() if opened else None
+        except (KafkaRecordError, OSError):
+            return None
+        if entries is None:
+            return None
+        firsts = {one.producer_id: one.current_txn_first_offset for one in entries}
+        ended = any(not 0 <= firsts.get(producer, -1) <= data.first_offset for producer, data in opened.items())
+        segments = self._segment_number - 1, self._segment_number
+        return Hole(self.next_offset, step.first_offset - 1, segments) if ended else None
 
     def _hold_open_transactions(self, hole: Hole) -> None:
         """Holds the transactions that are open before a hole and may end in it."""

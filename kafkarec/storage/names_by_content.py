@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from kafkarec.errors import KafkaRecordError
@@ -10,11 +11,12 @@ from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, first_fields
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read.walk import HEADERS, passes_checksum, walk, walk_request
-from kafkarec.recover.aborted_index import AbortedIndex, entries_of
+from kafkarec.recover.aborted_index import AbortedIndex
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import Evidence
 
-from .segment_file import SegmentFile, size_or_zero
+from . import names
+from .segment_file import MAX_OFFSETS, SegmentFile, size_or_zero
 from .segment_summary import next_offset
 
 AnySegment = TypeVar("AnySegment", bound=SegmentFile)
@@ -75,9 +77,9 @@ def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
     base_offsets = base_offsets_by_content(segments)
     if not base_offsets:
         return segments
-    index = AbortedIndex([*set(entries_of(segments))])
     in_order = sorted_by_base_offset(segments, base_offsets)
     ordered = [one.copy(base_offset=base_offsets.get(one, one.base_offset)) for one in in_order]
+    index = AbortedIndex([*aborted_entries(ordered)])
     ends = ends_by_name(ordered)
     for one in ordered:
         if (base := one.base_offset) is not None:
@@ -87,6 +89,22 @@ def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
 
 def _evidence_by_offset(evidence: Evidence, base: int, aborted: Sequence[AbortedTransaction]) -> Evidence:
     return evidence._replace(aborted=lambda: aborted or None, snapshot=lambda: dict(evidence.snapshots()).get(base))
+
+
+def aborted_entries(segments: Iterable[SegmentFile]) -> set[AbortedTransaction]:
+    """The entries of the .txnindex files beside segments of one log; one that cannot be read has none. No checksum
+    covers them: one whose marker is not in its file's segment, by name or by content, is wrong."""
+    named: list[tuple[SegmentFile, set[int]]] = []
+    for one in segments:
+        named.append((one, {base for base in (names.offset_in_name(one.name), one.base_offset) if base is not None}))
+    bases = sorted(set[int]().union(*(own for _, own in named)))
+    ends = {base: min(end, base + MAX_OFFSETS) for base, end in zip(bases, (*bases[1:], LONG_MAX), strict=False)}
+    found = set[AbortedTransaction]()
+    for segment, own in named:
+        with suppress(KafkaRecordError, OSError):
+            entries = segment.evidence.aborted() or ()
+            found.update(one for one in entries if not own or any(at <= one.last_offset < ends[at] for at in own))
+    return found
 
 
 def ends_by_name(segments: Sequence[SegmentFile]) -> dict[int, int]:
@@ -127,23 +145,26 @@ def _adjoins_another(first: int, end: int | None, others: Sequence[SegmentFile])
 
 def _is_mostly_outside(segment: SegmentFile, first_offsets: Sequence[int], low: int, high: int) -> bool:
     """Whether the first batches and most others of a segment are outside of its range, or those from its start lead
-    into it without a gap. Blocks of another file at its start are not enough."""
+    into it without a gap. Blocks of another file at its start are not enough, nor is a first batch that leads into it
+    and does not adjoin the second one: its base offset is damaged."""
     if low <= first_offsets[0] < high:
         return False
     inside = batches = 0
     end: int | None = first_offsets[0]  # of the batches from the start; None: behind a gap
+    leads_in = False  # the first batch
     try:
         for step in walk([segment], walk_request(HEADERS, errors="skip")):
             for base, last in zip(step.column("base_offset"), step.column("last_offset"), strict=True):
                 begin = last if base is None else base
                 end = last + 1 if begin == end else None
-                if end is not None and begin < low <= end:
+                if end is not None and (leads_in or (begin < low <= end and begin != first_offsets[0])):
                     return True
+                leads_in = end is not None and begin < low <= end
                 inside += low <= begin and last < high
             batches += len(step)
     except (OSError, KafkaRecordError):
         return False
-    return 2 * inside < batches and not any(low <= each < high for each in first_offsets)
+    return leads_in or (2 * inside < batches and not any(low <= each < high for each in first_offsets))
 
 
 def _first_base_offsets(segment: SegmentFile) -> list[int]:

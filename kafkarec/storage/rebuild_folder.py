@@ -83,6 +83,7 @@ def rebuild_side_files(
     """
     states: ProducerStates | None = None
     epochs, log_problems = stored_epochs(log)
+    were_stored = bool(epochs)
     highest, lower = -1, None
     request = walk_request(MARKERS | CHECKSUMS if check_crcs else MARKERS, errors="skip", restore=False)
     for segment in log.segments:
@@ -116,7 +117,8 @@ def rebuild_side_files(
         yield RebuiltSideFiles(segment, files, tuple(damage), made.problems)
     if states is None:
         return
-    if epochs and epochs[0].start_offset > log_start:  # the cleaner may have removed the log's first batches
+    # the cleaner may have removed the log's first batches; a file that begins later has messages of magic 0 or 1 before
+    if epochs and not were_stored and epochs[0].start_offset > log_start:
         epochs[0] = epochs[0]._replace(start_offset=log_start)
     files = {leader_epochs.NAME: leader_epochs.write(epochs)}
     if states.end_offset > 0 and states.end_offset != base:

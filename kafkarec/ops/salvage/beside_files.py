@@ -16,12 +16,13 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
+from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import first_bytes, good_batches, names, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.names_by_content import base_offsets_by_content
+from kafkarec.storage.names_by_content import aborted_entries, base_offsets_by_content
 from kafkarec.storage.recorded_ends import LogEnd, RecordedEnd, SegmentGap
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
@@ -250,9 +251,22 @@ def is_known_uncleaned(partition: PartitionSources) -> bool:
     return bool(known) and not any(one is not False for one in known)
 
 
-def proofs_of_loss(partition: PartitionSources, missing: Sequence[tuple[int, int]]) -> list[str]:
+def aborted_transactions(partition: PartitionSources) -> set[AbortedTransaction]:
+    """The entries of the .txnindex files of all sources, also of those whose segment is missing between others."""
+    found = set[AbortedTransaction]()
+    for source in partition.of_one_topic:
+        missing: list[SegmentFile] = []
+        if source.log is not None and source.segments:
+            last, orphans = source.segments[-1].base_offset or 0, recorded_ends.indexes_without_segment(source.log)
+            stems = [os.path.splitext(name)[0] for base, name in orphans.items() if base < last]
+            missing = [_segment_file(source, f"{stem}.log") for stem in stems]
+        found |= aborted_entries([*source.segments, *missing])
+    return found
+
+
+def proofs_of_loss(partition: PartitionSources, missing: Sequence[OffsetRange]) -> dict[OffsetRange, str]:
     """Sentences why offsets that are missing between segments are lost, not removed by a cleaner."""
-    sentences: list[str] = []
+    sentences: dict[OffsetRange, str] = {}
     for source in partition.main_sources:
         if source.unordered or not missing:
             continue
@@ -261,7 +275,8 @@ def proofs_of_loss(partition: PartitionSources, missing: Sequence[tuple[int, int
             before = [one for one in source.segments if one.base_offset is not None and one.base_offset <= first]
             if before:
                 gaps.append(SegmentGap(first, last, before[-1].base_offset or 0, before[-1].size))
-        sentences += recorded_ends.proven_losses(_log_of_source(partition, source), gaps).values()
+        for gap, sentence in recorded_ends.proven_losses(_log_of_source(partition, source), gaps).items():
+            sentences.setdefault((gap.first, gap.last), sentence)
     return sentences
 
 

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.sidecars import meta_properties, partition_metadata
+from kafkarec.sidecars import leader_epochs, meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, is_of_one_file, read_failure
@@ -91,6 +91,17 @@ class PartitionSources:
     def of_one_topic(self) -> list[SalvageSource]:
         """The sources with the topic id of the one named first, or without one."""
         return [source for source in self.sources if not source.rank]
+
+    @property
+    def epoch_entries(self) -> list[leader_epochs.EpochEntry]:
+        """The entries of the first leader-epoch-checkpoint that can be read, as a broker takes them."""
+        entries: list[leader_epochs.EpochEntry] = []
+        for source in self.of_one_topic:
+            with suppress(KafkaRecordError, OSError):
+                for one in leader_epochs.read(source.folder_file(leader_epochs.NAME) or b""):
+                    leader_epochs.assign(entries, *one)
+                break
+        return entries
 
     @property
     def main_sources(self) -> list[SalvageSource]:

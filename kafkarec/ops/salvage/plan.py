@@ -36,6 +36,7 @@ from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
 from kafkarec.ops.rewrite import empty_batch
 from kafkarec.read import reader
 from kafkarec.recover.steps import as_stored
+from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, RecordedEnd
@@ -60,6 +61,7 @@ from .plan_builder import MAX_SEGMENT, UNORDERED_SEGMENT_BYTES, PlanBuilder, Sal
 from .plan_writing import copy_from_sources
 from .planned_changes import (
     decided_markers,
+    epoch_within,
     marker_changes,
     may_have_lost_markers,
     new_cluster_changes,
@@ -213,7 +215,8 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
             streams.append(good_batches.ordered_batches(source.segments, number, collector))
     report.sources = [one.path for source in sources for one in source.segments]
     ranks = [source.rank for source in sources]
-    for row, reason in merge(streams, start, stale=options.as_partition, ranks=ranks):
+    merged = merge(streams, start, stale=options.as_partition, ranks=ranks, epochs=partition.epoch_entries)
+    for row, reason in merged:
         builder.add_or_set_aside(row, reason)
     builder.report_collected()
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
@@ -278,7 +281,7 @@ def _base_offsets(partition: PartitionSources) -> list[int]:
 def _compare_end(partition: PartitionSources, report: SalvagedPartition, recorded: Sequence[RecordedEnd]) -> EndVerdict:
     """Compares the log with the recorded ends, and with what proves that offsets are lost; the report gets
     it."""
-    report.proofs = proofs_of_loss(partition, report.missing)
+    report.proofs = [*proofs_of_loss(partition, report.missing).values()]
     report.never_compacted = (
         report.gaps_end > log_start(partition) and not report.compacted and is_known_uncleaned(partition)
     )
@@ -286,7 +289,7 @@ def _compare_end(partition: PartitionSources, report: SalvagedPartition, recorde
     return report.set_end(max(ends), recorded)
 
 
-def _extend_to(made: PlannedFolder, end: int) -> None:
+def _extend_to(made: PlannedFolder, end: int, epochs: Sequence[EpochEntry] = ()) -> None:
     """Lets the log end at this offset, with a batch without records, as the log cleaner leaves one: a consumer reads up
     to it. A log without segments gets an empty one."""
     report = made.report
@@ -300,7 +303,7 @@ def _extend_to(made: PlannedFolder, end: int) -> None:
         if last is None:
             return
         last = report.files[-1]
-    epoch = as_stored(before.get("partition_leader_epoch"))
+    epoch = epoch_within(epochs, end - 1, before)
     header = BatchHeader(base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=epoch)
     data = empty_batch(header, as_stored(before.get("max_timestamp")))
     made.change([inserted_batch(last.name, last.size, data)])
@@ -317,10 +320,10 @@ def _complete_plan(
     if partition.topic is not None and report.files and may_have_lost_markers(partition, report):
         with made.log() as log:
             report.markers = placed_markers(decided_markers(log, partition, report), options.undecided)
-            changes = marker_changes(log, report.markers)
+            changes = marker_changes(log, report.markers, partition.epoch_entries)
         made.change(changes)
     if least_end:
-        _extend_to(made, least_end)
+        _extend_to(made, least_end, partition.epoch_entries)
     if not report.files:
         return
     if options.new_cluster and partition.topic != CLUSTER_METADATA:

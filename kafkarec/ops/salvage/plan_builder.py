@@ -6,12 +6,14 @@ OUT/set-aside/orders-0/overlap-0.log      named by reason and index of the sourc
 Which batch is kept if several sources have the same offsets:
 
 1. Equal batches (offsets, leader epoch, CRC, size): the first source's is kept, the others are duplicates.
-2. Batches that differ only in the leader epoch: one copy is damaged, as no checksum covers the epoch. The copy whose
-   adjacent batches have the same epoch is kept; the other one is set aside.
+2. Batches that differ only in the leader epoch: one copy is damaged, as no checksum covers the epoch. The copy with
+   the epoch of leader-epoch-checkpoint is kept, else the one whose adjacent batches have the same epoch; the other one
+   is set aside.
 3. Batches that overlap and are not equal are a conflict. One whose base offset is stored is kept rather than one whose
    base offset is restored: the batches around it may themselves be in the wrong order. Else the one with the higher
-   leader epoch is kept, as by a follower (KIP-101). With equal epochs the one with more records is kept (the other one
-   was compacted further), else the first source's. The other one is set aside and reported.
+   leader epoch is kept, as by a follower (KIP-101). With equal epochs and other offsets one without damage before it is
+   kept: behind damage nothing disproves a wrong base offset. Else the one with more records is kept (the other one was
+   compacted further), else the first source's. The other one is set aside and reported.
 4. With `stale`, for a folder that a broker is to start on: a batch is also set aside if its epoch is below a confirmed
    epoch of an earlier batch, as a broker would truncate it (KIP-101). An epoch is confirmed if the next batch in the
    same source has the same or a higher one: no checksum covers the epoch, and one flipped bit must not exclude the
@@ -27,10 +29,12 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from kafkarec.damage import damage_from_fault
 from kafkarec.recover.steps import as_stored
+from kafkarec.sidecars.leader_epochs import EpochEntry, epoch_at
 from kafkarec.sources.read_failures import partial_read_failure
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches, ReadProgress
 from kafkarec.storage.segment_file import SegmentFile
@@ -99,14 +103,20 @@ class _BatchStream:
         return self.head.base <= good.last and good.base <= self.head.last
 
 
-def _precedence(stream: _BatchStream) -> tuple[int, bool, int, int, int]:
-    """The lowest is kept of batches that overlap (rule 3)."""
+def _precedence(stream: _BatchStream, same_offsets: bool) -> tuple[int, bool, int, bool, int, int]:
+    """The lowest is kept of batches that overlap (rule 3). same_offsets: whether all have the same ones"""
     head = stream.head
-    return stream.rank, head.has_restored_base, -head.epoch, -(head.records or 0), head.source
+    is_doubtful = head.follows_damage and not same_offsets
+    return stream.rank, head.has_restored_base, -head.epoch, is_doubtful, -(head.records or 0), head.source
 
 
 def merge(
-    streams: Sequence[Iterator[GoodBatches]], start: int | None, *, stale: bool = False, ranks: Sequence[int] = ()
+    streams: Sequence[Iterator[GoodBatches]],
+    start: int | None,
+    *,
+    stale: bool = False,
+    ranks: Sequence[int] = (),
+    epochs: Sequence[EpochEntry] = (),
 ) -> Iterator[tuple[GoodBatches, str]]:
     """Yields the batches of all streams as one log, each with "" or the reason why it is not in the log: DUPLICATE, a
     second copy, or a reason to set it aside.
@@ -114,6 +124,7 @@ def merge(
     start   the first offset of the log; None: that of the first batch
     stale   set batches with a stale leader epoch aside (rule 4)
     ranks   of the sources; empty: all have the same
+    epochs  of the log, by leader-epoch-checkpoint
     """
     remaining = [_BatchStream(batches, ranks) for batches in streams]
     next_offset, epoch = start, -1
@@ -143,12 +154,14 @@ def merge(
             stream for stream in around if stream.head._replace(epoch=good.epoch).comparison_key == good.comparison_key
         ]
         if len(copies) > 1:
-            best = max(copies, key=lambda stream: (-stream.rank, stream.adjacent_epochs(epoch)))
+            known_epoch, before = epoch_at(epochs, good.last), epoch
+            best = max(copies, key=lambda one: (-one.rank, one.head.epoch == known_epoch, one.adjacent_epochs(before)))
             for stream in copies:
                 if stream is not best:
                     yield stream.pop(), "other_epoch"
         elif len(around) > 1:
-            winner = min(around, key=_precedence)
+            offsets = {(stream.head.base, stream.head.last) for stream in around}
+            winner = min(around, key=partial(_precedence, same_offsets=len(offsets) == 1))
             for stream in remaining:
                 if stream is not winner and stream.ahead and stream.overlaps(winner.head):
                     loser = stream.pop()

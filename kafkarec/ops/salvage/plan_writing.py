@@ -102,17 +102,9 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
                 if data is None:
                     continue
                 read(data)
-                if name == leader_epochs.NAME and len(partition.sources) > 1:
-                    seen: list[tuple[int, int]] = []  # by the merged log
-                    for table in batch_tables(log.segments, errors="skip"):
-                        columns = table.column("partition_leader_epoch"), table.column("last_offset")
-                        for epoch, last in zip(*columns, strict=True):
-                            if epoch is not None and (not seen or seen[-1][0] != epoch):
-                                seen.append((epoch, last))
-                    batches = epoch_history.from_batches(seen)
-                    wrong = epoch_history.contradiction(leader_epochs.read(data), batches)
-                    if wrong:
-                        raise CorruptRecordError(wrong, reason="checkpoint_invalid")
+                wrong = name == leader_epochs.NAME and _contradiction(data, log, len(partition.sources) > 1)
+                if wrong:
+                    raise CorruptRecordError(wrong, reason="checkpoint_invalid")
             except (KafkaRecordError, OSError) as error:
                 problems.append(f"{name} of {source.path} is ignored: {error}")
                 continue
@@ -123,20 +115,38 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
                 problems.append(
                     f"there is no {name}: keep the one in the broker's folder (kafka-topics --describe prints the id)"
                 )
-    for source in partition.of_one_topic:
-        if not source.segments:
-            continue
-        first = source.segments[0]
+    base = log.segments[0].base_offset or 0
+    name = snapshot_name(base)
+    for source in partition.of_one_topic if base else ():
+        of_base = next((one for one in source.segments if one.base_offset == base), None)
         try:
-            name = snapshot_name(first.base_offset or 0)
-            data = source.log.folder_file(name) if source.log else first.sidecar(producer_snapshot.SUFFIX)
-            if data is not None and first.base_offset:
+            data = of_base.sidecar(producer_snapshot.SUFFIX) if of_base and not source.log else source.folder_file(name)
+            if data is not None:
                 producer_snapshot.read(data)
                 write(name, data)
                 break
         except (KafkaRecordError, OSError) as error:
-            problems.append(f"the producer snapshot of {first.path} is ignored: {error}")
+            problems.append(f"the producer snapshot {name} of {source.path} is ignored: {error}")
     return problems
+
+
+def _contradiction(data: bytes, log: PartitionFiles, is_merged: bool) -> str:
+    """A sentence about batches of the new log that contradict a leader-epoch-checkpoint, as a broker takes its entries;
+    empty: none does. No checksum covers the epoch of a batch: that of one alone proves nothing against the file of the
+    only source, and the file may be older than the batches."""
+    stored: list[leader_epochs.EpochEntry] = []
+    for entry in leader_epochs.read(data):
+        leader_epochs.assign(stored, *entry)
+    runs: list[tuple[int, int, int]] = []  # epoch, last offset of its first batch, number of batches
+    for table in batch_tables(log.segments, errors="skip"):
+        for epoch, last in zip(table.column("partition_leader_epoch"), table.column("last_offset"), strict=True):
+            if epoch is not None and runs and runs[-1][0] == epoch:
+                runs[-1] = epoch, runs[-1][1], runs[-1][2] + 1
+            elif epoch is not None:
+                runs.append((epoch, last, 1))
+    if not is_merged:
+        runs = [one for one in runs if one[2] > 1 and stored and one[0] <= stored[-1].epoch]
+    return epoch_history.contradiction(stored, epoch_history.from_batches(one[:2] for one in runs))
 
 
 FileDigest = tuple[int, str]

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
@@ -44,16 +44,18 @@ from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_A
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import aborted_spans, match_markers
 from kafkarec.read.walk import MARKERS, walk, walk_request
-from kafkarec.recover.aborted_index import AbortedIndex, entries_of
+from kafkarec.recover.aborted_index import AbortedIndex
 from kafkarec.recover.holes import Hole, marker_bytes, with_content
-from kafkarec.recover.marker_evidence import UNDECIDED, Decision
+from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Decision, Evidence
 from kafkarec.recover.steps import as_stored
+from kafkarec.sidecars import leader_epochs
 from kafkarec.state.producers import producers_at_log_start
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import batch_tables
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
+from .beside_files import aborted_transactions, proofs_of_loss
 from .partition_sources import PartitionSources
 from .planned_files import Change, batch_size, inserted_batch, removed_batch
 from .salvaged_partition import SalvagedPartition
@@ -68,19 +70,20 @@ def may_have_lost_markers(partition: PartitionSources, report: SalvagedPartition
     gap or behind its end."""
     if report.lost or report.missing or report.never_compacted:
         return True
-    segments = (segment for source in partition.of_one_topic for segment in source.segments)
-    return report.next_offset is not None and any(True for _ in entries_of(segments))
+    return report.next_offset is not None and bool(aborted_transactions(partition))
 
 
 def decided_markers(log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition) -> list[Decision]:
     """How the transactions ended whose markers are lost in the holes of a new log, by the side files of the sources."""
-    segments = [segment for source in partition.of_one_topic for segment in source.segments]
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
-    index = AbortedIndex([*set(entries_of(segments))])
+    index = AbortedIndex([*aborted_transactions(partition)])
 
     def snapshots() -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
         found = (found for segment in firsts for found in segment.evidence.snapshots())
         return sorted(found, key=lambda found: found[0])
+
+    def snapshot_at(base: int) -> Sequence[SnapshotEntry] | None:
+        return dict(snapshots()).get(base)
 
     def prepared() -> dict[tuple[int, int], bool]:  # of `__transaction_state` beside the sources
         found: dict[tuple[int, int], bool] = {}
@@ -92,8 +95,13 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, report: Sa
     bases = [segment.base_offset or 0 for segment in log.segments]
     for segment, base, end in zip(log.segments, bases, [*bases[1:], 2**63], strict=True):
         aborted = partial(index.within, Hole(base, end - 1))
-        evidence[segment] = segment.evidence._replace(aborted=aborted, snapshots=snapshots, prepared=prepared)
+        evidence[segment] = Evidence(aborted, partial(snapshot_at, base), snapshots, prepared)
     found = match_markers(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
+    report.proofs += [
+        f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there"
+        for one in found.decisions
+        if one.proof == END_UNKNOWN.proof and (one.lost_from, one.lost_to) in report.missing
+    ]
     return [*found.decisions, *found.listed_ahead()]
 
 
@@ -124,7 +132,8 @@ def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPar
             behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
             damage.append(_DamagedRange(*place, *behind))
     holes = []
-    unproven = set() if report.never_compacted else set(report.missing)  # the log cleaner leaves such gaps, too
+    # the log cleaner leaves gaps between segments, too
+    unproven = set() if report.never_compacted else {*report.missing} - {*proofs_of_loss(partition, report.missing)}
     gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else report.missing
     ordered = sorted(damage, key=lambda one: as_stored(one.first))
     lows = [as_stored(one.first) for one in ordered]
@@ -172,9 +181,11 @@ def placed_markers(decisions: Iterable[Decision], undecided: str) -> list[Decisi
     return markers
 
 
-def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Change]:
+def marker_changes(
+    log: PartitionFiles, markers: Sequence[Decision], epochs: Sequence[leader_epochs.EpochEntry]
+) -> list[Change]:
     """The batches of the markers, and where they belong; the batches of the transactions that are set aside. Timestamp
-    and leader epoch of a marker: of the batch before."""
+    of a marker: of the batch before; its leader epoch: see `epoch_within`. epochs: by leader-epoch-checkpoint"""
     waiting = sorted((one for one in markers if one.marker_offset is not None), key=lambda one: one.marker_offset or 0)
     aside = [one for one in markers if one.outcome == _ASIDE]
     found: list[Change] = []
@@ -202,7 +213,7 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
                         producer_epoch=marker.producer_epoch,
                         is_transactional=True,
                         is_control=True,
-                        partition_leader_epoch=as_stored(before.get("partition_leader_epoch")),
+                        partition_leader_epoch=epoch_within(epochs, offset, before, row),
                     ) as builder:
                         builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
                         found.append(inserted_batch(segment.name, position, builder.build()))
@@ -215,6 +226,19 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
                         break
             before = row or before
     return found
+
+
+def epoch_within(
+    epochs: Sequence[leader_epochs.EpochEntry],
+    offset: int,
+    before: Mapping[str, Any],
+    behind: Mapping[str, Any] | None = None,
+) -> int:
+    """The leader epoch of a new batch at an offset: that of leader-epoch-checkpoint if it is between those of the
+    batches around it, as a leader may have begun between them; else that of the batch before."""
+    low, found = as_stored(before.get("partition_leader_epoch")), leader_epochs.epoch_at(epochs, offset)
+    high = None if behind is None else behind["partition_leader_epoch"]
+    return low if found is None or found < low or (high is not None and found > high) else found
 
 
 def plain_batch_changes(log: PartitionFiles) -> list[Change]:

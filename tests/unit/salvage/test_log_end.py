@@ -217,3 +217,13 @@ def test_the_end_of_a_log_whose_last_names_are_exchanged(tmp_path: Path) -> None
     exchange(folder, int(one.stem), int(other.stem))
     [found] = salvage(folder, tmp_path / "out", keep_end=True).partitions
     assert (found.beyond_end, found.next_offset) == (expected, 12) and expected
+
+
+def test_the_leader_epoch_at_the_kept_end(tmp_path: Path) -> None:
+    """Another leader began in the part that is lost."""
+    folder = made(tmp_path, {0: [good(0, leader_epoch=0)]}, leader_epoch_checkpoint="0\n2\n0 0\n4 12\n")
+    (folder / f"{20:020}.snapshot").write_bytes(producer_snapshot.write([]))
+    salvage(folder, tmp_path / "out", as_partition=True, keep_end=True)
+    [*_, last] = kafkarec.open(tmp_path / "out" / "orders-0").scan()
+    assert (last["last_offset"], last["partition_leader_epoch"]) == (19, 4)
+    assert verified(tmp_path / "out").exit_status() == 0

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import builders
 import hurt_markers
+import plain_logs
 import pytest
 import transaction_logs as txns
 from hurt_markers import FOLDERS
@@ -16,8 +17,9 @@ from salvage_runs import set_aside
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
 
 import kafkarec
+from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.ops.salvage import SalvagedPartition, salvage
-from kafkarec.sidecars import txn_index
+from kafkarec.sidecars import producer_snapshot, txn_index
 
 EVENTS = [
     Event(DATA, 7, 0, 3, 2),
@@ -373,3 +375,73 @@ def test_what_is_no_proof_of_the_coordinator(tmp_path: Path, other: dict[str, ob
     folder = source(tmp_path / "a-0")
     txns.transaction_state(tmp_path / "__transaction_state-7", ("id", 7, 2), **fields)
     assert [one.proven for one in saved(folder, tmp_path / "out").markers] == [False]
+
+
+def without_a_segment(folder: Path) -> Path:
+    """Producer 7 aborts a transaction in the segment 3, which is gone, and commits another one afterwards."""
+    return plain_logs.log(folder, *([event.batch for event in some] for some in (EVENTS[:1], EVENTS[2:])))
+
+
+def test_a_txnindex_without_its_segment_proves_the_marker(tmp_path: Path) -> None:
+    folder = without_a_segment(tmp_path / "a-0")
+    (folder / f"{3:020}.txnindex").write_bytes(txn_index.write([txns.AbortedTransaction(7, 0, 3, 4)]))
+    [one] = saved(folder, tmp_path / "out").markers
+    assert (one.outcome, one.proof, one.marker_offset) == ("abort", "txnindex", 3)
+    assert committed(tmp_path / "out") == [4, 5, 7]
+
+
+def test_a_deleted_file_has_the_marker(tmp_path: Path) -> None:
+    folder = without_a_segment(tmp_path / "a-0")
+    (folder / f"{3:020}.txnindex").write_bytes(txn_index.write([txns.AbortedTransaction(7, 0, 3, 4)]))
+    (folder / f"{3:020}.log.deleted").write_bytes(EVENTS[1].batch)
+    assert not saved(folder, tmp_path / "out").markers
+    assert rows(tmp_path / "out") == [(event.base, event.kind in txns.MARKERS) for event in EVENTS]
+
+
+def test_an_index_without_its_segment_proves_that_markers_may_be_lost(tmp_path: Path) -> None:
+    folder = without_a_segment(tmp_path / "a-0")
+    (folder / f"{3:020}.index").touch()
+    [one] = saved(folder, tmp_path / "out").markers
+    assert (one.outcome, one.proof, one.marker_offset) == ("abort", "nothing", 3)
+    assert committed(tmp_path / "out") == [4, 5, 7]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_snapshot_proves_that_a_missing_segment_had_the_marker(tmp_path: Path, is_open: bool) -> None:
+    """The log cleaner leaves gaps, too, but keeps the marker of a transaction as long as it has data."""
+    folder = without_a_segment(tmp_path / "a-0")
+    entry = SnapshotEntry(7, 2, 0, 2, 2, builders.NOW, 0, 0 if is_open else -1)
+    (folder / f"{4:020}.snapshot").write_bytes(producer_snapshot.write([entry]))
+    report = saved(folder, tmp_path / "out")
+    assert [(one.proof, one.marker_offset) for one in report.markers] == ([] if is_open else [("end_unknown", 3)])
+    assert report.proofs == ([] if is_open else ["producer 7's transaction from offset 0 ended there"])
+    assert report.ok is is_open
+    assert committed(tmp_path / "out") == ([0, 1, 2, 4, 5, 7] if is_open else [4, 5, 7])
+    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+    assert read.column("offset") == committed(tmp_path / "out"), "reading hides what salvage hides"
+    assert [(one.producer_id, one.lost_from) for one in read.undecided] == ([] if is_open else [(7, 3)])
+
+
+def test_a_gap_alone_proves_nothing(tmp_path: Path) -> None:
+    report = saved(without_a_segment(tmp_path / "a-0"), tmp_path / "out")
+    assert (report.markers, report.missing, report.ok) == ([], [(3, 3)], True)
+
+
+def test_a_txnindex_entry_outside_of_its_segment_proves_nothing(tmp_path: Path) -> None:
+    """One flipped bit puts the marker far behind the log's end, which is damaged, and where a transaction is open."""
+    damaged = builders.flipped(Event(PLAIN, -1, 6, 1).batch)
+    first, second = [event.batch for event in EVENTS[:2]], [EVENTS[2].batch, damaged]
+    folder = plain_logs.log(tmp_path / "a-0", first, second)
+    write_index(folder, (7, 0, 3 + (1 << 20), 4))
+    report = saved(folder, tmp_path / "out")
+    assert (report.markers, report.next_offset) == ([], 6)
+
+
+def test_the_leader_epoch_of_a_marker_is_that_of_its_offset(tmp_path: Path) -> None:
+    """A leader may have begun in the damage."""
+    parts = [builders.patched(event.batch, 12, bytes([0, 0, 0, 3 if event.base > 3 else 1])) for event in EVENTS]
+    folder = plain_logs.log(tmp_path / "a-0", [parts[0], bytes(78), *parts[2:]], epochs=[(1, 0), (2, 3), (3, 4)])
+    salvage(folder, tmp_path / "out", as_partition=True)
+    made = tmp_path / "out" / "a-0"
+    assert [row["partition_leader_epoch"] for row in kafkarec.open(made).scan()] == [1, 2, 3, 3, 3]
+    assert kafkarec.verify(made).ok

@@ -242,3 +242,24 @@ def test_a_replica_that_has_nothing_there_does_not_show_that_nothing_was(first: 
     for sources in ("ab", "ba"):
         report = salvage([tmp_path / name / "t-0" for name in sources], tmp_path / sources).partitions[0]
         assert report.lost == [(10, 19)]
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_the_leader_epoch_of_the_checkpoint_wins(names: str, tmp_path: Path) -> None:
+    """Where one leader's last batch is, its neighbours prove nothing."""
+    parts = [batch(0, 1), batch(1, 1, epoch=1), batch(2, 1, epoch=3)]
+    epochs = [(0, 0), (1, 1), (3, 2)]
+    wrong = [parts[0], batch(1, 1)]
+    sources = {"a": log(tmp_path / "a" / "orders-0", parts, epochs=epochs)}
+    sources["b"] = log(tmp_path / "b" / "orders-0", wrong, epochs=epochs)
+    salvage([sources[name] for name in names], tmp_path / "out")
+    assert copied(tmp_path / "out") == b"".join(parts)
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_a_wrong_base_offset_behind_damage_costs_no_batch_of_another_replica(names: str, tmp_path: Path) -> None:
+    parts = [batch(0, 1), batch(1, 4), batch(5, 4), batch(10, 3), batch(13, 3)]
+    wrong = [bytes(len(parts[0] + parts[1])), builders.patched(parts[2], 0, bytes(8)), *parts[3:]]
+    sources = {"a": log(tmp_path / "a" / "orders-0", parts), "b": log(tmp_path / "b" / "orders-0", wrong)}
+    salvage([sources[name] for name in names], tmp_path / "out")
+    assert copied(tmp_path / "out") == b"".join(parts)

@@ -122,3 +122,38 @@ def test_a_broker_does_not_start_if_they_are_not_set_aside(kafka: Oracle, source
     salvage(source, tmp_path / "out", undecided="open")
     answer = kafka.ask("load", tmp_path / "out" / "orders-0", 4096)
     assert answer.status == 1 and "InvalidTxnStateException" in answer.err
+
+
+def test_the_snapshot_of_the_first_segment_that_is_left(tmp_path: Path) -> None:
+    """The producers before it, if all of the segment before it is lost."""
+    whole = log(tmp_path / "whole" / "orders-0", [batch(5, 5), OPEN], [PLAIN[0], batch(20, 1)])
+    assert main(["reindex", str(whole), "-o", str(tmp_path / "files")]) == 0
+    source = log(tmp_path / "orders-0", [bytes(100)], [PLAIN[0], batch(20, 1)])
+    (source / f"{0:020}.log").rename(source / f"{5:020}.log")
+    shutil.copy(tmp_path / "files" / f"{16:020}.snapshot", source)
+    salvage(source, tmp_path / "out", as_partition=True)
+    assert made(tmp_path / "out") == batch(20, 1), "without the plain batch in a transaction that began before"
+
+
+def test_a_checkpoint_that_many_batches_contradict_is_left_out(tmp_path: Path) -> None:
+    """Its last line is cut: a broker would take its offset, and drop the epochs that begin after that."""
+    parts = [batch(100 + at, 1, epoch=at // 4) for at in range(8)]
+    source = log(tmp_path / "orders-0", parts, epochs=[(0, 100), (1, 10)])
+    (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
+    text = (tmp_path / "out" / "orders-0" / "leader-epoch-checkpoint").read_text()
+    assert text == "0\n2\n0 100\n1 104\n"
+    assert any("leader-epoch-checkpoint" in text and "is ignored" in text for text in one.problems)
+
+
+def test_a_checkpoint_that_one_batch_contradicts_is_kept(tmp_path: Path) -> None:
+    """No checksum covers its epoch; and the file may be older than the last batches."""
+    epochs = [0, 0, 2, 2, 3, 3]
+    source = log(
+        tmp_path / "orders-0",
+        [batch(at, 1, epoch=epoch) for at, epoch in enumerate([0, 1])],
+        [batch(at, 1, epoch=epoch) for at, epoch in enumerate(epochs) if at > 1],
+        epochs=[(0, 0), (2, 2)],
+    )
+    salvage(source, tmp_path / "out", as_partition=True)
+    text = (tmp_path / "out" / "orders-0" / "leader-epoch-checkpoint").read_text()
+    assert text == "0\n3\n0 0\n2 2\n3 4\n"

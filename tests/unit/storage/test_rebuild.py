@@ -91,3 +91,16 @@ def test_the_first_batch_with_a_lower_epoch(tmp_path: Path) -> None:
         (tmp_path / f"{base:020d}.log").unlink()
     *_, log = rebuilt(tmp_path)[1]
     assert log.lower_epoch is None
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_log_that_begins_with_messages_without_leader_epochs(tmp_path: Path, is_stored: bool) -> None:
+    """A leader-epoch-checkpoint begins where a broker began to write magic 2."""
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    messages = [builders.message(offset=at) for at in range(3)]
+    (folder / f"{0:020}.log").write_bytes(b"".join([*messages, builders.good_batch(2, base_offset=3, leader_epoch=5)]))
+    if is_stored:
+        (folder / leader_epochs.NAME).write_bytes(leader_epochs.write([(5, 3)]))
+    [*_, of_log] = rebuild_side_files(kafkarec.open(folder))
+    assert leader_epochs.read(of_log.files[leader_epochs.NAME]) == ((5, 3 if is_stored else 0),)

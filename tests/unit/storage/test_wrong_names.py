@@ -127,3 +127,14 @@ def test_by_names_nothing_is_followed_that_others_would_have(folder: Path) -> No
             log.followers(**options)
     (follower,) = log.followers()
     assert sorted(offset for _, piece in follower.poll() for offset in piece.column("offset")) == list(EVERY)
+
+
+def test_a_damaged_offset_that_leads_into_the_segment_is_no_wrong_name(folder: Path, tmp_path: Path) -> None:
+    """By one too low: the first batch then begins in the segment before and ends in its own."""
+    path = folder / f"{20:020}.log"
+    whole = path.read_bytes()
+    path.write_bytes(builders.patched(whole, 0, (19).to_bytes(8, "big")))
+    assert kafkarec.open(folder).read(errors="skip").column("offset") == list(EVERY)
+    [report] = kafkarec.salvage(folder, tmp_path / "out").partitions
+    assert not report.set_aside
+    assert (tmp_path / "out" / "orders-0" / path.name).read_bytes() == whole
