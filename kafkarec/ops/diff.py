@@ -222,7 +222,7 @@ class _Side:
     """Iterates over the batches of one replica; `head` is the next batch."""
 
     def __init__(self, opened: Any, cap: int, progress: Callable[[Any, int], object]) -> None:
-        if not hasattr(opened, "groups"):
+        if not hasattr(opened, "segments_by_log"):
             opened = opening.open(opened)
         logs = list(opening.logs(opened))
         if len(logs) != 1:

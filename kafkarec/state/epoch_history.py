@@ -65,7 +65,7 @@ def of_log(log: Any, batch_epochs: Iterable[tuple[int, int]], end: int) -> Epoch
         return EpochHistory(from_log, end, "batches" if from_log else "none")
     difference = contradiction(stored, from_log)
     if difference:
-        return EpochHistory(from_log, end, "batches", difference)
+        return EpochHistory(from_log, end, "batches", f"leader-epoch-checkpoint is ignored: {difference}")
     return EpochHistory(tuple(entry for entry in stored if entry.start_offset <= end), end, leader_epochs.NAME)
 
 
@@ -79,14 +79,12 @@ def from_batches(batch_epochs: Iterable[tuple[int, int]]) -> tuple[EpochEntry, .
 
 
 def contradiction(stored: Sequence[EpochEntry], from_log: Sequence[EpochEntry]) -> str:
-    """A sentence about the first batch whose epoch differs from the checkpoint's for its offset; "": none."""
+    """A clause about the first batch whose epoch differs from the checkpoint's for its offset; "": none."""
     for entry in from_log:
         expected = leader_epochs.epoch_at(stored, entry.start_offset)
         if expected != entry.epoch:
-            return (
-                f"leader-epoch-checkpoint is ignored: it has epoch {'none' if expected is None else expected} "
-                f"for offset {entry.start_offset}, but the batch there has epoch {entry.epoch}"
-            )
+            has = "none" if expected is None else expected
+            return f"it has epoch {has} for offset {entry.start_offset}, but the batch there has epoch {entry.epoch}"
     return ""
 
 

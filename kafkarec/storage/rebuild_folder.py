@@ -83,7 +83,9 @@ def rebuild_side_files(
     """
     states: ProducerStates | None = None
     epochs, log_problems = stored_epochs(log)
-    were_stored = bool(epochs)
+    # behind the log's first batch the file's first epoch begins where messages of magic 0 or 1, which have none, are
+    # before it; None: it begins with the log
+    first_start = epochs[0].start_offset if epochs else None
     highest, lower = -1, None
     request = walk_request(MARKERS | CHECKSUMS if check_crcs else MARKERS, errors="skip", restore=False)
     for segment in log.segments:
@@ -111,14 +113,17 @@ def rebuild_side_files(
                 if row is not None:
                     offset, epoch = (step.cell(name, row) for name in _EPOCHS)
                     lower = LowerEpoch(offset, epoch, highest)
+            if first_start is not None and len(step) and step.first_offset < first_start:
+                before = zip(*map(step.column, _EPOCHS), strict=True)
+                if any(epoch is not None and epoch >= 0 and offset < first_start for offset, epoch in before):
+                    first_start = None
             damage += step.damage
         made = builder.finish()
         files |= {filename_prefix(base) + suffix: data for suffix, data in made.files.items()}
         yield RebuiltSideFiles(segment, files, tuple(damage), made.problems)
     if states is None:
         return
-    # the cleaner may have removed the log's first batches; a file that begins later has messages of magic 0 or 1 before
-    if epochs and not were_stored and epochs[0].start_offset > log_start:
+    if epochs and first_start is None and epochs[0].start_offset > log_start:  # the cleaner may have removed batches
         epochs[0] = epochs[0]._replace(start_offset=log_start)
     files = {leader_epochs.NAME: leader_epochs.write(epochs)}
     if states.end_offset > 0 and states.end_offset != base:

@@ -51,8 +51,6 @@ def stored_json(blob: bytes) -> str:
         json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise NoText from None
-    if text.strip() == "null":  # which is a record without a value
-        raise NoText
     return text.replace("\n", " ").replace("\r", " ")
 
 
@@ -96,6 +94,8 @@ def json_cell(name: str, value: Any, form: str, iso_times: bool) -> str:
         suffix, show, quotes = FORMS[form]
         try:
             text = show(value)
+            if form == "json" and text.strip() == "null":  # which is a record without a value
+                raise NoText
         except NoText:
             return f'"{name}_base64":"{base64_text(value)}"'
         return f'"{name}{suffix}":{json_string(text) if quotes else escaped(text)}'

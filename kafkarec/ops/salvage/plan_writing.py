@@ -131,7 +131,7 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
 
 
 def _contradiction(data: bytes, log: PartitionFiles, is_merged: bool) -> str:
-    """A sentence about batches of the new log that contradict a leader-epoch-checkpoint, as a broker takes its entries;
+    """A clause about batches of the new log that contradict a leader-epoch-checkpoint, as a broker takes its entries;
     empty: none does. No checksum covers the epoch of a batch: that of one alone proves nothing against the file of the
     only source, and the file may be older than the batches."""
     stored: list[leader_epochs.EpochEntry] = []
