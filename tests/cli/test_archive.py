@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command import Here
 from paths import SEGMENTS
 from s3server import BUCKET, running
 
@@ -30,7 +29,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("path", ["archive", "archive/date=*", "archive/*/txn-0", "arch*/date=2026-11-0[12]/{txn,x}-*"])
-def test_folders_of_one_partition_are_one_log(path: str, archive: Path, run: Here) -> None:
+def test_folders_of_one_partition_are_one_log(path, archive, run):
     rows = run("cat", path, "--columns", "offset", "--isolation", "read_committed").rows
     assert rows == run("cat", TXN, "--columns", "offset", "--isolation", "read_committed").rows
     report = json.loads(run("verify", path, "--format", "json").out)
@@ -42,7 +41,7 @@ def test_folders_of_one_partition_are_one_log(path: str, archive: Path, run: Her
     assert run("txn", path).out.startswith(b"txn-0: 2 segments")
 
 
-def test_convert_writes_one_log_and_never_into_a_folder_that_is_read(archive: Path, run: Here) -> None:
+def test_convert_writes_one_log_and_never_into_a_folder_that_is_read(archive, run):
     for number, path in enumerate(("archive", "archive/date=*")):
         assert run("convert", path, "-o", f"out{number}", "--compression", "zstd").status == 0
         assert len(run("cat", f"out{number}/txn-0", "--columns", "offset").rows) == 267
@@ -53,7 +52,7 @@ def test_convert_writes_one_log_and_never_into_a_folder_that_is_read(archive: Pa
         assert force.status == 2 and (archive / "date=2026-11-02" / "txn-0" / OFFSETS[1]).stat().st_size == 16370
 
 
-def test_a_hard_link_to_a_file_deep_in_an_archive_is_no_output(archive: Path, run: Here) -> None:
+def test_a_hard_link_to_a_file_deep_in_an_archive_is_no_output(archive, run):
     deep = archive / "date=2026-11-03" / "hour=05" / "region=eu" / "orders-0"
     deep.mkdir(parents=True)
     shutil.copy(TXN / OFFSETS[0], deep)
@@ -73,7 +72,7 @@ def test_a_hard_link_to_a_file_deep_in_an_archive_is_no_output(archive: Path, ru
         ("bad", 2, "the folder 'date=' has no value: expected <name>=<value>"),
     ],
 )
-def test_what_cannot_be_read_is_one_line(path: str, status: int, message: str, archive: Path, run: Here) -> None:
+def test_what_cannot_be_read_is_one_line(path, status, message, archive, run):
     for day in DAYS:
         shutil.copytree(TXN, Path("overlap", f"date={day}", "txn-0"))
     shutil.copytree(TXN, Path("bad", "date=", "txn-0"))
@@ -82,12 +81,12 @@ def test_what_cannot_be_read_is_one_line(path: str, status: int, message: str, a
         assert ran.status == status and message in ran.complaint
 
 
-def test_a_glob_of_nothing_stops_no_other_path(archive: Path, run: Here) -> None:
+def test_a_glob_of_nothing_stops_no_other_path(archive, run):
     ran = run("verify", "archive/date=*", "nothing*")
     assert ran.status == 3 and b"nothing*: no such file or directory" in ran.out and b"in 2 files" in ran.out
 
 
-def test_reindex_takes_one_folder(archive: Path, run: Here) -> None:
+def test_reindex_takes_one_folder(archive, run):
     refused = run("reindex", "archive", "-o", "new")
     assert refused.status == 2 and "in several folders; rebuild them one at a time" in refused.complaint
     assert not Path("new").exists()
@@ -95,7 +94,7 @@ def test_reindex_takes_one_folder(archive: Path, run: Here) -> None:
     assert Path("new", OFFSETS[0].replace(".log", ".timeindex")).stat().st_size
 
 
-def test_a_data_folder_beside_a_key_folder_is_read_as_before(archive: Path, run: Here) -> None:
+def test_a_data_folder_beside_a_key_folder_is_read_as_before(archive, run):
     shutil.copytree(TXN, archive / "txn-0")
     report = json.loads(run("verify", "archive", "--format", "json").out)
     assert [Path(each["path"]).name for each in report["partitions"]] == ["txn-0"]
@@ -103,7 +102,7 @@ def test_a_data_folder_beside_a_key_folder_is_read_as_before(archive: Path, run:
     assert len(run("cat", "a[1]", "--columns", "offset").rows) == 267
 
 
-def test_a_glob_in_a_bucket(archive: Path, run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_glob_in_a_bucket(archive, run, monkeypatch):
     with running("s3fs", "pyarrow") as server:
         server.put_folder(archive, "archive", (".log",))
         for name, value in server.environment().items():
@@ -113,7 +112,7 @@ def test_a_glob_in_a_bucket(archive: Path, run: Here, monkeypatch: pytest.Monkey
         assert "s3://" in run("cat", f"s3://{BUCKET}/archive/day=*").complaint
 
 
-def test_a_damaged_archive_is_salvaged_by_the_command_that_verify_prints(archive: Path, run: Here) -> None:
+def test_a_damaged_archive_is_salvaged_by_the_command_that_verify_prints(archive, run):
     path = archive / "date=2026-11-02" / "txn-0" / OFFSETS[1]
     data = bytearray(path.read_bytes())
     data[5000] ^= 1

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
-from typing import Any
 
 import golden
 import pyarrow as pa
@@ -37,15 +35,13 @@ def round_trip(run: Here, source: Path, form: str, out: Path, *arguments: object
 )
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_rows_and_batches_of_a_broker_come_back(
-    run: Here, tmp_path: Path, folder: str, form: str, arguments: tuple[str, ...]
-) -> None:
+def test_rows_and_batches_of_a_broker_come_back(run, tmp_path, folder, form, arguments):
     before, after = round_trip(run, SEGMENTS / folder, form, tmp_path / folder, *arguments)
     assert before and after == before
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_uncompressed_batches_come_back_byte_for_byte(run: Here, tmp_path: Path, form: str) -> None:
+def test_uncompressed_batches_come_back_byte_for_byte(run, tmp_path, form):
     """A log as the builder writes one: shortest varints, no offsets beyond the last record, no empty batches."""
     first = tmp_path / "first.log"
     run("cat", SEGMENTS / "txn-0", "--control", "--columns", WIDE, "-o", tmp_path / "rows.jsonl")
@@ -61,7 +57,7 @@ MIXED = {"v0-inner-magic-other", "v1-wrapper-with-v0-inner"}
 
 
 @pytest.mark.parametrize("columns", [ROW, WIDE], ids=["rows", "batches"])
-def test_every_vector_that_kafka_reads_comes_back(run: Here, tmp_path: Path, columns: str) -> None:
+def test_every_vector_that_kafka_reads_comes_back(run, tmp_path, columns):
     """But those with offsets that repeat or descend, or negative timestamps, which are refused and named."""
     rows, new, differing, refused = tmp_path / "rows.jsonl", tmp_path / "new.log", set(), 0
     cases = [*golden.vectors(), *(case for case in golden.invalid() if case.json["exception"] is None)]
@@ -82,9 +78,7 @@ def test_every_vector_that_kafka_reads_comes_back(run: Here, tmp_path: Path, col
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])
 @pytest.mark.parametrize("folder", ["__consumer_offsets-0", "__cluster_metadata-0"])
-def test_records_of_internal_topics_are_built_from_their_bytes(
-    run: Here, tmp_path: Path, folder: str, form: str
-) -> None:
+def test_records_of_internal_topics_are_built_from_their_bytes(run, tmp_path, folder, form):
     rows, new = tmp_path / f"rows.{form}", tmp_path / folder
     run("cat", SEGMENTS / folder, "--format", form, "--raw", "-o", rows)
     assert run("build", rows, "-o", new).status == 0
@@ -122,9 +116,7 @@ RECORDS = st.lists(
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=RECORDS, gaps=st.randoms(use_true_random=False), form=st.sampled_from(FORMATS))
-def test_any_records_come_back(
-    run: Here, tmp_path: Path, records: list[dict[str, Any]], gaps: random.Random, form: str
-) -> None:
+def test_any_records_come_back(run, tmp_path, records, gaps, form):
     offset, rows = gaps.choice([0, 2**40]), []
     for one in records:
         rows.append((offset, one["timestamp"], one["key"], one["value"], one["headers"]))
@@ -141,7 +133,7 @@ def test_any_records_come_back(
 
 
 @pytest.mark.parametrize("form", ["utf8", "json", "base64", "hex", "int32", "int64"])
-def test_keys_and_values_come_back_in_every_form(run: Here, tmp_path: Path, form: str) -> None:
+def test_keys_and_values_come_back_in_every_form(run, tmp_path, form):
     log = tmp_path / "forms.log"
     values = [
         b"text",
@@ -179,7 +171,7 @@ CSV = {
 
 
 @pytest.mark.parametrize("name", CSV)
-def test_csv_of_other_programs(run: Here, tmp_path: Path, name: str) -> None:
+def test_csv_of_other_programs(run, tmp_path, name):
     text, records = CSV[name]
     rows, out = tmp_path / "rows.csv", tmp_path / "out.log"
     rows.write_bytes(text)
@@ -187,7 +179,7 @@ def test_csv_of_other_programs(run: Here, tmp_path: Path, name: str) -> None:
     assert [(record.key, record.value) for record in kafkarec.decode(out.read_bytes())] == records
 
 
-def test_rows_in_looser_forms_than_cat_writes_are_accepted() -> None:
+def test_rows_in_looser_forms_than_cat_writes_are_accepted():
     rows = [
         {"timestamp": "2026-01-31T12:00:00.250Z", "headers": {"a": "1", "b": None}},
         {"timestamp": "2026-01-31", "headers": [["a", "1"], ["a", None]]},
@@ -200,7 +192,7 @@ def test_rows_in_looser_forms_than_cat_writes_are_accepted() -> None:
     assert columns.column("key")[2] == columns.column("value")[2] == b"\x00\xff"
 
 
-def test_rows_without_a_column_that_earlier_rows_have_get_its_default(run: Here, tmp_path: Path) -> None:
+def test_rows_without_a_column_that_earlier_rows_have_get_its_default(run, tmp_path):
     """Also where both are of one batch: a row is of magic 0 only where its timestamp type is null."""
     (tmp_path / "a.jsonl").write_text('{"key":"a","timestamp_type":0,"partition_leader_epoch":0}\n')
     (tmp_path / "b.jsonl").write_text('{"key":"b"}\n')
@@ -227,7 +219,7 @@ ARROW = {
 
 
 @pytest.mark.parametrize("name", ARROW)
-def test_arrow_types_of_other_programs_are_accepted(run: Here, tmp_path: Path, name: str) -> None:
+def test_arrow_types_of_other_programs_are_accepted(run, tmp_path, name):
     whole = {"value": pa.array([b"v"]), **ARROW[name]}
     with pa.OSFile(str(tmp_path / "in"), "wb") as file, pa.ipc.new_file(file, pa.table(whole).schema) as out:
         out.write_table(pa.table(whole))
@@ -239,7 +231,7 @@ def test_arrow_types_of_other_programs_are_accepted(run: Here, tmp_path: Path, n
     assert record.offset == (9 if "offset" in whole else 0)
 
 
-def test_each_partition_gets_its_own_folder(run: Here, tmp_path: Path) -> None:
+def test_each_partition_gets_its_own_folder(run, tmp_path):
     """Also where the rows of the partitions alternate."""
     rows = [{"topic": "ab"[n % 2], "partition": n % 3, "value": str(n)} for n in range(60)]
     (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -252,7 +244,7 @@ def test_each_partition_gets_its_own_folder(run: Here, tmp_path: Path) -> None:
         assert log.column("offset") == list(range(len(expected)))
 
 
-def test_options_and_columns_set_fields_of_all_rows(run: Here, tmp_path: Path) -> None:
+def test_options_and_columns_set_fields_of_all_rows(run, tmp_path):
     rows = tmp_path / "in.jsonl"
     fields = '"producer_id":9,"producer_epoch":2,"is_transactional":true,"partition_leader_epoch":4'
     lines = (
@@ -270,7 +262,7 @@ def test_options_and_columns_set_fields_of_all_rows(run: Here, tmp_path: Path) -
     assert found == {(9, 2, True, 4, "zstd")} and len(columns.batches) > 2
 
 
-def test_batches_are_those_of_encode(run: Here, tmp_path: Path) -> None:
+def test_batches_are_those_of_encode(run, tmp_path):
     """Also where a block of the input ends in the middle of a batch. tests/jvm/test_encode.py compares with Kafka's."""
     lines = ({"key": f"k{n}", "value": "v" * (n % 300), "timestamp": 10**12 + n * 31} for n in range(30_000))
     (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))

@@ -9,12 +9,11 @@ import os
 import struct
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, own_process
+from command import COMMAND, ENVIRONMENT, own_process
 from paths import ROOT, SUPPORT
 
 import kafkarec
@@ -61,7 +60,7 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("name", BAD_LINES)
-def test_a_bad_line_is_named_and_not_shown(run: Here, tmp_path: Path, name: str) -> None:
+def test_a_bad_line_is_named_and_not_shown(run, tmp_path, name):
     line, message = BAD_LINES[name]
     rows, out = tmp_path / "in.jsonl", tmp_path / "out.log"
     rows.write_text('{"offset": 0}\n\n' + line + '\n{"value": "last"}\n')
@@ -84,13 +83,13 @@ def test_a_bad_line_is_named_and_not_shown(run: Here, tmp_path: Path, name: str)
         ("key,headers\na,{\n", "line 2: headers: JSON is expected"),
     ],
 )
-def test_a_bad_row_of_csv_is_named(run: Here, tmp_path: Path, text: str, message: str) -> None:
+def test_a_bad_row_of_csv_is_named(run, tmp_path, text, message):
     (tmp_path / "in.csv").write_text(text, newline="")
     ran = run("build", tmp_path / "in.csv", "-o", tmp_path / "out.log")
     assert ran.status == 1 and message in ran.complaint and not (tmp_path / "out.log").exists()
 
 
-def test_a_bad_row_of_arrow_is_named(run: Here, tmp_path: Path) -> None:
+def test_a_bad_row_of_arrow_is_named(run, tmp_path):
     table = pa.table({"key": ["aa", "!", "c"], "value": pa.array([b"1", b"2", b"3"], pa.large_binary())})
     pq.write_table(table, tmp_path / "in.parquet")
     ran = run("build", tmp_path / "in.parquet", "--key-as", "hex", "-o", tmp_path / "out.log", "--errors", "skip")
@@ -116,7 +115,7 @@ NO_JSON = {
 
 
 @pytest.mark.parametrize("name", NO_JSON)
-def test_what_json_cannot_represent_is_named(run: Here, tmp_path: Path, name: str) -> None:
+def test_what_json_cannot_represent_is_named(run, tmp_path, name):
     """Python's json module reads and writes NaN and the infinities, which other readers refuse."""
     file, rows, message = NO_JSON[name]
     if isinstance(rows, bytes):
@@ -163,7 +162,7 @@ WRONG_USE = {
 
 
 @pytest.mark.parametrize("line", ['{"magic": 3}', '{"topic": "b"}', '{"offset": 0}', '{"timestamp": -2}'])
-def test_of_several_files_the_one_with_the_row_is_named(run: Here, tmp_path: Path, line: str) -> None:
+def test_of_several_files_the_one_with_the_row_is_named(run, tmp_path, line):
     first, second, out = tmp_path / "first.jsonl", tmp_path / "second.jsonl", tmp_path / "out.log"
     first.write_text('{"topic": "a"}\n{"topic": "a"}\n')
     second.write_text('\n{"topic": "a"}\n' + line + "\n")
@@ -171,9 +170,7 @@ def test_of_several_files_the_one_with_the_row_is_named(run: Here, tmp_path: Pat
     assert ran.status in (1, 2) and ran.complaint.count(f"{second}, line 3: ") == 1 and not out.exists()
 
 
-def test_a_row_that_is_encoded_after_the_next_file_was_opened_is_named_by_its_own_file(
-    run: Here, tmp_path: Path
-) -> None:
+def test_a_row_that_is_encoded_after_the_next_file_was_opened_is_named_by_its_own_file(run, tmp_path):
     """Rows wait until a batch is full."""
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     first.write_text('{"magic": 3}\n')
@@ -183,14 +180,14 @@ def test_a_row_that_is_encoded_after_the_next_file_was_opened_is_named_by_its_ow
 
 
 @pytest.mark.parametrize("name", WRONG_USE)
-def test_wrong_use_is_one_line(name: str) -> None:
+def test_wrong_use_is_one_line(name):
     data, arguments, message = WRONG_USE[name]
     ran = own_process("build", *arguments, stdin=data)
     assert (ran.status, ran.out) == (2, b"") and message in ran.complaint
 
 
 @pytest.mark.parametrize("place", ['"a", "partition": -1', '"a/b", "partition": 0', '"..", "partition": 0', '"a"'])
-def test_a_folder_that_would_be_another_partition_is_not_made(run: Here, tmp_path: Path, place: str) -> None:
+def test_a_folder_that_would_be_another_partition_is_not_made(run, tmp_path, place):
     """The folder a--1 is that of partition 1 of the topic a-."""
     rows, out = tmp_path / "in.jsonl", tmp_path / "logs"
     rows.write_text(f'{{"topic": {place}}}\n')
@@ -198,7 +195,7 @@ def test_a_folder_that_would_be_another_partition_is_not_made(run: Here, tmp_pat
     assert ran.status == 2 and f"{rows}, line 1: " in ran.complaint and not out.exists()
 
 
-def test_force_replaces_logs_and_nothing_else(run: Here, tmp_path: Path) -> None:
+def test_force_replaces_logs_and_nothing_else(run, tmp_path):
     (tmp_path / "in.jsonl").write_text("{}\n")
     folder = tmp_path / "home-0"
     folder.mkdir()
@@ -208,7 +205,7 @@ def test_force_replaces_logs_and_nothing_else(run: Here, tmp_path: Path) -> None
     assert (folder / "thesis.txt").read_text() == "years of work"
 
 
-def test_a_log_that_exists_needs_force(run: Here, tmp_path: Path) -> None:
+def test_a_log_that_exists_needs_force(run, tmp_path):
     rows, folder = tmp_path / "in.jsonl", tmp_path / "orders-0"
     rows.write_text("{}\n")
     assert run("build", rows, "-o", folder).status == 0
@@ -220,7 +217,7 @@ def test_a_log_that_exists_needs_force(run: Here, tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["in.jsonl", "orders-0"]
 
 
-def test_memory_stays_flat(tmp_path: Path) -> None:
+def test_memory_stays_flat(tmp_path):
     """Peak memory for 60 MB of rows exceeds that for 6 MB of rows by less than 60 MB."""
     line = json.dumps({"key": "k" * 10, "value": "v" * 1000}).encode() + b"\n"
 
@@ -237,7 +234,7 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
     assert peak(60_000) - peak(6_000) < 30 << 10
 
 
-def test_what_is_no_csv_ends_before_the_rest_is_read() -> None:
+def test_what_is_no_csv_ends_before_the_rest_is_read():
     """The pipe stays open: only the first MiB is there."""
     words = [*COMMAND, "build", "--format", "csv"]
     with subprocess.Popen(
@@ -250,13 +247,13 @@ def test_what_is_no_csv_ends_before_the_rest_is_read() -> None:
         assert process.stderr.read().decode() == f"kafkarec: standard input, line 2: {BAD_QUOTE}\n"
 
 
-def test_a_name_that_is_too_long_for_csv(run: Here, tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_for_csv(run, tmp_path):
     (tmp_path / "in.csv").write_text(f"key,value,{'x' * 140_000}\n1,2,3\n")
     ran = run("build", tmp_path / "in.csv", "--columns", "key,value", "-o", tmp_path / "out")
     assert ran.status == 2 and ran.complaint.endswith("in.csv, line 1: a column's name is too long")
 
 
-def test_the_row_of_an_invalid_arrow_offset_counts_from_the_start_of_the_file(run: Here, tmp_path: Path) -> None:
+def test_the_row_of_an_invalid_arrow_offset_counts_from_the_start_of_the_file(run, tmp_path):
     out, path = io.BytesIO(), tmp_path / "rows.arrow"
     tables = [pa.table({"value": values}) for values in ([b"first"] * 10, [b"v" * 5, b"w" * 4, b"x" * 11])]
     with pa.ipc.new_stream(out, tables[0].schema) as writer:
@@ -295,7 +292,7 @@ assert statuses == {0, 1, 2, 3}, statuses
 """
 
 
-def test_files_changed_at_random_are_read_or_refused(tmp_path: Path) -> None:
+def test_files_changed_at_random_are_read_or_refused(tmp_path):
     """In a child process, which prints each seed before it tries it, so that a crash by a signal names its seed."""
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path), "300"],
@@ -307,7 +304,7 @@ def test_files_changed_at_random_are_read_or_refused(tmp_path: Path) -> None:
     assert ran.returncode == 0, (ran.returncode, ran.stdout[-20:], ran.stderr[-2000:])
 
 
-def test_a_bad_line_late_in_the_input_leaves_no_folder(run: Here, tmp_path: Path) -> None:
+def test_a_bad_line_late_in_the_input_leaves_no_folder(run, tmp_path):
     rows = tmp_path / "in.jsonl"
     rows.write_bytes(b'{"value": "%s"}\n' % (b"v" * 1000) * 5000 + b"oh\n")
     ran = run("build", rows, "-o", tmp_path / "orders-0")

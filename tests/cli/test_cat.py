@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 import builders
 import golden
 import pytest
-from command import Here, as_consumer_row, own_process
+from command import as_consumer_row, own_process
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from long_run import examples
@@ -23,7 +22,7 @@ TXN, CODECS = SEGMENTS / "txn-0", SEGMENTS / "all-codecs-0"
 
 
 @pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads())
-def test_rows_are_those_of_a_real_consumer(run: Here, folder: str, isolation: str) -> None:
+def test_rows_are_those_of_a_real_consumer(run, folder, isolation):
     ran = run("cat", SEGMENTS / folder, "--isolation", isolation)
     assert (ran.status, ran.err) == (0, "")
     expected = [tuple(row[name] for name in DEFAULT_COLUMNS) for row in golden.consumed(folder, isolation)]
@@ -32,7 +31,7 @@ def test_rows_are_those_of_a_real_consumer(run: Here, folder: str, isolation: st
     assert {(row["topic"], row["partition"]) for row in ran.rows} == {(topic, int(partition))}
 
 
-def test_a_copied_folder_of_any_name_is_one_log(run: Here, tmp_path: Path) -> None:
+def test_a_copied_folder_of_any_name_is_one_log(run, tmp_path):
     for file in TXN.glob("*.log"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     arguments = ("--isolation", "read_committed", "--topic", "t", "--partition", 4)
@@ -42,7 +41,7 @@ def test_a_copied_folder_of_any_name_is_one_log(run: Here, tmp_path: Path) -> No
     )
 
 
-def test_read_committed_from_a_pipe_reads_it_once(run: Here) -> None:
+def test_read_committed_from_a_pipe_reads_it_once(run):
     arguments = ("--isolation", "read_committed", "--columns", "offset")
     piped = own_process("cat", "-", *arguments, stdin=golden.partition_bytes("txn-0"))
     assert (piped.status, piped.out) == (0, run("cat", TXN, *arguments).out)
@@ -53,9 +52,7 @@ RECORDS = records_of(UNUSUAL, most=6)
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs=st.lists(RECORDS, max_size=4), codec=st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]))
-def test_any_records_come_back_from_their_json(
-    run: Here, tmp_path: Path, runs: list[list[dict[str, Any]]], codec: str
-) -> None:
+def test_any_records_come_back_from_their_json(run, tmp_path, runs, codec):
     raw, expected, at = b"", [], 0
     for fields in runs:
         parts = [builders.record(offset_delta=i, **one) for i, one in enumerate(fields)]
@@ -89,9 +86,7 @@ KINDS = st.tuples(st.integers(0, 4), st.sampled_from(["v2", "abort", "v1", "brok
     ),
     errors=st.sampled_from(["raise", "skip"]),
 )
-def test_last_prints_the_last_of_all_rows(
-    run: Here, tmp_path: Path, runs: list[list[tuple[int, str]]], count: int, arguments: list[str], errors: str
-) -> None:
+def test_last_prints_the_last_of_all_rows(run, tmp_path, runs, count, arguments, errors):
     """`--last N` of several segments with batches of every kind prints the last N of all rows."""
     folder = tmp_path / "t-0"
     shutil.rmtree(folder, ignore_errors=True)
@@ -122,7 +117,7 @@ def test_last_prints_the_last_of_all_rows(
     assert ran.status <= everything.status
 
 
-def test_n_and_last_decode_few_batches(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_n_and_last_decode_few_batches(run, tmp_path, monkeypatch):
     """For `-n` and `--last`, few of the 256 batches (4 MB) are decompressed."""
     one = builders.batch(builders.records(4, value=b"x" * 4000))
     path = tmp_path / "x.log"
@@ -144,18 +139,18 @@ def test_n_and_last_decode_few_batches(run: Here, tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("errors", ["raise", "skip"])
-def test_columns_of_the_command_line_alone(run: Here, errors: str) -> None:
+def test_columns_of_the_command_line_alone(run, errors):
     ran = run("cat", CODECS, "--columns", "topic,partition", "--errors", errors)
     assert ran.rows == [{"topic": "all-codecs", "partition": 0}] * 865
 
 
 @pytest.mark.parametrize(("form", "key"), [("hex", b"user-3".hex()), ("base64", "dXNlci0z")])
-def test_a_key_is_written_as_key_as_says(run: Here, form: str, key: str) -> None:
+def test_a_key_is_written_as_key_as_says(run, form, key):
     plain = run("cat", CODECS, "--key", "user-3").rows
     assert plain and offsets(run("cat", CODECS, "--key", key, "--key-as", form).rows) == offsets(plain)
 
 
-def test_the_column_control_is_named_like_any_other(run: Here) -> None:
+def test_the_column_control_is_named_like_any_other(run):
     """Naming it prints the control records; --control alone puts it last."""
     everything = run("cat", TXN, "--control").rows
     named = run("cat", TXN, "--columns", "control,offset")
@@ -167,6 +162,6 @@ def test_the_column_control_is_named_like_any_other(run: Here) -> None:
     assert "sequence, control (with the records of --control)" in " ".join(run("cat", "--help").out.decode().split())
 
 
-def test_an_unreadable_control_record_is_shown_as_such(run: Here) -> None:
+def test_an_unreadable_control_record_is_shown_as_such(run):
     (row,) = run("cat", golden.invalid_case("control-key-3-bytes").bin_path, "--control").rows
     assert "key is too short" in row["control"]["unreadable"]

@@ -98,7 +98,7 @@ def append(log: Path, data: bytes, base: int = 0) -> None:
         file.write(data)
 
 
-def test_appended_batches_are_printed_until_ctrl_c(follow: Any, log: Path) -> None:
+def test_appended_batches_are_printed_until_ctrl_c(follow, log):
     tail = follow(log)
     assert tail.offsets(5) == [0, 1, 2, 3, 4]
     append(log, batch(5, 3))
@@ -117,7 +117,7 @@ def test_appended_batches_are_printed_until_ctrl_c(follow: Any, log: Path) -> No
         (["--key", "none such"], []),
     ],
 )
-def test_options_choose_the_first_offset(follow: Any, log: Path, arguments: list[object], first: list[int]) -> None:
+def test_options_choose_the_first_offset(follow, log, arguments, first):
     tail = follow(log, *arguments)
     assert tail.offsets(len(first)) == first
     assert tail.quiet()
@@ -126,7 +126,7 @@ def test_options_choose_the_first_offset(follow: Any, log: Path, arguments: list
     assert tail.offsets(1) == [5]
 
 
-def test_last_0_prints_only_new_records(follow: Any, log: Path) -> None:
+def test_last_0_prints_only_new_records(follow, log):
     tail = follow(log, "--last", 0)
     at = 5
     while tail.quiet(0.3) and at < 70:
@@ -135,7 +135,7 @@ def test_last_0_prints_only_new_records(follow: Any, log: Path) -> None:
     assert tail.offsets(1)[0] >= 5
 
 
-def test_a_truncated_log_is_followed_from_its_new_end(follow: Any, log: Path) -> None:
+def test_a_truncated_log_is_followed_from_its_new_end(follow, log):
     path = log / f"{0:020}.log"
     size = path.stat().st_size
     tail = follow(log)
@@ -149,7 +149,7 @@ def test_a_truncated_log_is_followed_from_its_new_end(follow: Any, log: Path) ->
     assert message == f"kafkarec: note: {log}: the log was truncated; continuing from offset 3\n"
 
 
-def test_read_committed_shows_records_when_their_transaction_ends(follow: Any, log: Path) -> None:
+def test_read_committed_shows_records_when_their_transaction_ends(follow, log):
     tail = follow(log, "--isolation", "read_committed")
     assert tail.offsets(5) == [0, 1, 2, 3, 4]
     for offset, producer in ((5, 1), (6, 2)):
@@ -164,7 +164,7 @@ def test_read_committed_shows_records_when_their_transaction_ends(follow: Any, l
     assert tail.stop() == (130, "", [])
 
 
-def test_damage_is_reported_when_good_batches_follow_it(follow: Any, log: Path) -> None:
+def test_damage_is_reported_when_good_batches_follow_it(follow, log):
     skipping, stopping = follow(log, "--last", 1, "--errors", "skip"), follow(log, "--last", 1)
     assert skipping.offsets(1) == stopping.offsets(1) == [4]
     append(log, builders.flipped(batch(5)))
@@ -180,7 +180,7 @@ def test_damage_is_reported_when_good_batches_follow_it(follow: Any, log: Path) 
     assert (status, message.count("crc mismatch")) == (130, 1)
 
 
-def test_csv_with_a_number_of_rows_ends(follow: Any, log: Path) -> None:
+def test_csv_with_a_number_of_rows_ends(follow, log):
     tail = follow(log, "--format", "csv", "--columns", "offset,key", "-n", 7)
     assert tail.lines(3) == [b"offset,key,key_base64\n", b'0,"k",\n', b'1,"k",\n']
     append(log, batch(5, 9))
@@ -188,7 +188,7 @@ def test_csv_with_a_number_of_rows_ends(follow: Any, log: Path) -> None:
     assert (status, message, left[-1]) == (0, "", b'6,"k",\n')
 
 
-def test_one_file_is_followed_alone_and_deletion_ends_the_run(follow: Any, log: Path) -> None:
+def test_one_file_is_followed_alone_and_deletion_ends_the_run(follow, log):
     file, folder = follow(log / f"{0:020}.log", "--last", 1), follow(log, "--last", 1)
     assert file.offsets(1) == folder.offsets(1) == [4]
     append(log, batch(5))
@@ -202,7 +202,7 @@ def test_one_file_is_followed_alone_and_deletion_ends_the_run(follow: Any, log: 
         assert "no longer exists: " in message
 
 
-def test_lines_are_whole_under_ctrl_c(follow: Any, tmp_path: Path) -> None:
+def test_lines_are_whole_under_ctrl_c(follow, tmp_path):
     path = tmp_path / "long.log"
     path.write_bytes(sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0].read_bytes() * 100)
     tail = follow(path)

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
-from command import Here
 from command import blob as blob_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -64,7 +63,7 @@ def written_log(records: list[dict[str, Any]], path: Path) -> Path:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150))
 @given(records=RECORDS)
-def test_any_records_come_back_from_their_csv(run: Here, tmp_path: Path, records: list[dict[str, Any]]) -> None:
+def test_any_records_come_back_from_their_csv(run, tmp_path, records):
     ran = run("cat", written_log(records, tmp_path / "any.log"), "--format", "csv", "--topic", "t")
     assert (ran.status, ran.err) == (0, "")
     assert ran.out.partition(b"\n")[0].decode() == HEADER_LINE
@@ -82,21 +81,21 @@ def test_any_records_come_back_from_their_csv(run: Here, tmp_path: Path, records
     assert [{name: value or "" for name, value in row.items()} for row in rows] == plain
 
 
-def test_times_as_iso_8601_in_json_lines_and_csv(run: Here, tmp_path: Path) -> None:
+def test_times_as_iso_8601_in_json_lines_and_csv(run, tmp_path):
     path = written_log([{"timestamp_delta": 7}], tmp_path / "one.log")
     options = ("--columns", "offset,timestamp", "--time-format", "iso")
     assert run("cat", path, *options).out == b'{"offset":7,"timestamp":"2023-11-14T22:13:20.007Z"}\n'
     assert run("cat", path, *options, "--format", "csv").out == b'offset,timestamp\n7,"2023-11-14T22:13:20.007Z"\n'
 
 
-def test_a_file_name_does_not_break_a_csv(run: Here, tmp_path: Path) -> None:
+def test_a_file_name_does_not_break_a_csv(run, tmp_path):
     path = written_log([{}, {}], tmp_path / 'a\x1b\n,".log')
     out = run("cat", path, "--format", "csv", "--columns", "file").out
     assert b"\x1b" not in out
     assert [Path(row["file"] or "").name for row in csv_rows(out)] == ['a\ufffd\n,".log'] * 2
 
 
-def test_duckdb_and_pandas_read_the_csv(run: Here, tmp_path: Path) -> None:
+def test_duckdb_and_pandas_read_the_csv(run, tmp_path):
     duckdb, pandas = pytest.importorskip("duckdb"), pytest.importorskip("pandas")
     values = [b'{"a": 1,\n "b": "x,y"}', b"line\r\nline", b'say "hi"', b"\xff\x00", None]
     path = written_log([{"value": value} for value in values], tmp_path / "x.log")
@@ -121,9 +120,7 @@ def table_of(out: bytes, form: str) -> pa.Table:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(records=RECORDS, form=st.sampled_from(["arrow", "parquet"]))
-def test_any_records_come_back_from_their_table(
-    run: Here, tmp_path: Path, records: list[dict[str, Any]], form: str
-) -> None:
+def test_any_records_come_back_from_their_table(run, tmp_path, records, form):
     path = written_log(records, tmp_path / "any.log")
     ran = run("cat", path, "--format", form)
     assert (ran.status, ran.err) == (0, "")
@@ -131,13 +128,13 @@ def test_any_records_come_back_from_their_table(
 
 
 @FORMS
-def test_an_empty_input_has_a_schema(run: Here, tmp_path: Path, form: str) -> None:
+def test_an_empty_input_has_a_schema(run, tmp_path, form):
     (tmp_path / "empty.log").write_bytes(b"")
     table = table_of(run("cat", tmp_path / "empty.log", "--format", form).out, form)
     assert table.equals(pa.table(kafkarec.decode(b"")))
 
 
-def test_row_groups_are_written_as_they_fill(run: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_row_groups_are_written_as_they_fill(run, monkeypatch, tmp_path):
     monkeypatch.setattr(cat_writers.ParquetWriter, "group_rows", 100)
     path = tmp_path / "x.log"
     path.write_bytes(sorted(CODECS.glob("*.log"))[0].read_bytes() * 3)

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from builders import flipped
-from command import Here, interruptible
+from command import interruptible
 from paths import SEGMENTS
 
 import kafkarec
@@ -40,7 +40,7 @@ def offsets_by_folder(table: Path) -> dict[str, list[list[int]]]:
     return found
 
 
-def test_the_folder_has_the_rows_of_the_log(run: Here, tmp_path: Path) -> None:
+def test_the_folder_has_the_rows_of_the_log(run, tmp_path):
     assert run("cat", *PATHS, "-o", tmp_path / "table/", "--partition-by", "topic,date").status == 0
     (hive, one) = ds.dataset(tmp_path / "table", partitioning="hive").to_table(), tmp_path / "one.parquet"
     assert run("cat", *PATHS, "-o", one).status == 0
@@ -64,7 +64,7 @@ def test_the_folder_has_the_rows_of_the_log(run: Here, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["topic", "date", "date,topic"])
-def test_by_either_of_them_and_in_this_order(run: Here, tmp_path: Path, by: str) -> None:
+def test_by_either_of_them_and_in_this_order(run, tmp_path, by):
     assert run("cat", *PATHS, "-o", tmp_path / "table", "--partition-by", by).status == 0
     files = list((tmp_path / "table").rglob("*.parquet"))
     assert {",".join(part.partition("=")[0] for part in path.relative_to(tmp_path / "table").parts[:-1])
@@ -74,7 +74,7 @@ def test_by_either_of_them_and_in_this_order(run: Here, tmp_path: Path, by: str)
     assert sum(pq.read_metadata(path).num_rows for path in files) == 267 + 865 + 25 + 150
 
 
-def test_null_and_odd_times_have_a_folder_and_days_are_those_of_utc(run: Here, tmp_path: Path) -> None:
+def test_null_and_odd_times_have_a_folder_and_days_are_those_of_utc(run, tmp_path):
     far = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
     log = log_of(tmp_path, [0, DAY - 1, DAY, None, 0, far, far + DAY, 1 << 50])
     assert run("cat", log, "-o", tmp_path / "table", "--partition-by", "date", "--columns", "offset,value").status == 0
@@ -87,7 +87,7 @@ def test_null_and_odd_times_have_a_folder_and_days_are_those_of_utc(run: Here, t
     assert pq.read_schema(tmp_path / "table" / "date=1970-01-02" / "part-1.parquet").names == ["offset", "value"]
 
 
-def test_memory_files_and_groups_are_limited(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_files_and_groups_are_limited(run, tmp_path, monkeypatch):
     """Times in no order: many days at once are held, flushed as a group and, when too many are open, closed."""
     log = log_of(tmp_path, [DAY * (n * 7 % 30) for n in range(3000)])
     for name, value in (("GROUP_BYTES", 3000), ("HELD_BYTES", 20_000), ("FILE_BYTES", 30_000), ("MOST_OPEN", 4)):
@@ -110,7 +110,7 @@ def test_memory_files_and_groups_are_limited(run: Here, tmp_path: Path, monkeypa
         assert [row for rows in files for row in rows] == [n for n in range(3000) if n * 7 % 30 == day]
 
 
-def test_names_of_folders_are_escaped_as_hive_does(tmp_path: Path) -> None:
+def test_names_of_folders_are_escaped_as_hive_does(tmp_path):
     files = partitioned_files.PartitionedFiles(str(tmp_path), ("topic",), name="part")
     for topic in ("a/b=c", "", None, "k\u00f6ln", "50%"):
         files.add(pa.record_batch([pa.array([1])], ["n"]), {"topic": topic})
@@ -125,7 +125,7 @@ def test_names_of_folders_are_escaped_as_hive_does(tmp_path: Path) -> None:
     assert sorted(map(str, table["topic"].to_pylist())) == ["50%", "None", "None", "a/b=c", "k\u00f6ln"]
 
 
-def test_damage_keeps_what_is_before_it(run: Here, tmp_path: Path) -> None:
+def test_damage_keeps_what_is_before_it(run, tmp_path):
     data = (SEGMENTS / "txn-0" / f"{0:020}.log").read_bytes()
     (tmp_path / "txn-0").mkdir()
     (tmp_path / "txn-0" / f"{0:020}.log").write_bytes(flipped(data, len(data) // 2))
@@ -135,7 +135,7 @@ def test_damage_keeps_what_is_before_it(run: Here, tmp_path: Path) -> None:
     assert rows == [each["offset"] for each in run("cat", tmp_path / "txn-0").rows]
 
 
-def test_nothing_is_left_of_an_interrupted_run(tmp_path: Path) -> None:
+def test_nothing_is_left_of_an_interrupted_run(tmp_path):
     with kafkarec.SegmentWriter(tmp_path / "t-0") as writer:
         for start in range(0, 600_000, 50_000):
             writer.write([(n, DAY * n // 10_000, None, b"%0100d" % n, []) for n in range(start, start + 50_000)])
@@ -147,7 +147,7 @@ def test_nothing_is_left_of_an_interrupted_run(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["t-0"]
 
 
-def test_an_empty_folder_is_filled(run: Here, tmp_path: Path) -> None:
+def test_an_empty_folder_is_filled(run, tmp_path):
     (tmp_path / "table").mkdir()
     assert run("cat", PATHS[0], "-o", tmp_path / "table", "--partition-by", "topic").status == 0
     assert [path.name for path in tmp_path.iterdir()] == ["table"]

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import builders
 import pytest
-from command import Here
 from paths import SEGMENTS
 from s3server import BUCKET, Server, running
 
@@ -28,7 +27,7 @@ def bucket() -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_a_partition_in_a_bucket_has_the_rows_of_the_folder(run: Here, server: Server, isolation: str) -> None:
+def test_a_partition_in_a_bucket_has_the_rows_of_the_folder(run, server, isolation):
     arguments = ("--isolation", isolation)
     expected = run("cat", SEGMENTS / "txn-0", *arguments)
     ran = run("cat", f"s3://{BUCKET}/kafka-backup/txn-0", *arguments)
@@ -36,7 +35,7 @@ def test_a_partition_in_a_bucket_has_the_rows_of_the_folder(run: Here, server: S
     assert server.served > 0
 
 
-def test_n_and_last_of_a_large_object_fetch_little(run: Here, server: Server) -> None:
+def test_n_and_last_of_a_large_object_fetch_little(run, server):
     url = f"s3://{BUCKET}/big/orders-0"
     for arguments, expected in ((["-n", 2], [0, 1]), (["--last", 2], [254, 255])):
         server.reset()
@@ -45,14 +44,14 @@ def test_n_and_last_of_a_large_object_fetch_little(run: Here, server: Server) ->
         assert server.served < 6 << 20  # the object has 12.8 MB
 
 
-def test_a_missing_object_and_follow_of_a_url_are_refused(run: Here, server: Server) -> None:
+def test_a_missing_object_and_follow_of_a_url_are_refused(run, server):
     ran = run("cat", f"s3://{BUCKET}/no-such-thing")
     assert ran.status == 3 and "no-such-thing" in ran.complaint
     ran = run("cat", f"s3://{BUCKET}/{BIG}", "--follow")
     assert ran.status == 2 and "--follow reads local files" in ran.complaint
 
 
-def test_progress_has_the_size_of_what_is_in_a_bucket(server: Server) -> None:
+def test_progress_has_the_size_of_what_is_in_a_bucket(server):
     folder, object_url = f"s3://{BUCKET}/kafka-backup/txn-0", f"s3://{BUCKET}/{BIG}"
     sizes = [path.stat().st_size for path in (SEGMENTS / "txn-0").glob("*.log")]
     assert progress.bytes_in([folder]) == sum(sizes)

@@ -29,13 +29,13 @@ class TestFormat:
     """The format follows the suffix of -o."""
 
     @pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "ndjson", "JSON"])
-    def test_text(self, run: Here, tmp_path: Path, suffix: str) -> None:
+    def test_text(self, run, tmp_path, suffix):
         target = tmp_path / f"out.{suffix}"
         assert run("cat", TXN, "-o", target) == run("cat", TXN, "-n", 0)
         form = "csv" if suffix == "csv" else "json"
         assert target.read_bytes() == run("cat", TXN, "--format", form).out
 
-    def test_binary(self, run: Here, tmp_path: Path) -> None:
+    def test_binary(self, run, tmp_path):
         paths = {suffix: tmp_path / f"out.{suffix}" for suffix in ("parquet", "pq", "arrow", "arrows", "feather")}
         for path in paths.values():
             assert run("cat", CODECS, "-o", path).status == 0
@@ -58,12 +58,12 @@ class TestLatestPerKey:
 
     @pytest.mark.parametrize("folder", [CODECS, COMPACTED, TXN, OFFSETS], ids=lambda folder: folder.name)
     @pytest.mark.parametrize("options", [(), ("--to-offset", 200), ("--isolation", "read_committed")], ids=str)
-    def test_the_last_record_of_each_key(self, run: Here, folder: Path, options: tuple[object, ...]) -> None:
+    def test_the_last_record_of_each_key(self, run, folder, options):
         rows = run("cat", folder, "--raw", *options).rows
         ran = run("cat", folder, "--raw", *options, "--latest-per-key")
         assert ran.rows == self.expected(rows) and 0 < len(ran.rows) <= len(rows)
 
-    def test_with_a_count_keys_and_few_columns(self, run: Here, rows: list[dict[str, Any]]) -> None:
+    def test_with_a_count_keys_and_few_columns(self, run, rows):
         kept = [row["offset"] for row in self.expected(rows)]
         for option, part in (("-n", kept[:2]), ("--last", kept[-2:])):
             ran = run("cat", CODECS, "--latest-per-key", option, 2, "--columns", "offset")
@@ -71,18 +71,18 @@ class TestLatestPerKey:
         (row,) = run("cat", CODECS, "--latest-per-key", "--key", "user-3").rows
         assert row == [row for row in rows if row.get("key") == "user-3"][-1]
 
-    def test_each_partition_has_its_own_keys(self, run: Here) -> None:
+    def test_each_partition_has_its_own_keys(self, run):
         alone = [run("cat", folder, "--latest-per-key").rows for folder in (CODECS, COMPACTED)]
         assert run("cat", CODECS, COMPACTED, "--latest-per-key").rows == alone[0] + alone[1]
 
-    def test_damage_is_reported_once(self, run: Here, tmp_path: Path) -> None:
+    def test_damage_is_reported_once(self, run, tmp_path):
         path = damaged(tmp_path)
         for options in ((), ("--errors", "skip")):
             ran = run("cat", path, "--latest-per-key", *options)
             assert (ran.status, ran.rows) == (1, self.expected(run("cat", path, *options).rows))
             assert ran.complaint.count("crc mismatch") == 1
 
-    def test_damage_at_the_end_is_reported(self, run: Here, tmp_path: Path) -> None:
+    def test_damage_at_the_end_is_reported(self, run, tmp_path):
         path = tmp_path / "a.log"
         data = b"".join(builders.batch(builders.records(2, key=b"k"), base_offset=base) for base in (0, 2))
         path.write_bytes(data[:-1] + b"x")
@@ -90,9 +90,7 @@ class TestLatestPerKey:
         assert ran.status == 1 and [row["offset"] for row in ran.rows] == [1] and "crc mismatch" in ran.complaint
 
     @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-    def test_a_log_that_grows_has_each_key_once(
-        self, run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str
-    ) -> None:
+    def test_a_log_that_grows_has_each_key_once(self, run, tmp_path, monkeypatch, isolation):
         path, real = tmp_path / "a.log", os.open
 
         def grown(*args: Any, **options: Any) -> int:
@@ -112,7 +110,7 @@ class TestLatestPerKey:
 class TestIsoTimes:
     """--time-format iso"""
 
-    def test_build_reads_it_back(self, run: Here, tmp_path: Path) -> None:
+    def test_build_reads_it_back(self, run, tmp_path):
         expected = run("cat", TXN).out
         for suffix in ("json", "csv"):
             target = tmp_path / f"x.{suffix}"
@@ -121,7 +119,7 @@ class TestIsoTimes:
             assert run("build", target, "-o", built).status == 0
             assert run("cat", built).out == expected
 
-    def test_times_outside_of_the_calendar_and_none(self, run: Here, tmp_path: Path) -> None:
+    def test_times_outside_of_the_calendar_and_none(self, run, tmp_path):
         (tmp_path / "x.json").write_text('{"timestamp":999999999999999}\n{"timestamp":null}\n')
         assert run("build", tmp_path / "x.json", "-o", tmp_path / "x.log").status == 0
         ran = run("cat", tmp_path / "x.log", "--time-format", "iso", "--columns", "timestamp")
@@ -146,22 +144,20 @@ class TestNothingToPrint:
         ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
     )
     @pytest.mark.parametrize("last", [(), ("--last", 3)], ids=["all", "last"])
-    def test_is_said_with_the_extent_of_the_log(
-        self, run: Here, options: list[object], why: str, last: tuple[object, ...]
-    ) -> None:
+    def test_is_said_with_the_extent_of_the_log(self, run, options, why, last):
         ran = run("cat", CODECS, *options, *last)
         assert (ran.status, ran.out) == (0, b"")
         assert ran.complaint.startswith("kafkarec: note: no record is selected: ")
         assert why in ran.complaint and ran.complaint.endswith(EXTENT)
 
-    def test_of_scan_is_explained_too(self, run: Here) -> None:
+    def test_of_scan_is_explained_too(self, run):
         ran = run("scan", CODECS, "--from-offset", 900)
         assert ran.complaint == (
             f"kafkarec: note: no batch is selected: --from-offset 900 is after the last batch; {EXTENT}"
         )
         assert run("scan", CODECS, "-n", 0).err == run("scan", CODECS).err == ""
 
-    def test_the_last_of_too_few_records_in_wrapper_messages(self, run: Here, tmp_path: Path) -> None:
+    def test_the_last_of_too_few_records_in_wrapper_messages(self, run, tmp_path):
         """Their headers do not say how many records they have, and the log does not begin at offset 0."""
         inner = [builders.message(magic=0, offset=n) for n in (7, 8)]
         (tmp_path / f"{8:020}.log").write_bytes(builders.wrapper(inner, magic=0, offset=8))
@@ -169,7 +165,7 @@ class TestNothingToPrint:
         assert [row["offset"] for row in rows] == [8]
         assert "no record is between" in run("cat", tmp_path, "--from-time", 1_700_000_000_010, "--last", 3).complaint
 
-    def test_is_not_said_where_none_was_asked_for(self, run: Here, tmp_path: Path) -> None:
+    def test_is_not_said_where_none_was_asked_for(self, run, tmp_path):
         (tmp_path / "empty.log").write_bytes(b"")
         for arguments in ([CODECS, "-n", 0], [tmp_path / "empty.log"], [tmp_path / "empty.log", "--key", "k"]):
             assert run("cat", *arguments).err == ""
@@ -183,7 +179,7 @@ def damaged(folder: Path) -> Path:
     return path
 
 
-def test_damage_is_reported_when_the_rows_that_are_asked_for_are_behind_it(run: Here, tmp_path: Path) -> None:
+def test_damage_is_reported_when_the_rows_that_are_asked_for_are_behind_it(run, tmp_path):
     path = damaged(tmp_path)
     ran = run("cat", path, "--errors", "skip", "-n", 129)
     assert (ran.status, len(ran.rows), ran.err) == (0, 129, "")

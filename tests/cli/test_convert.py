@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import builders
 import pytest
-from command import Here, own_process
+from command import own_process
 from paths import SEGMENTS
 
 import kafkarec
@@ -15,7 +13,7 @@ TXN, CODECS = SEGMENTS / "txn-0", SEGMENTS / "all-codecs-0"
 CODEC_LOG = CODECS / f"{0:020d}.log"
 
 
-def test_a_codec_that_the_magic_lacks_is_named_with_the_command_for_another(run: Here, tmp_path: Path) -> None:
+def test_a_codec_that_the_magic_lacks_is_named_with_the_command_for_another(run, tmp_path):
     ran = run("convert", TXN, "--magic", 1, "-o", tmp_path / "new.log")
     assert ran.status == 1 and "magic 1 does not support zstd; choose another compression" in ran.complaint
     command = f"kafkarec convert --compression lz4 {TXN} --magic 1 -o {tmp_path / 'new.log'}"
@@ -24,7 +22,7 @@ def test_a_codec_that_the_magic_lacks_is_named_with_the_command_for_another(run:
     assert ran.status == 0 and "  lost: control records: 26\n" in ran.err
 
 
-def test_restored_headers_are_named(run: Here, tmp_path: Path) -> None:
+def test_restored_headers_are_named(run, tmp_path):
     batches = [builders.good_batch(3, base_offset=3 * n) for n in range(4)]
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_bytes(builders.patched(b"".join(batches), len(batches[0]) + 8, bytes(4)))
@@ -33,7 +31,7 @@ def test_restored_headers_are_named(run: Here, tmp_path: Path) -> None:
     assert f"batch at byte {len(batches[0])}: batch length is 94, not 0: proven by the checksum" in ran.err
 
 
-def test_on_loss_raise_writes_all_or_nothing_to_a_pipe() -> None:
+def test_on_loss_raise_writes_all_or_nothing_to_a_pipe():
     arguments = ("convert", "-", "--compression", "none", "--on-loss", "raise")
     ran = own_process(*arguments, stdin=CODEC_LOG.read_bytes())
     assert ran.status == 0 and kafkarec.scan(ran.out).column("compression") == ["none"] * 25
@@ -42,7 +40,7 @@ def test_on_loss_raise_writes_all_or_nothing_to_a_pipe() -> None:
     assert ran.status == 1 and ran.out == b"" and "[crc_mismatch]; nothing is written." in ran.err
 
 
-def test_a_log_that_begins_with_a_gap_keeps_its_start(run: Here, tmp_path: Path) -> None:
+def test_a_log_that_begins_with_a_gap_keeps_its_start(run, tmp_path):
     """Without its start offset, consumers with a position in the gap would be out of range."""
     old = tmp_path / "orders-3"
     old.mkdir()
@@ -52,7 +50,7 @@ def test_a_log_that_begins_with_a_gap_keeps_its_start(run: Here, tmp_path: Path)
 
 
 @pytest.mark.parametrize("verb", ["convert", "compact"])
-def test_a_log_that_ends_with_an_empty_segment_keeps_its_end(run: Here, tmp_path: Path, verb: str) -> None:
+def test_a_log_that_ends_with_an_empty_segment_keeps_its_end(run, tmp_path, verb):
     """As `salvage --keep-end` writes it, so that no offset is given twice."""
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / f"{0:020}.log").write_bytes(builders.good_batch(5))

@@ -13,7 +13,7 @@ from typing import Any
 import builders
 import golden
 import pytest
-from command import Here, own_process
+from command import own_process
 from paths import SEGMENTS
 from plain_logs import batch, flip, log
 
@@ -39,7 +39,7 @@ def offsets_of(batches: list[dict[str, Any]]) -> list[int]:
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("base_offset", [140, 141, 142, 154])
-def test_both_parts_together_are_what_skip_prints(run: Here, tmp_path: Path, isolation: str, base_offset: int) -> None:
+def test_both_parts_together_are_what_skip_prints(run, tmp_path, isolation, base_offset):
     """The second part knows the transactions that begin before it."""
     shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0")
     (row,) = run("scan", tmp_path / "txn-0", "--from-offset", base_offset, "-n", 1, "--format", "json").rows
@@ -53,7 +53,7 @@ def test_both_parts_together_are_what_skip_prints(run: Here, tmp_path: Path, iso
     assert first.out + second.out == whole.out and first.out and second.out
 
 
-def test_where_it_cannot_continue_the_next_command_prints_everything(run: Here, damaged: Path, tmp_path: Path) -> None:
+def test_where_it_cannot_continue_the_next_command_prints_everything(run, damaged, tmp_path):
     target = tmp_path / "out.json"
     for options in (["-n", 400], [CODECS], ["-o", target]):
         line = run("cat", damaged, *options).complaint
@@ -66,7 +66,7 @@ def test_where_it_cannot_continue_the_next_command_prints_everything(run: Here, 
         assert ran.status == 1 and printed == (expected[:400] if "-n" in options else expected)
 
 
-def test_a_hole_of_64_gib_takes_no_time(run: Here, tmp_path: Path) -> None:
+def test_a_hole_of_64_gib_takes_no_time(run, tmp_path):
     """Read, it would take a minute for each of the verbs."""
     data, at, size = CODECS.read_bytes(), DAMAGED_BATCH["position"], 64 << 30
     path = tmp_path / "orders-0" / CODECS.name
@@ -86,7 +86,7 @@ def test_a_hole_of_64_gib_takes_no_time(run: Here, tmp_path: Path) -> None:
     assert {verified.status, skipped.status, salvaged.status} == {1}
 
 
-def test_many_damaged_ranges_are_reported_in_few_lines(run: Here, tmp_path: Path) -> None:
+def test_many_damaged_ranges_are_reported_in_few_lines(run, tmp_path):
     data = bytearray()
     for number in range(60):
         batch = bytearray(golden.vector("v2-none-single").bytes)
@@ -103,7 +103,7 @@ def test_many_damaged_ranges_are_reported_in_few_lines(run: Here, tmp_path: Path
     assert lines[-1] == "kafkarec: and 10 more damaged ranges, 30 in total"
 
 
-def test_an_exceeded_limit_is_no_damage_and_names_the_option(run: Here) -> None:
+def test_an_exceeded_limit_is_no_damage_and_names_the_option(run):
     path = golden.vector("v2-gzip-random-70k").bin_path
     stopped = run("cat", path, "--max-decompressed-bytes", "64k")
     assert (stopped.status, stopped.out) == (3, b"")
@@ -113,14 +113,14 @@ def test_an_exceeded_limit_is_no_damage_and_names_the_option(run: Here) -> None:
     assert (ran.status, len(ran.rows)) == (0, 1)
 
 
-def test_damage_and_an_unreadable_file_in_one_run(damaged: Path, tmp_path: Path) -> None:
+def test_damage_and_an_unreadable_file_in_one_run(damaged, tmp_path):
     ran = own_process("cat", damaged, tmp_path / "missing.log", "--errors", "skip")
     assert ran.status == 3
     assert "missing.log: no such file or directory" in ran.err
     assert len(ran.rows) == len(offsets_of(BATCHES)) - len(DAMAGED_BATCH["records"])
 
 
-def test_a_search_that_ends_at_its_limit_is_said(run: Here, tmp_path: Path) -> None:
+def test_a_search_that_ends_at_its_limit_is_said(run, tmp_path):
     """Headers that claim large batches use up its work: what is left may be good. Behind them it goes on."""
     header = builders.flipped(builders.batch([builders.record(value=bytes(14_000))], base_offset=7)[:100], 17)
     parts = [batch(0, 5), b"\xff" * 40, header * 3000, *(batch(10 + 5 * each, 5) for each in range(900))]

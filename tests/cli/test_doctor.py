@@ -6,13 +6,13 @@ import json
 import subprocess
 
 import pytest
-from command import COMMAND, ENVIRONMENT, Here
+from command import COMMAND, ENVIRONMENT
 
 import kafkarec
 from kafkarec.cli import doctor
 
 
-def test_json_has_versions_codecs_and_the_crc_path(run: Here) -> None:
+def test_json_has_versions_codecs_and_the_crc_path(run):
     ran = run("doctor", "--format", "json")
     assert (ran.status, ran.err) == (0, "")
     versions = json.loads(ran.out)
@@ -23,13 +23,13 @@ def test_json_has_versions_codecs_and_the_crc_path(run: Here) -> None:
     assert "crc32c" in versions["engine"] and "crc32" in versions["engine"] and "abi" in versions["engine"]
 
 
-def test_text_has_the_same(run: Here) -> None:
+def test_text_has_the_same(run):
     text = run("doctor").out.decode()
     for word in ("gzip", "snappy", "lz4", "zstd", "crc32c", "abi", kafkarec.__version__, "extras"):
         assert word in text
 
 
-def test_a_missing_extra_is_reported_with_its_pip_command(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_reported_with_its_pip_command(run, monkeypatch):
     installed = doctor.version_of
     monkeypatch.setattr(doctor, "version_of", lambda name: None if name == "pyarrow" else installed(name))
     ran = run("doctor")
@@ -37,7 +37,7 @@ def test_a_missing_extra_is_reported_with_its_pip_command(run: Here, monkeypatch
     assert "pip install 'kafkarec[arrow]'" in ran.out.decode()
 
 
-def test_a_missing_codec_is_a_problem(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_codec_is_a_problem(run, monkeypatch):
     build = kafkarec.build_info()
     build["codecs"]["zstd"]["version"] = None
     monkeypatch.setattr(kafkarec, "build_info", lambda: build)
@@ -55,9 +55,7 @@ def test_a_missing_codec_is_a_problem(run: Here, monkeypatch: pytest.MonkeyPatch
         ("table", "kafkarec's table", "kafkarec's table", "kafkarec's table"),
     ],
 )
-def test_every_checksum_routine_is_reported_and_correct(
-    setting: str, small: str, large: str | tuple[str, str], crc32: str
-) -> None:
+def test_every_checksum_routine_is_reported_and_correct(setting, small, large, crc32):
     environment = ENVIRONMENT | {"KAFKAREC_CRC32C": setting}
     ran = subprocess.run([*COMMAND, "doctor", "--format", "json"], capture_output=True, env=environment, check=False)
     assert ran.returncode == 0
@@ -66,7 +64,7 @@ def test_every_checksum_routine_is_reported_and_correct(
     assert engine["crc32"].startswith(crc32)
 
 
-def test_a_wrong_checksum_is_a_problem(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_checksum_is_a_problem(run, monkeypatch):
     for routine in ("crc32c", "crc32"):
         monkeypatch.setattr(doctor, routine, lambda data: 0)
     ran = run("doctor", "--format", "json")

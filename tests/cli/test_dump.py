@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import builders
-from command import COMMAND, ENVIRONMENT, Here
+from command import COMMAND, ENVIRONMENT
 from paths import SEGMENTS
 
 STEM = "00000000000000000000"
@@ -21,7 +21,7 @@ def log(folder: Path, *parts: bytes, name: str = f"{STEM}.log") -> Path:
     return path
 
 
-def test_a_compressed_segment_file_is_dumped(run: Here, tmp_path: Path) -> None:
+def test_a_compressed_segment_file_is_dumped(run, tmp_path):
     packed = tmp_path / f"{STEM}.log.gz"
     packed.write_bytes(builders.compress("gzip", LOG.read_bytes()))
     ran = run("dump", packed)
@@ -29,33 +29,33 @@ def test_a_compressed_segment_file_is_dumped(run: Here, tmp_path: Path) -> None:
     assert ran.out.splitlines()[1:] == run("dump", LOG).out.splitlines()[1:]
 
 
-def test_the_list_of_files_may_end_with_commas(run: Here) -> None:
+def test_the_list_of_files_may_end_with_commas(run):
     """As for Kafka's tool, whose String.split drops empty strings at the end."""
     ran = run("dump", "--files", f"{LOG},,")
     assert (ran.status, ran.err, ran.out) == (0, "", run("dump", LOG).out)
 
 
-def test_a_bad_index_suggests_verify(run: Here, tmp_path: Path) -> None:
+def test_a_bad_index_suggests_verify(run, tmp_path):
     log(tmp_path, builders.good_batch(1))
     ran = run("dump", log(tmp_path, bytes(4) + b"\0\0\x10\0", name=f"{STEM}.index"))
     assert ran.status == 1 and "points at byte 4096, but the log has" in ran.complaint
     assert ran.complaint.endswith(f"kafkarec verify {tmp_path}")
 
 
-def test_an_error_of_a_control_record_names_its_file(run: Here, tmp_path: Path) -> None:
+def test_an_error_of_a_control_record_names_its_file(run, tmp_path):
     path = log(tmp_path, builders.batch([builders.record(key=b"\0")], attributes=builders.CONTROL))
     ran = run("dump", path, "--deep-iteration")
     assert ran.status == 1 and ran.out.endswith(b"isvalid: true\n")  # the lines before the record, whole
     assert ran.complaint.startswith(f"kafkarec: {path}: control record cannot be read")
 
 
-def test_an_exceeded_limit_names_its_option(run: Here, tmp_path: Path) -> None:
+def test_an_exceeded_limit_names_its_option(run, tmp_path):
     path = log(tmp_path, builders.batch(builders.records(1, value=bytes(1 << 20)), codec="zstd"))
     ran = run("dump", path, "--deep-iteration", "--max-decompressed-bytes", "64k")
     assert ran.status == 3 and "max_decompressed_bytes" in ran.complaint and "Kafka's tool" not in ran.complaint
 
 
-def test_decoder_classes_are_accepted(run: Here, tmp_path: Path) -> None:
+def test_decoder_classes_are_accepted(run, tmp_path):
     path = log(tmp_path, builders.batch([builders.record(key=bytes(4), value=bytes(7) + b"\x05")]))
     prefix = "org.apache.kafka.common.serialization."
     arguments = ["--key-decoder-class", f"{prefix}IntegerDeserializer"]
@@ -68,7 +68,7 @@ def test_decoder_classes_are_accepted(run: Here, tmp_path: Path) -> None:
     assert (ran.status, "3 bytes are too few for the type long" in ran.complaint) == (1, True)
 
 
-def test_records_send_no_control_characters_to_a_terminal(tmp_path: Path) -> None:
+def test_records_send_no_control_characters_to_a_terminal(tmp_path):
     path = log(tmp_path, builders.batch([builders.record(value="\x1b[31mred\x07 \u20ac".encode())]))
     arguments = [*COMMAND, "dump", "--print-data-log", path]
     assert b"\x1b[31mred" in subprocess.run(arguments, capture_output=True, env=ENVIRONMENT, check=True).stdout

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import builders
 import pytest
-from command import Here
 from paths import SEGMENTS
 
 import kafkarec
@@ -20,7 +18,7 @@ SECRET = (b"QXZKWJ7QPLVW", b"ZQWJXVKP9LGH", b"JWQ8ZXGVKPQL")
 @pytest.mark.parametrize("codec", ["none", "lz4", "gzip"])
 @pytest.mark.parametrize("damage", [None, 30, 70])
 @pytest.mark.parametrize("form", ["text", "json", "html"])
-def test_redacted_output_holds_no_payload(run: Here, tmp_path: Path, codec: str, damage: int | None, form: str) -> None:
+def test_redacted_output_holds_no_payload(run, tmp_path, codec, damage, form):
     key, value, header = SECRET
     records = [builders.record(key=key, value=value, headers=[(header, header)], offset_delta=i) for i in range(3)]
     data = bytearray(builders.batch(records, codec=codec))
@@ -42,7 +40,7 @@ def test_redacted_output_holds_no_payload(run: Here, tmp_path: Path, codec: str,
     assert damage or key.decode() in plain or key.hex() in plain
 
 
-def test_an_offset_in_a_damaged_batch_is_told_by_its_position(run: Here, tmp_path: Path) -> None:
+def test_an_offset_in_a_damaged_batch_is_told_by_its_position(run, tmp_path):
     data = bytearray((TXN / f"{30:020}.log").read_bytes())
     row = list(kafkarec.scan(bytes(data)))[4]
     data[row["position"] + 8] = 0x7F
@@ -51,7 +49,7 @@ def test_an_offset_in_a_damaged_batch_is_told_by_its_position(run: Here, tmp_pat
     assert ran.status == 3 and f"--at {row['position']}" in ran.complaint
 
 
-def test_an_unreadable_sector_is_explained(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_sector_is_explained(run, monkeypatch):
     """The bytes before the unreadable sector are explained."""
     path = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
     row = next(row for row in kafkarec.scan(path.read_bytes()) if row["size_in_bytes"] > 1200)

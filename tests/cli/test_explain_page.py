@@ -30,7 +30,7 @@ def page(run: Here, to: Path, *arguments: object, status: int = 0) -> str:
 
 
 @pytest.mark.parametrize("batch", range(12))
-def test_the_grid_has_every_byte_in_the_colour_of_its_field(run: Here, tmp_path: Path, batch: int) -> None:
+def test_the_grid_has_every_byte_in_the_colour_of_its_field(run, tmp_path, batch):
     at = list(kafkarec.scan(LOG.read_bytes()))[batch]["position"]
     text = page(run, tmp_path / "x.html", LOG, "--at", at, "--records", "all", "--full")
     explained = explain(LOG.read_bytes(), at)
@@ -49,7 +49,7 @@ def test_the_grid_has_every_byte_in_the_colour_of_its_field(run: Here, tmp_path:
             assert f'<td class="field">{span.path}</td>' in drawn
 
 
-def test_what_the_text_leaves_out_is_counted(run: Here, tmp_path: Path) -> None:
+def test_what_the_text_leaves_out_is_counted(run, tmp_path):
     records = [builders.record(value=bytes(100), offset_delta=i) for i in range(9)]
     (tmp_path / "x.log").write_bytes(builders.batch(records))
     text = page(run, tmp_path / "x.html", tmp_path / "x.log", "--records", 2)
@@ -69,7 +69,7 @@ WRONG_VALUE = [builders.record(), builders.record(offset_delta=1, value_length=4
     ],
     ids=["checksum", "value", "compressed value"],
 )
-def test_a_wrong_field_and_its_row_are_marked(run: Here, tmp_path: Path, data: bytes, field: str) -> None:
+def test_a_wrong_field_and_its_row_are_marked(run, tmp_path, data, field):
     (tmp_path / "x.log").write_bytes(data)
     text = page(run, tmp_path / "x.html", tmp_path / "x.log", status=1)
     assert '<header class="damaged">' in text
@@ -79,7 +79,7 @@ def test_a_wrong_field_and_its_row_are_marked(run: Here, tmp_path: Path, data: b
     assert len(marked) == 1 and field in marked[0]
 
 
-def test_a_restored_field_is_marked(run: Here, tmp_path: Path) -> None:
+def test_a_restored_field_is_marked(run, tmp_path):
     at = explain(LOG.read_bytes()).size  # of the second batch: its base offset
     (tmp_path / LOG.name).write_bytes(builders.flipped(LOG.read_bytes(), at, 0x40))
     text = page(run, tmp_path / "x.html", tmp_path / LOG.name, "--at", at, status=1)
@@ -87,7 +87,7 @@ def test_a_restored_field_is_marked(run: Here, tmp_path: Path) -> None:
     assert [cells[:13] for _, classes, _, cells in FIELD.findall(text) if "wrong" in classes] == ["<i>40</i><i>0"]
 
 
-def test_names_and_values_are_escaped(run: Here, tmp_path: Path) -> None:
+def test_names_and_values_are_escaped(run, tmp_path):
     path = tmp_path / "<i>&\x1b'\".log"
     path.write_bytes(builders.batch([builders.record(value=b"<script>'\"</td>")]))
     text = page(run, tmp_path / "x.html", path)
@@ -95,7 +95,7 @@ def test_names_and_values_are_escaped(run: Here, tmp_path: Path) -> None:
     page(run, tmp_path / "x.html", path, "--at", "0", "--format", "json")
 
 
-def test_damaged_and_odd_inputs_have_a_page(run: Here, tmp_path: Path) -> None:
+def test_damaged_and_odd_inputs_have_a_page(run, tmp_path):
     good = builders.batch(builders.records(3))
     for data in (b"", b"\0" * 700, good[:40], good[:16] + b"\x07" + good[17:], good[:8] + b"\x7f" + good[9:]):
         (tmp_path / "x.log").write_bytes(data)

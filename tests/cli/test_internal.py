@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from command import Here
 from paths import SEGMENTS
 
 OFFSETS, TXN = SEGMENTS / "__consumer_offsets-0", SEGMENTS / "txn-0"
 
 
-def test_the_data_equals_that_of_kafka_dump_log(run: Here) -> None:
+def test_the_data_equals_that_of_kafka_dump_log(run):
     printed = [
         json.loads(line.partition(" payload: ")[2])
         for line in (OFFSETS / "00000000000000000000.log.decoded.txt").read_text(encoding="utf-8").splitlines()
@@ -24,7 +22,7 @@ def test_the_data_equals_that_of_kafka_dump_log(run: Here) -> None:
     assert [row["value"]["data"] for row in rows] == [payload["data"] for payload in printed]
 
 
-def test_keys_and_values_are_json_text_in_parquet(run: Here, tmp_path: Path) -> None:
+def test_keys_and_values_are_json_text_in_parquet(run, tmp_path):
     assert run("cat", OFFSETS, "-o", tmp_path / "x.parquet").err == ""
     table = pq.read_table(tmp_path / "x.parquet")
     for name in ("key", "value"):
@@ -33,7 +31,7 @@ def test_keys_and_values_are_json_text_in_parquet(run: Here, tmp_path: Path) -> 
         assert table[f"{name}_base64"].null_count == len(cells)
 
 
-def test_bytes_that_are_no_message_are_base64(run: Here, tmp_path: Path) -> None:
+def test_bytes_that_are_no_message_are_base64(run, tmp_path):
     log, rows, again = (tmp_path / name for name in ("__consumer_offsets-3", "x.parquet", "y.log"))
     (tmp_path / "x.json").write_text('{"key":"k","value":"plain"}\n')
     for verb, source, to in (("build", tmp_path / "x.json", log), ("cat", log, rows), ("build", rows, again)):
@@ -43,7 +41,7 @@ def test_bytes_that_are_no_message_are_base64(run: Here, tmp_path: Path) -> None
     assert run("cat", again, "--columns", "key,value").rows == [{"key": "k", "value": "plain"}]
 
 
-def test_beside_other_topics_they_stay_bytes_and_this_is_said(run: Here, tmp_path: Path) -> None:
+def test_beside_other_topics_they_stay_bytes_and_this_is_said(run, tmp_path):
     ran = run("cat", OFFSETS, TXN, "-o", tmp_path / "x.parquet")
     assert ran.status == 0 and "keys and values of internal topics stay bytes" in ran.complaint
     table = pq.read_table(tmp_path / "x.parquet")

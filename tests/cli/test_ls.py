@@ -8,7 +8,6 @@ import random
 import sys
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import command
@@ -42,7 +41,7 @@ def expected_summary(segment: Segment) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("segment", GOLDEN_SEGMENTS, ids=lambda segment: f"{segment.topic}-{segment.base_offset}")
-def test_a_summary_agrees_with_all_records(segment: Segment) -> None:
+def test_a_summary_agrees_with_all_records(segment):
     expected = expected_summary(segment)
     whole, sampled = summarize(segment, complete=True), summarize(segment)
     assert {name: getattr(whole, name) for name in expected} == expected
@@ -52,7 +51,7 @@ def test_a_summary_agrees_with_all_records(segment: Segment) -> None:
     assert sampled.batches is None and not sampled.damage and not whole.damage
 
 
-def test_values_that_are_batches_themselves_are_not_the_end(tmp_path: Path) -> None:
+def test_values_that_are_batches_themselves_are_not_the_end(tmp_path):
     """A log whose last value holds a whole log: no batch in the value is taken for the last batch of the log."""
     inner = (SEGMENTS / "all-codecs-0" / "00000000000000000000.log").read_bytes() * 3
     value = len(inner).to_bytes(4, "big") + inner
@@ -67,7 +66,7 @@ def test_values_that_are_batches_themselves_are_not_the_end(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("content", [b"abc" * 50, (SEGMENTS / "txn-0" / f"{30:020}.log").read_bytes()[:40]])
-def test_a_packed_file_without_a_batch_at_its_start(run: Here, tmp_path: Path, content: bytes) -> None:
+def test_a_packed_file_without_a_batch_at_its_start(run, tmp_path, content):
     """Its first bytes are taken for a batch of 1.6 GB, or a header that the content cuts."""
     path = tmp_path / f"{30:020}.log.gz"
     path.write_bytes(gzip.compress(content))
@@ -75,7 +74,7 @@ def test_a_packed_file_without_a_batch_at_its_start(run: Here, tmp_path: Path, c
     assert ran.status == 1 and "no batch at its start" in ran.rows[0]["notes"]
 
 
-def test_a_folder_without_segments_lists_its_folders(run: Here, tmp_path: Path) -> None:
+def test_a_folder_without_segments_lists_its_folders(run, tmp_path):
     (tmp_path / "backup of friday").mkdir()
     ran = run("ls", tmp_path)
     assert ran.status == 0
@@ -91,7 +90,7 @@ def ends(run: Here, *arguments: object) -> list[tuple[int | None, int | None]]:
 
 @pytest.mark.parametrize("indexes", [True, False])
 @pytest.mark.parametrize("seed", range(60))
-def test_random_damage_is_the_same_with_full(run: Here, tmp_path: Path, seed: int, indexes: bool) -> None:
+def test_random_damage_is_the_same_with_full(run, tmp_path, seed, indexes):
     """The offsets are those of --full, or unknown."""
     chance = random.Random(seed)
     log = hurt_logs.written_log(chance, segments=2)
@@ -119,7 +118,7 @@ def bucket() -> Iterator[Server]:
         yield server
 
 
-def test_a_bucket_is_listed(run: Here, server: Server) -> None:
+def test_a_bucket_is_listed(run, server):
     ran = run("ls", f"s3://{BUCKET}/kafka-backup/")
     assert (ran.status, ran.err) == (0, "")
     lines = ran.out.decode().splitlines()
@@ -129,13 +128,13 @@ def test_a_bucket_is_listed(run: Here, server: Server) -> None:
     assert run("ls", SEGMENTS).out.decode().splitlines()[2:9] == lines[2:9]
 
 
-def test_a_partition_in_a_bucket_fetches_few_bytes(run: Here, server: Server) -> None:
+def test_a_partition_in_a_bucket_fetches_few_bytes(run, server):
     rows = run("ls", f"s3://{BUCKET}/kafka-backup/txn-0", "--format", "json").rows
     assert [row["next_offset"] for row in rows[:2]] == [30, 293]
     assert rows[-1]["fetched"] == server.served < 1000
 
 
-def test_offsets_of_a_damaged_object_are_unknown(run: Here, server: Server) -> None:
+def test_offsets_of_a_damaged_object_are_unknown(run, server):
     """To know them, most of it would be fetched."""
     url = f"s3://{BUCKET}/damaged/txn-0"
     ran = run("ls", url, "--format", "json")
@@ -145,12 +144,12 @@ def test_offsets_of_a_damaged_object_are_unknown(run: Here, server: Server) -> N
     assert ends(run, url, "--full") == [(31, 293)]
 
 
-def test_the_root_of_a_bucket_lists_its_folders(run: Here, server: Server) -> None:
+def test_the_root_of_a_bucket_lists_its_folders(run, server):
     text = run("ls", f"s3://{BUCKET}").out.decode()
     assert f"folders: damaged, kafka-backup, tiered; list one with: kafkarec ls s3://{BUCKET}/damaged\n" in text
 
 
-def test_tiered_storage_in_a_bucket(run: Here, server: Server) -> None:
+def test_tiered_storage_in_a_bucket(run, server):
     store = f"s3://{BUCKET}/tiered"
     topic = f"{store}/my-orders-MWJ6FHTfRYy67jzwZdeqSQ"
     for folder in (store, topic, f"{topic}/8"):
@@ -164,7 +163,7 @@ def test_tiered_storage_in_a_bucket(run: Here, server: Server) -> None:
     assert "compressed in chunks with zstd and encrypted in chunks with AES-GCM under key k1" in text
 
 
-def test_refusals_of_the_server_are_one_line(run: Here, server: Server) -> None:
+def test_refusals_of_the_server_are_one_line(run, server):
     server.refusal = Refusal("403 Forbidden", "AccessDenied", "Access Denied")
     ran = run("ls", f"s3://{BUCKET}/kafka-backup/")
     assert (ran.status, ran.out) == (3, b"")
@@ -176,7 +175,7 @@ def test_refusals_of_the_server_are_one_line(run: Here, server: Server) -> None:
     assert f"kafkarec ls s3://{BUCKET}/ lists what there is" in run("scan", f"s3://{BUCKET}/x.log").complaint
 
 
-def test_a_url_without_fsspec_is_one_line_with_the_pip_command(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_without_fsspec_is_one_line_with_the_pip_command(run, monkeypatch):
     """pyarrow is there, but what reads through it is not."""
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     ran = run("ls", "s3://bucket/k")
@@ -184,7 +183,7 @@ def test_a_url_without_fsspec_is_one_line_with_the_pip_command(run: Here, monkey
     assert (ran.status, ran.out, ran.complaint.strip()) == (3, b"", f"kafkarec: {line}")
 
 
-def test_a_bucket_is_read_with_the_environment_alone(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_is_read_with_the_environment_alone(server, monkeypatch):
     """A child process with nothing but the environment and the command, as a user at a terminal runs it."""
     folder = f"s3://{BUCKET}/kafka-backup/logappend-0"
     for name, value in server.environment().items():
@@ -194,7 +193,7 @@ def test_a_bucket_is_read_with_the_environment_alone(server: Server, monkeypatch
     assert remote.status == 0 and remote.out == local.out and len(remote.rows) > 5
 
 
-def test_scan_reports_the_fetched_bytes(run: Here, server: Server) -> None:
+def test_scan_reports_the_fetched_bytes(run, server):
     ran = run("scan", f"s3://{BUCKET}/kafka-backup/txn-0")
     assert ran.out.decode().splitlines()[-1] == f"{server.served} bytes fetched"
     server.reset()
@@ -202,7 +201,7 @@ def test_scan_reports_the_fetched_bytes(run: Here, server: Server) -> None:
     assert len(ran.rows) == 1 and ran.complaint == f"kafkarec: note: {server.served} bytes fetched"
 
 
-def test_a_file_name_that_is_no_text(run: Here, tmp_path: Path) -> None:
+def test_a_file_name_that_is_no_text(run, tmp_path):
     folder = tmp_path / "t-0"
     folder.mkdir()
     with open(os.fsencode(folder) + b"/\xff\xc3\xa9.txt", "wb"):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import gzip
 import shutil
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command import Here, own_process
+from command import own_process
 from paths import SEGMENTS
 
 TXN = SEGMENTS / "txn-0"
@@ -30,7 +29,7 @@ SIDE_FILES = {
 
 @pytest.mark.parametrize("name", SIDE_FILES)
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_side_file_is_named_by_its_kind_with_the_command_that_shows_it(run: Here, verb: str, name: str) -> None:
+def test_a_side_file_is_named_by_its_kind_with_the_command_that_shows_it(run, verb, name):
     ran, (kind, shown) = run(verb, TXN / name), SIDE_FILES[name]
     assert ran.status == 2
     assert kind in ran.complaint
@@ -42,14 +41,14 @@ def test_a_side_file_is_named_by_its_kind_with_the_command_that_shows_it(run: He
 
 @pytest.mark.parametrize("state", [".deleted", ".swap", ".cleaned"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_side_file_that_a_broker_renamed_is_no_log(run: Here, tmp_path: Path, verb: str, state: str) -> None:
+def test_a_side_file_that_a_broker_renamed_is_no_log(run, tmp_path, verb, state):
     path = shutil.copy(TXN / f"{LOG}.index", tmp_path / f"{LOG}.index{state}")
     ran = run(verb, path)
     assert (ran.status, ran.out) == (2, b"")
     assert ran.complaint.endswith("is an offset index and holds no records; name its .log file")
 
 
-def test_verify_and_ls_do_not_take_a_copied_index_for_batches(run: Here, tmp_path: Path) -> None:
+def test_verify_and_ls_do_not_take_a_copied_index_for_batches(run, tmp_path):
     """The bytes of an .index can look like the header of a batch."""
     shutil.copytree(TXN, tmp_path / "txn-0")
     lost = tmp_path / "txn-0" / "lost+found"
@@ -98,9 +97,7 @@ OTHER_TYPES = {
 
 @pytest.mark.parametrize("make", OTHER_TYPES)
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "verify"])
-def test_a_file_of_another_type_is_refused_with_what_it_looks_like(
-    run: Here, tmp_path: Path, verb: str, make: Callable[[Path], None]
-) -> None:
+def test_a_file_of_another_type_is_refused_with_what_it_looks_like(run, tmp_path, verb, make):
     path = tmp_path / "export"
     make(path)
     ran = run(verb, path)
@@ -109,7 +106,7 @@ def test_a_file_of_another_type_is_refused_with_what_it_looks_like(
 
 
 @pytest.mark.parametrize("make", OTHER_TYPES)
-def test_verify_reports_a_file_of_another_type(run: Here, tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_verify_reports_a_file_of_another_type(run, tmp_path, make):
     make(tmp_path / "export")
     ran = run("verify", tmp_path / "export")
     assert ran.status == 1
@@ -117,9 +114,7 @@ def test_verify_reports_a_file_of_another_type(run: Here, tmp_path: Path, make: 
 
 
 @pytest.mark.parametrize("make", OTHER_TYPES)
-def test_a_segment_that_was_replaced_by_a_file_of_another_type_is_damage(
-    run: Here, tmp_path: Path, make: Callable[[Path], None]
-) -> None:
+def test_a_segment_that_was_replaced_by_a_file_of_another_type_is_damage(run, tmp_path, make):
     """By its name it is a log, so it may be a damaged one."""
     make(tmp_path / f"{LOG}.log")
     ran = run("cat", tmp_path / f"{LOG}.log", "--errors", "skip")
@@ -127,13 +122,13 @@ def test_a_segment_that_was_replaced_by_a_file_of_another_type_is_damage(
     assert OTHER_TYPES[make].format(tmp_path / f"{LOG}.log") in ran.complaint
 
 
-def test_standard_input_of_another_type_is_refused() -> None:
+def test_standard_input_of_another_type_is_refused():
     ran = own_process("cat", "-", stdin=gzip.compress((TXN / f"{LOG}.log").read_bytes()))
     assert (ran.status, ran.out) == (2, b"")
     assert ran.complaint == "kafkarec: standard input looks like a gzip file: zcat FILE | kafkarec cat -"
 
 
-def test_a_wiped_block_at_the_start_of_a_file_is_no_arrow_stream(run: Here, tmp_path: Path) -> None:
+def test_a_wiped_block_at_the_start_of_a_file_is_no_arrow_stream(run, tmp_path):
     path = tmp_path / "block"
     path.write_bytes(b"\xff" * 512 + (TXN / f"{LOG}.log").read_bytes())
     ran = run("cat", path, "--errors", "skip")

@@ -6,7 +6,6 @@ import argparse
 import time
 
 import pytest
-from command import Here
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +27,7 @@ from kafkarec.cli.problems import rerun_command
         ("2023-11-14T22:13:20.0006Z", 1700000000001),
     ],
 )
-def test_times_are_parsed(text: str, ms: int) -> None:
+def test_times_are_parsed(text, ms):
     assert shared_options.time_ms(text) == ms
 
 
@@ -36,29 +35,29 @@ def test_times_are_parsed(text: str, ms: int) -> None:
     ("text", "seconds"),
     [("-500ms", 0.5), ("-90s", 90), ("-5m", 300), ("-1h", 3600), ("-2d", 172800), ("-1w", 604800)],
 )
-def test_relative_times_are_parsed(text: str, seconds: float) -> None:
+def test_relative_times_are_parsed(text, seconds):
     assert abs(shared_options.time_ms(text) - (time.time() - seconds) * 1000) < 5000
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "1h", "-1y", "2023-13-01", "12:00", "1e12", "99999999999999999999"])
-def test_other_texts_are_no_times(run: Here, text: str) -> None:
+def test_other_texts_are_no_times(run, text):
     refused = run("cat", "x.log", f"--from-time={text}")
     assert refused.status == 2 and f"--from-time: {text!r} is not a time; write" in refused.complaint
 
 
 @pytest.mark.parametrize(("text", "size"), [("0", 0), ("10", 10), ("64k", 65536), ("128M", 128 << 20), ("2g", 2 << 30)])
-def test_sizes_are_parsed(text: str, size: int) -> None:
+def test_sizes_are_parsed(text, size):
     assert shared_options.size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5g", "1t", "g"])
-def test_other_texts_are_no_sizes(run: Here, text: str) -> None:
+def test_other_texts_are_no_sizes(run, text):
     refused = run("cat", "x.log", f"--max-decompressed-bytes={text}")
     assert refused.status == 2 and f"--max-decompressed-bytes: {text!r} is not a size; write" in refused.complaint
 
 
 @given(text=st.text(max_size=8))
-def test_any_text_is_a_value_or_an_argument_error(text: str) -> None:
+def test_any_text_is_a_value_or_an_argument_error(text):
     for parse in (
         shared_options.time_ms,
         shared_options.size,
@@ -71,7 +70,7 @@ def test_any_text_is_a_value_or_an_argument_error(text: str) -> None:
             assert str(refusal)
 
 
-def test_only_relative_times_are_joined_to_their_option() -> None:
+def test_only_relative_times_are_joined_to_their_option():
     arguments = ["cat", "x", "--from-time", "-1h", "--to-time", "-5m", "-n", "3", "--to-time", "-x"]
     joined = ["cat", "x", "--from-time=-1h", "--to-time=-5m", "-n", "3", "--to-time", "-x"]
     assert shared_options.join_relative_times(arguments) == joined
@@ -85,5 +84,5 @@ def test_only_relative_times_are_joined_to_their_option() -> None:
         (["cat", "x", "--errors=raise", "-n", "3"], "kafkarec cat --errors skip x -n 3"),
     ],
 )
-def test_the_next_command_is_quoted(arguments: list[str], line: str) -> None:
+def test_the_next_command_is_quoted(arguments, line):
     assert rerun_command(arguments, {"--errors": "skip"}) == line

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, own_process
+from command import COMMAND, ENVIRONMENT, own_process
 from paths import SEGMENTS
 
 from kafkarec.cli import input_logs
@@ -123,7 +123,7 @@ def arguments(verb: str, *inputs: str) -> list[str]:
 
 @pytest.mark.parametrize("top", ["flat", "broker"])
 @pytest.mark.parametrize(("verb", "option", "has_force"), CALLS)
-def test_no_output_replaces_an_input(run: Here, tree: Path, verb: str, option: str, has_force: bool, top: str) -> None:
+def test_no_output_replaces_an_input(run, tree, verb, option, has_force, top):
     link(tree, top)
     before = content(tree)
     targets = [target.format(top) for target in REFUSED] + (list(IN_A_BROKERS_FOLDER) if top == "broker" else [])
@@ -146,9 +146,7 @@ def test_no_output_replaces_an_input(run: Here, tree: Path, verb: str, option: s
 @pytest.mark.parametrize(
     ("verb", "option", "has_force"), [call for call in CALLS if call[0] not in ("diff", "explain", "build")]
 )
-def test_no_output_is_written_below_a_data_folder(
-    run: Here, tree: Path, verb: str, option: str, has_force: bool
-) -> None:
+def test_no_output_is_written_below_a_data_folder(run, tree, verb, option, has_force):
     """Outputs below an input folder, and a file elsewhere that has several names, one of which may be in it."""
     os.link(tree / "flat" / "txn-0" / INDEX, tree / "hard.svg")
     (tree / "flat" / "all-codecs-0").symlink_to("../other/all-codecs-0")
@@ -176,7 +174,7 @@ def test_no_output_is_written_below_a_data_folder(
         *(*LOGS, "doctor"),
     ],
 )
-def test_an_existing_file_needs_force(run: Here, tree: Path, verb: str) -> None:
+def test_an_existing_file_needs_force(run, tree, verb):
     verb, _, option = verb.partition(" ")
     if option == "--plot":
         pytest.importorskip("matplotlib")
@@ -198,7 +196,7 @@ def test_an_existing_file_needs_force(run: Here, tree: Path, verb: str) -> None:
 
 
 @pytest.mark.parametrize(("verb", "option"), [(verb, option) for verb, option, has_force in CALLS if has_force])
-def test_a_file_of_another_log_is_not_replaced(run: Here, tree: Path, verb: str, option: str) -> None:
+def test_a_file_of_another_log_is_not_replaced(run, tree, verb, option):
     """By Kafka's names, also without the files that only a broker writes, and through a link."""
     alone = tree / "copies" / "orders-7"
     alone.mkdir(parents=True)
@@ -217,13 +215,13 @@ def test_a_file_of_another_log_is_not_replaced(run: Here, tree: Path, verb: str,
             assert content(tree) == before
 
 
-def test_a_segment_outside_of_a_partition_folder_is_replaced(run: Here, tree: Path) -> None:
+def test_a_segment_outside_of_a_partition_folder_is_replaced(run, tree):
     (tree / LOG).write_bytes(b"old")
     assert run("convert", "flat/txn-0", "-o", LOG, "--force").status == 0
     assert (tree / LOG).stat().st_size > 3
 
 
-def test_other_folders_next_to_an_input_are_free(run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_folders_next_to_an_input_are_free(run, tree, monkeypatch):
     """A folder that merely holds a partition folder is no data folder (README)."""
     monkeypatch.chdir(tree / "flat")
     assert run("cat", "txn-0", "-o", "txn.csv", "--format", "csv").status == 0
@@ -234,7 +232,7 @@ def test_other_folders_next_to_an_input_are_free(run: Here, tree: Path, monkeypa
     assert sorted(os.listdir()) == ["clean", "new", "rescued", "small", "txn-0", "txn.csv"]
 
 
-def test_each_folder_of_many_is_checked(run: Here, tree: Path) -> None:
+def test_each_folder_of_many_is_checked(run, tree):
     """`-o DIR/` makes DIR/TOPIC-PARTITION, which may be an input although DIR is not."""
     os.link(tree / "flat" / "txn-0" / LOG, tree / "linked.log")
     (tree / "rows.jsonl").write_text('{"topic": "txn", "partition": 0, "value": "x"}\n')
@@ -252,7 +250,7 @@ def test_each_folder_of_many_is_checked(run: Here, tree: Path) -> None:
     assert content(tree / "other") == {path: was for path, was in before.items() if path.startswith(f"{tree}/other/")}
 
 
-def test_files_of_a_segment_outside_of_a_partition_folder_are_inputs(run: Here, tree: Path) -> None:
+def test_files_of_a_segment_outside_of_a_partition_folder_are_inputs(run, tree):
     """They are read with the segment, so they are inputs; a new name in the same folder is free."""
     (tree / "loose").mkdir()
     for name, as_ in ((LOG, "a.log"), (INDEX, "a.index")):
@@ -273,7 +271,7 @@ def test_files_of_a_segment_outside_of_a_partition_folder_are_inputs(run: Here, 
     assert "the partition folder of" in run("cat", f"copied/{LOG}", "-o", "copied/b.json").complaint
 
 
-def test_streams_are_written_as_standard_output_is(run: Here, tree: Path) -> None:
+def test_streams_are_written_as_standard_output_is(run, tree):
     names = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "//dev/./stdout")
     for verb in FILES:
         call = [*arguments(verb, "flat/txn-0"), *(STUDY if verb == "study" else ())]
@@ -298,13 +296,13 @@ def test_streams_are_written_as_standard_output_is(run: Here, tree: Path) -> Non
 
 
 @pytest.mark.parametrize("verb", [*FILES, "convert", "compact"])
-def test_a_full_disk_is_named_by_the_output(run: Here, tree: Path, verb: str) -> None:
+def test_a_full_disk_is_named_by_the_output(run, tree, verb):
     """Also where the last bytes are written as the file is closed."""
     ran = run(*arguments(verb, "flat/txn-0"), *(STUDY if verb == "study" else ()), "-o", "/dev/full")
     assert (ran.status, ran.complaint) == (1 if verb == "dump" else 3, "kafkarec: /dev/full: no space left on device")
 
 
-def test_a_copy_of_standard_input_that_does_not_fit_is_named() -> None:
+def test_a_copy_of_standard_input_that_does_not_fit_is_named():
     class Full(io.BytesIO):
         def write(self, data: Any, /) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -314,9 +312,7 @@ def test_a_copy_of_standard_input_that_does_not_fit_is_named() -> None:
         input_logs.copy_pipe(io.BytesIO(b"x"), Full())
 
 
-def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(
-    run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(run, tree, monkeypatch):
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -328,7 +324,7 @@ def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(
     assert not (tree / "new").exists() and os.listdir(tree / "present") == []
 
 
-def test_descriptors_and_pipes_are_written(run: Here, tree: Path) -> None:
+def test_descriptors_and_pipes_are_written(run, tree):
     plain = run("cat", "flat/txn-0").out
     with open("third", "w+b") as file:
         file.write(b"first\n")
@@ -350,7 +346,7 @@ def test_descriptors_and_pipes_are_written(run: Here, tree: Path) -> None:
             assert f"-o {name} is not a folder" in run(verb, "flat/txn-0", "-o", name).complaint
 
 
-def test_standard_output_that_is_an_input_is_refused(tree: Path) -> None:
+def test_standard_output_that_is_an_input_is_refused(tree):
     """Compared by device and inode, as GNU cat does, whatever opened the file."""
     log, index = tree / "flat" / "txn-0" / LOG, tree / "flat" / "txn-0" / INDEX
     os.link(index, tree / "hard")
@@ -381,9 +377,7 @@ def test_standard_output_that_is_an_input_is_refused(tree: Path) -> None:
     assert listed.returncode == 0 and Path("list.txt").stat().st_size > 0
 
 
-def test_a_missing_folder_is_reported_before_anything_is_read(
-    run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_folder_is_reported_before_anything_is_read(run, tree, monkeypatch):
     def read(*given: Any, **named: Any) -> None:
         raise AssertionError("the log was read")
 
@@ -393,9 +387,7 @@ def test_a_missing_folder_is_reported_before_anything_is_read(
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_a_file_that_appears_during_the_run_is_not_replaced(
-    run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
-) -> None:
+def test_a_file_that_appears_during_the_run_is_not_replaced(run, tree, monkeypatch, has_links):
     """The new file stays, and the output is kept under the reported name."""
     real, appearing = os.link, list[Path]()
 
@@ -418,7 +410,7 @@ def test_a_file_that_appears_during_the_run_is_not_replaced(
     assert not part.exists()
 
 
-def test_a_bind_mount_is_the_same_folder(run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bind_mount_is_the_same_folder(run, tree, monkeypatch):
     """Another path with the device and inode of an input folder."""
     (tree / "mounted").mkdir()
     real = os.stat
@@ -432,7 +424,7 @@ def test_a_bind_mount_is_the_same_folder(run: Here, tree: Path, monkeypatch: pyt
         assert ran.status == 2 and "mounted/new" in ran.complaint
 
 
-def test_block_devices_are_refused(run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_devices_are_refused(run, tree, monkeypatch):
     """A block device is no output, and a file system mounted from one that is read is no place for an output."""
     real = os.stat
     disk = SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=real(tree).st_dev, st_dev=5, st_ino=77, st_nlink=1)
@@ -443,7 +435,7 @@ def test_block_devices_are_refused(run: Here, tree: Path, monkeypatch: pytest.Mo
     assert ran.status == 2 and "rescued is on the file system of sdb1, which is read" in ran.complaint
 
 
-def test_every_path_argument_is_known_as_an_input_or_an_output() -> None:
+def test_every_path_argument_is_known_as_an_input_or_an_output():
     """By its type, so that no output of a verb can replace an input of it."""
     kinds = {"FILE": OutputPath, "DIR": OutputPath, "OUT": OutputPath, "PATH": InputPath, "FILES": InputPath}
     for verb in VERBS:
@@ -461,7 +453,7 @@ def test_every_path_argument_is_known_as_an_input_or_an_output() -> None:
             assert not files or "force" in {one.dest for one in arguments}, verb
 
 
-def test_a_broken_pipe_of_an_input_is_an_error() -> None:
+def test_a_broken_pipe_of_an_input_is_an_error():
     """One of standard output ends the command quietly, with status 0."""
     with pytest.raises(CouldNot, match="orders-0: broken pipe"), errors_named("orders-0"):
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

@@ -88,7 +88,7 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_commands_that_verify_prints(run: Here, tmp_path: Path, name: str) -> None:
+def test_commands_that_verify_prints(run, tmp_path, name):
     """In the partition folder, in the data folder, beside it, and elsewhere."""
     (tmp_path / "work").mkdir()
     dead = data_folder(tmp_path / "work" / name)
@@ -110,7 +110,7 @@ def test_commands_that_verify_prints(run: Here, tmp_path: Path, name: str) -> No
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("options", [(), ("--as-partition",)])
-def test_commands_that_salvage_prints(run: Here, tmp_path: Path, name: str, options: tuple[str, ...]) -> None:
+def test_commands_that_salvage_prints(run, tmp_path, name, options):
     dead = data_folder(tmp_path / name)
     (tmp_path / "out side").mkdir()
     for number, here in enumerate((dead, dead / "txn-0", tmp_path) if name == "dead" else (dead,)):
@@ -120,19 +120,19 @@ def test_commands_that_salvage_prints(run: Here, tmp_path: Path, name: str, opti
 
 
 @pytest.mark.parametrize("verb", ["ls", "txn", "study", "explain", "scan", "cat", "dump"])
-def test_commands_that_other_verbs_print(run: Here, tmp_path: Path, verb: str) -> None:
+def test_commands_that_other_verbs_print(run, tmp_path, verb):
     dead = data_folder(tmp_path / "a disk")
     flip(dead / "txn-0" / f"{0:020}.log", 900, 0x10)
     for path in (".", "..") if verb in ("ls", "txn", "study") else (".",):
         assert_all_work(run, dead / "txn-0", dead, verb, path)
 
 
-def test_commands_that_diff_prints(run: Here, tmp_path: Path) -> None:
+def test_commands_that_diff_prints(run, tmp_path):
     dead = data_folder(tmp_path / "a disk")
     assert assert_all_work(run, dead, dead, "diff", "txn-0", str(SEGMENTS / "txn-0")) == 1
 
 
-def test_commands_about_a_missing_segment_that_fsck_found(run: Here, tmp_path: Path) -> None:
+def test_commands_about_a_missing_segment_that_fsck_found(run, tmp_path):
     found = log(tmp_path / "disk" / "orders-0", [batch(0, 5)], [batch(5, 5)], [batch(10, 5)])
     (tmp_path / "disk" / "lost+found").mkdir()
     (found / f"{5:020}.log").rename(tmp_path / "disk" / "lost+found" / "#123")
@@ -190,9 +190,7 @@ def steps(run: Here, dead: Path, data: Path, out: Path, option: str = "--as-part
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize("topics", [0, 9])
-def test_the_serve_plan_replaces_the_salvaged_partitions_alone(
-    run: Here, served: tuple[Path, Path], configured: Path, tmp_path: Path, topics: int, shell: str
-) -> None:
+def test_the_serve_plan_replaces_the_salvaged_partitions_alone(run, served, configured, tmp_path, topics, shell):
     """Its lines, pasted with the data folder of a broker; the folders of many partitions are found by a pattern."""
     dead, data = served
     more = [log(dead / f"more-{number}", [batch(0, 3)]).name for number in range(topics)]
@@ -221,9 +219,7 @@ def test_the_serve_plan_replaces_the_salvaged_partitions_alone(
 
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("topics", [0, 9])
-def test_the_serve_plan_of_another_broker_or_cluster(
-    run: Here, served: tuple[Path, Path], tmp_path: Path, name: str, topics: int
-) -> None:
+def test_the_serve_plan_of_another_broker_or_cluster(run, served, tmp_path, name, topics):
     """Nothing is touched if an id differs, or there is no meta.properties, as in a folder with a mistyped name."""
     dead, data = served
     for number in range(topics):
@@ -239,7 +235,7 @@ def test_the_serve_plan_of_another_broker_or_cluster(
         (data / "meta.properties").unlink(missing_ok=True)
 
 
-def test_the_serve_plan_of_a_running_broker(run: Here, served: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_serve_plan_of_a_running_broker(run, served, tmp_path):
     """A broker holds a lock on a file of its data folder (FileLock: fcntl)."""
     dead, data = served
     script = "\n".join(steps(run, dead, data, tmp_path / "new"))
@@ -251,7 +247,7 @@ def test_the_serve_plan_of_a_running_broker(run: Here, served: tuple[Path, Path]
     assert f"STOP: a broker is running on {data}\n" in ran.stderr.decode()
 
 
-def test_the_serve_plan_of_another_cluster(run: Here, served: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_serve_plan_of_another_cluster(run, served, tmp_path):
     """The topics must be there; the ids of the source do not matter."""
     dead, data = served
     meta_properties(data, cluster_id="other")
@@ -266,7 +262,7 @@ def test_the_serve_plan_of_another_cluster(run: Here, served: tuple[Path, Path],
     assert {one["producer_id"] for one in kafkarec.open(data / "txn-0").scan()} == {None}
 
 
-def test_the_serve_plan_of_a_source_without_meta_properties(run: Here, configured: Path, tmp_path: Path) -> None:
+def test_the_serve_plan_of_a_source_without_meta_properties(run, configured, tmp_path):
     """The ids of the target are printed; there must be some."""
     dead, data = data_folder(tmp_path / "a disk"), data_folder(tmp_path / "data folder")
     script = "\n".join(steps(run, dead, data, tmp_path / "out"))
@@ -290,9 +286,7 @@ PATH="$REAL" exec NAME "$@"
     ("command", "shell", "topics"),
     [*((command, "bash -e", 4) for command in COMMANDS), *((command, "sh", 0) for command in ("cp", "mv", "rm"))],
 )
-def test_a_step_of_the_serve_plan_fails(
-    run: Here, served: tuple[Path, Path], tmp_path: Path, command: str, shell: str, topics: int
-) -> None:
+def test_a_step_of_the_serve_plan_fails(run, served, tmp_path, command, shell, topics):
     """Each call of each command fails once: nothing is called after it. Then the failed step and the later ones are
     pasted again in the same shell."""
     dead, data = served
@@ -333,7 +327,7 @@ def test_a_step_of_the_serve_plan_fails(
     assert number > 1
 
 
-def test_an_output_is_away_from_the_source(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_is_away_from_the_source(run, tmp_path, monkeypatch):
     dead, temporary = data_folder(tmp_path / "dead"), tmp_path / "temporary"
     for here, source, expected in (
         (tmp_path, dead, "rescued"),
@@ -359,7 +353,7 @@ def rescued_to(run: Here, source: object) -> str:
     return out
 
 
-def test_an_output_where_nothing_can_be_written(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_where_nothing_can_be_written(run, tmp_path, monkeypatch):
     """A disk that is mounted read-only: neither the folder nor the one above it. Simulated, as root may write."""
     dead, temporary = data_folder(tmp_path / "dead"), tmp_path / "temporary"
     monkeypatch.chdir(tmp_path)
@@ -367,7 +361,7 @@ def test_an_output_where_nothing_can_be_written(run: Here, tmp_path: Path, monke
     assert rescued_to(run, dead) == str(temporary / "rescued")
 
 
-def test_words_for_the_shell(tmp_path: Path) -> None:
+def test_words_for_the_shell(tmp_path):
     for word in (*NAMES, "", "caf\u00e9", os.fsdecode(b"\xff\n'\\x"), "\u2028", "a\tb"):
         assert words_of(f"kafkarec {quoted(word)}", tmp_path) == [word]
     assert command("cat", ["-x", "", "-"], ("-o", "-y"), ("--at", 5)) == "kafkarec cat ./-x . - -o=-y --at 5"

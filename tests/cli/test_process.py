@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe, own_process
+from command import COMMAND, ENVIRONMENT, assert_quiet_at_a_closed_pipe, own_process
 from paths import ROOT, SEGMENTS
 
 import kafkarec
@@ -30,7 +30,7 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_module_of_a_verb_is_in_the_table_and_every_verb_in_the_readme() -> None:
+def test_every_module_of_a_verb_is_in_the_table_and_every_verb_in_the_readme():
     modules = {path.stem for path in (ROOT / "kafkarec" / "cli").glob("*.py") if "\ndef run(args:" in path.read_text()}
     assert modules == set(VERBS)
     readme = (ROOT / "README.md").read_text()
@@ -38,12 +38,12 @@ def test_every_module_of_a_verb_is_in_the_table_and_every_verb_in_the_readme() -
 
 
 @pytest.mark.parametrize("option", ["--help", "-h", "--version"])
-def test_help_is_no_error(run: Here, option: str) -> None:
+def test_help_is_no_error(run, option):
     ran = run(option)
     assert (ran.status, ran.err) == (0, "") and b"kafkarec" in ran.out
 
 
-def test_the_output_file_appears_when_it_is_complete(run: Here, tmp_path: Path) -> None:
+def test_the_output_file_appears_when_it_is_complete(run, tmp_path):
     out = tmp_path / "out.jsonl"
     out.write_text("old")
     ran = run("cat", CODECS, "-o", out, "--force")
@@ -55,7 +55,7 @@ def test_the_output_file_appears_when_it_is_complete(run: Here, tmp_path: Path) 
     assert os.listdir(tmp_path) == ["out.jsonl"]
 
 
-def test_the_output_file_has_the_modes_of_any_new_file(run: Here, tmp_path: Path) -> None:
+def test_the_output_file_has_the_modes_of_any_new_file(run, tmp_path):
     before = os.umask(0o027)
     try:
         run("cat", CODECS, "-n", 1, "-o", tmp_path / "out")
@@ -64,13 +64,13 @@ def test_the_output_file_has_the_modes_of_any_new_file(run: Here, tmp_path: Path
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_closed_pipe_is_quiet(long_log: Path) -> None:
+def test_a_closed_pipe_is_quiet(long_log):
     for words in ("cat", "cat --format arrow", "scan --format json", "scan"):
         assert_quiet_at_a_closed_pipe(*words.split(), str(long_log))
     assert_quiet_at_a_closed_pipe("dump", "--print-data-log", str(CODECS))
 
 
-def test_an_interrupt_within_an_import_is_not_lost() -> None:
+def test_an_interrupt_within_an_import_is_not_lost():
     """Python prints and swallows what is raised in the callbacks of its import locks."""
     code = compile("signal.raise_signal(signal.SIGINT)", "<frozen importlib._bootstrap>", "exec")
     with DeferredInterrupts() as interrupts:
@@ -94,7 +94,7 @@ def test_an_interrupt_within_an_import_is_not_lost() -> None:
         "verify LOG",
     ],
 )
-def test_standard_output_on_a_full_disk_is_status_3(words: str, tmp_path: Path) -> None:
+def test_standard_output_on_a_full_disk_is_status_3(words, tmp_path):
     with open("/dev/full", "wb") as full:
         ran = subprocess.run(
             [*COMMAND, *words.replace("LOG", str(CODECS)).split()],
@@ -104,7 +104,7 @@ def test_standard_output_on_a_full_disk_is_status_3(words: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("words", ["cat LOG", "compact LOG"])
-def test_a_disk_that_gets_full_is_noticed_without_python_s_buffer(words: str, tmp_path: Path) -> None:
+def test_a_disk_that_gets_full_is_noticed_without_python_s_buffer(words, tmp_path):
     """With PYTHONUNBUFFERED, as in many containers, the last write may be cut without an exception."""
     with open(tmp_path / "out", "wb") as out:
         ran = subprocess.run(
@@ -115,7 +115,7 @@ def test_a_disk_that_gets_full_is_noticed_without_python_s_buffer(words: str, tm
     assert (ran.returncode, ran.stderr) == (3, b"kafkarec: standard output: file too large\n")
 
 
-def test_closed_standard_streams_are_handled() -> None:
+def test_closed_standard_streams_are_handled():
     line = f"{sys.executable} -m kafkarec cat {CODECS} >&-"
     ran = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, check=False)
     assert ran.returncode == 3
@@ -125,7 +125,7 @@ def test_closed_standard_streams_are_handled() -> None:
     assert (ran.returncode, ran.stderr) == (3, b"kafkarec: standard input is closed\n")
 
 
-def test_with_standard_error_closed_errors_are_discarded(tmp_path: Path) -> None:
+def test_with_standard_error_closed_errors_are_discarded(tmp_path):
     path = tmp_path / "x.log"
     path.write_bytes(CODECS.read_bytes() + b"\x81" * 100)
     line = f"{sys.executable} -m kafkarec cat {path} --columns offset 2>&-"
@@ -134,7 +134,7 @@ def test_with_standard_error_closed_errors_are_discarded(tmp_path: Path) -> None
     assert ran.stdout.splitlines() == [b'{"offset":%d}' % offset for offset in range(865)]
 
 
-def test_a_program_error_is_one_line_and_a_traceback_with_debug(monkeypatch: pytest.MonkeyPatch, run: Here) -> None:
+def test_a_program_error_is_one_line_and_a_traceback_with_debug(monkeypatch, run):
 
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("on purpose")
@@ -147,7 +147,7 @@ def test_a_program_error_is_one_line_and_a_traceback_with_debug(monkeypatch: pyt
         run("cat", CODECS, "--debug")
 
 
-def test_file_names_that_are_no_utf8_are_read(tmp_path: Path) -> None:
+def test_file_names_that_are_no_utf8_are_read(tmp_path):
     path = os.path.join(os.fsencode(tmp_path), b"\xff\x1b[2J\n.log")
     shutil.copy(CODECS, path)
     ran = own_process("cat", os.fsdecode(path), "--columns", "file", "-n", "1")
@@ -158,7 +158,7 @@ def test_file_names_that_are_no_utf8_are_read(tmp_path: Path) -> None:
     assert "\x1b" not in missing.complaint
 
 
-def test_without_pyarrow_json_is_printed_and_the_other_formats_name_the_command(tmp_path: Path) -> None:
+def test_without_pyarrow_json_is_printed_and_the_other_formats_name_the_command(tmp_path):
     code = "import sys; sys.modules['pyarrow'] = None; from kafkarec.cli import main; sys.exit(main(sys.argv[1:]))"
 
     def ran(*words: object) -> tuple[int, int, str]:
@@ -175,7 +175,7 @@ def test_without_pyarrow_json_is_printed_and_the_other_formats_name_the_command(
     assert status == 3 and "reading csv needs pyarrow: pip install 'kafkarec[arrow]'" in message
 
 
-def test_ctrl_c_while_modules_are_imported() -> None:
+def test_ctrl_c_while_modules_are_imported():
     """The first imports take long enough for it; nothing has begun, so nothing is said."""
     code = (
         "import builtins, sys\nfrom kafkarec.cli import main\nreal = builtins.__import__\n"
@@ -186,7 +186,7 @@ def test_ctrl_c_while_modules_are_imported() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_the_programs_own_words_may_be_run_in_another_thread() -> None:
+def test_the_programs_own_words_may_be_run_in_another_thread():
     code = (
         "import sys, threading\nfrom kafkarec.cli import main\nsys.argv = ['kafkarec', 'doctor']\nfound = []\n"
         "thread = threading.Thread(target=lambda: found.append(main()))\nthread.start()\nthread.join()\n"

@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
@@ -90,9 +89,7 @@ def without_rich(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("arguments", "end"), VERBS.values(), ids=VERBS)
-def test_a_progress_bar_is_drawn_up_to_the_total_and_erased(
-    arguments: tuple[object, ...], end: str, tmp_path: Path
-) -> None:
+def test_a_progress_bar_is_drawn_up_to_the_total_and_erased(arguments, end, tmp_path):
     target = str(tmp_path / "out")
     shutil.copytree(TXN, f"{target}.copy")
     words = [str(word).replace("OUT", target) for word in arguments]
@@ -103,9 +100,7 @@ def test_a_progress_bar_is_drawn_up_to_the_total_and_erased(
     assert ERASE in shown.rpartition(bar)[2], shown[-200:]
 
 
-def test_without_rich_there_is_a_plain_line_each_ten_seconds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_rich_there_is_a_plain_line_each_ten_seconds(tmp_path, monkeypatch, capsys):
     assert on_a_terminal("verify", CODECS, environment=without_rich(tmp_path))[2] == b""  # it takes less
     at_once = with_customization("from kafkarec.cli import progress\nprogress.LINE_SECONDS = 0", tmp_path)
     _, out, shown = on_a_terminal("verify", CODECS, "--threads", "1", environment=at_once)
@@ -127,7 +122,7 @@ def test_without_rich_there_is_a_plain_line_each_ten_seconds(
     ]
 
 
-def test_records_on_a_pipe_come_without_a_bar() -> None:
+def test_records_on_a_pipe_come_without_a_bar():
     """The next program of the pipe may use the terminal, too."""
     status, out, shown = on_a_terminal("cat", TXN)
     assert (status, shown) == (0, b"") and out
@@ -166,7 +161,7 @@ def bar(monkeypatch: pytest.MonkeyPatch) -> FakeBar:
     return bar
 
 
-def test_beside_output_on_the_terminal_the_bar_waits_for_silence(bar: FakeBar) -> None:
+def test_beside_output_on_the_terminal_the_bar_waits_for_silence(bar):
     with progress.show_bytes_read(lambda: 100, progress.When.IN_SILENCE) as tick:
         tick("a", 10)
         assert bar.events == []
@@ -180,7 +175,7 @@ def test_beside_output_on_the_terminal_the_bar_waits_for_silence(bar: FakeBar) -
     assert bar.events == ["start", "20", "stop", "start", "30", "30", "stop"]
 
 
-def test_a_line_on_standard_error_erases_the_bar(bar: FakeBar, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_on_standard_error_erases_the_bar(bar, capsys):
     with progress.show_bytes_read(lambda: 100) as tick:
         tick("a", 50)
         say("damage")
@@ -198,11 +193,11 @@ def test_a_line_on_standard_error_erases_the_bar(bar: FakeBar, capsys: pytest.Ca
     ],
     ids=["file", "device", "pipe", "terminal"],
 )
-def test_when_a_bar_is_shown_follows_from_the_output(make: Any, expected: progress.When, tmp_path: Path) -> None:
+def test_when_a_bar_is_shown_follows_from_the_output(make, expected, tmp_path):
     assert progress.when_writing(make(tmp_path)) is expected
 
 
-def test_what_is_printed_to_a_file_stays_out_of_the_terminal(tmp_path: Path) -> None:
+def test_what_is_printed_to_a_file_stays_out_of_the_terminal(tmp_path):
     """rich redirects standard output to the terminal of its bar unless it is told not to."""
     status, out, shown = on_a_terminal("reindex", CODECS, "--dry-run", output=tmp_path / "out")
     assert status == 0 and b"00000000000000000000.index" in out and out.startswith(str(CODECS).encode())
@@ -232,9 +227,7 @@ progress._Bar.update = slowly
     ],
     ids=["file", "records", "report", "folder"],
 )
-def test_after_ctrl_c_it_is_said_what_is_left_and_what_to_do(
-    words: tuple[str, ...], expected: str, tmp_path: Path
-) -> None:
+def test_after_ctrl_c_it_is_said_what_is_left_and_what_to_do(words, expected, tmp_path):
     folder, out = tmp_path / "orders-0", tmp_path / "out"
     folder.mkdir()
     out.mkdir()
@@ -262,7 +255,7 @@ JsonWriter.write = slowly
 """
 
 
-def test_after_ctrl_c_the_printed_command_prints_the_rest(tmp_path: Path) -> None:
+def test_after_ctrl_c_the_printed_command_prints_the_rest(tmp_path):
     log = tmp_path / "long.log"
     log.write_bytes(b"".join(long_batches(4000)))
     slow = with_customization(SLOW_CAT, tmp_path)
@@ -276,7 +269,7 @@ def test_after_ctrl_c_the_printed_command_prints_the_rest(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("words", "status"), [(("ls", TXN), 0), (("ls", "nowhere"), 3)])
-def test_ctrl_c_when_all_is_done_leaves_the_status(words: tuple[object, ...], status: int, tmp_path: Path) -> None:
+def test_ctrl_c_when_all_is_done_leaves_the_status(words, status, tmp_path):
     code = "import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
     process = interruptible(*words, env=ENVIRONMENT | with_customization(code, tmp_path))
     out, err = process.communicate()
@@ -296,9 +289,7 @@ def long_batches(count: int) -> Iterator[bytes]:
     return (struct.pack(">q", 100 * number) + batch[8:] for number in range(count))
 
 
-def test_ctrl_c_between_two_new_folders_names_what_is_complete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_ctrl_c_between_two_new_folders_names_what_is_complete(tmp_path, monkeypatch, capsys):
     for number in range(3):
         shutil.copytree(CODECS, tmp_path / "in" / f"orders-{number}")
     finish, finished = PartitionFolderWriter.finish, []
@@ -326,9 +317,7 @@ def test_ctrl_c_between_two_new_folders_names_what_is_complete(
         ("-", True, "interrupted; a run that reads standard input cannot continue: remove the output and begin again"),
     ],
 )
-def test_an_interrupted_salvage_says_how_to_go_on(
-    source: str, is_begun: bool, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_an_interrupted_salvage_says_how_to_go_on(source, is_begun, expected, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     out.mkdir()
 
@@ -344,9 +333,7 @@ def test_an_interrupted_salvage_says_how_to_go_on(
     assert capsys.readouterr().err == f"kafkarec: {expected}\n"
 
 
-def test_an_interrupt_when_salvage_has_its_copy_says_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_an_interrupt_when_salvage_has_its_copy_says_nothing(tmp_path, monkeypatch, capsys):
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
@@ -360,7 +347,7 @@ def test_an_interrupt_when_salvage_has_its_copy_says_nothing(
     ("line", "offered"),
     [("kafkarec st", ["study "]), ("kafkarec study --plo", ["--plot "]), ("kafkarec cat --isol", ["--isolation "])],
 )
-def test_a_shell_gets_completions(line: str, offered: list[str]) -> None:
+def test_a_shell_gets_completions(line, offered):
     """Called as bash does by argcomplete's protocol: the line in variables, the answer at descriptor 8."""
     variables = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
     run = f"exec 8>&1 9>/dev/null; exec {shlex.join(COMMAND)} >/dev/null"
@@ -368,9 +355,7 @@ def test_a_shell_gets_completions(line: str, offered: list[str]) -> None:
     assert ran.stdout.decode().splitlines() == offered
 
 
-def test_without_argcomplete_a_shell_gets_no_answer(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_argcomplete_a_shell_gets_no_answer(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "argcomplete", None)
     monkeypatch.setenv("_ARGCOMPLETE", "1")
     with pytest.raises(SystemExit):

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import Here
 from paths import ROOT, SEGMENTS
 
 CODECS = SEGMENTS / "all-codecs-0"
@@ -124,9 +123,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("line", "status", "message"), REFUSED, ids=[line for line, _, _ in REFUSED])
-def test_wrong_use_is_refused(
-    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, status: int, message: str
-) -> None:
+def test_wrong_use_is_refused(run, tmp_path, monkeypatch, line, status, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}\n")))
     Path("orders-0").mkdir()

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import ENVIRONMENT, Here
+from command import ENVIRONMENT
 from paths import SEGMENTS
 from plain_logs import exchange
 
@@ -29,18 +29,18 @@ def sidecars(folder: Path) -> dict[str, bytes]:
 # ---- what is refused
 
 
-def test_a_single_file_may_have_any_name(run: Here, tmp_path: Path) -> None:
+def test_a_single_file_may_have_any_name(run, tmp_path):
     shutil.copy(TXN / f"{0:020d}.log", tmp_path / "image.bin")
     assert run("reindex", tmp_path / "image.bin", "-o", tmp_path / "new", "--index-interval", 256).status == 0
     assert (tmp_path / "new" / f"{0:020d}.index").read_bytes() == (TXN / f"{0:020d}.index").read_bytes()
 
 
-def test_preallocated_zeros_are_no_difference(run: Here) -> None:
+def test_preallocated_zeros_are_no_difference(run):
     ran = run("reindex", SEGMENTS / "logappend-live-0", "--dry-run", "--index-interval", 256)
     assert "equal to the old one without its 4040 preallocated zero bytes" in ran.out.decode()
 
 
-def test_a_closed_pipe_does_not_stop_the_run(tmp_path: Path) -> None:
+def test_a_closed_pipe_does_not_stop_the_run(tmp_path):
     script = f"{sys.executable} -m kafkarec reindex {TXN} --index-interval 256 -o {tmp_path}/new | true"
     for _ in range(3):
         shutil.rmtree(tmp_path / "new", ignore_errors=True)
@@ -48,7 +48,7 @@ def test_a_closed_pipe_does_not_stop_the_run(tmp_path: Path) -> None:
         assert ran.stderr == b"" and sidecars(tmp_path / "new") == sidecars(TXN)
 
 
-def test_a_failed_run_leaves_nothing(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_leaves_nothing(run, tmp_path, monkeypatch):
     calls = []
 
     def full(descriptor: int) -> None:
@@ -62,7 +62,7 @@ def test_a_failed_run_leaves_nothing(run: Here, tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_run_leaves_the_files_of_others(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_leaves_the_files_of_others(run, tmp_path, monkeypatch):
     def full(descriptor: int) -> None:
         (tmp_path / "new" / "other").mkdir(parents=True, exist_ok=True)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -75,7 +75,7 @@ def test_a_failed_run_leaves_the_files_of_others(run: Here, tmp_path: Path, monk
     assert sorted(os.listdir(tmp_path / "new")) == ["other", "txn-0"]
 
 
-def test_two_segments_with_the_same_side_files_are_refused(run: Here, tmp_path: Path) -> None:
+def test_two_segments_with_the_same_side_files_are_refused(run, tmp_path):
     """The second ones would replace the first ones. In a folder a compressed copy is left out."""
     shutil.copytree(TXN, tmp_path / "a-0")
     segment = tmp_path / "a-0" / f"{0:020}.log"
@@ -87,9 +87,7 @@ def test_two_segments_with_the_same_side_files_are_refused(run: Here, tmp_path: 
 
 
 @pytest.mark.parametrize("options", [("--dry-run",), ("-o", "new")])
-def test_segments_with_each_others_names_are_refused(
-    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
-) -> None:
+def test_segments_with_each_others_names_are_refused(run, tmp_path, monkeypatch, options):
     """A broker takes the files of a segment by its name."""
     shutil.copytree(TXN, tmp_path / "a-0")
     first = tmp_path / "a-0" / f"{0:020}.log"
@@ -113,9 +111,7 @@ def spoiled(top: Path) -> Path:
 
 
 @pytest.mark.parametrize("options", [(), ("--format", "json")])
-def test_a_log_that_cannot_be_read_does_not_stop_the_others(
-    run: Here, tmp_path: Path, options: tuple[str, ...]
-) -> None:
+def test_a_log_that_cannot_be_read_does_not_stop_the_others(run, tmp_path, options):
     segment = spoiled(tmp_path / "data")
     ran = run("reindex", tmp_path / "data", "--index-interval", 256, "-o", tmp_path / "new", *options)
     assert ran.status == 3

@@ -52,12 +52,12 @@ def one_value(blob: bytes | None, form: str) -> str:
         *((form, None, '{"value":null}') for form in json_lines.FORMS),
     ],
 )
-def test_values_in_each_form(form: str, blob: bytes | None, shown: str) -> None:
+def test_values_in_each_form(form, blob, shown):
     assert one_value(blob, form) == shown
     json.loads(shown)
 
 
-def test_too_deeply_nested_json_is_shown_as_bytes() -> None:
+def test_too_deeply_nested_json_is_shown_as_bytes():
     nested = b"[" * 200_000
     assert one_value(nested, "json") == one_value(nested, "base64")
 
@@ -66,12 +66,12 @@ def test_too_deeply_nested_json_is_shown_as_bytes() -> None:
     blob=st.binary(max_size=20) | st.text(max_size=20).map(str.encode),
     form=st.sampled_from(list(json_lines.FORMS)),
 )
-def test_any_bytes_in_any_form_are_one_json_object_on_one_line(blob: bytes, form: str) -> None:
+def test_any_bytes_in_any_form_are_one_json_object_on_one_line(blob, form):
     (cell,) = parsed(one_value(blob, form).encode() + b"\n")
     assert len(cell) == 1
 
 
-def test_a_table_aligns_columns_and_replaces_control_characters() -> None:
+def test_a_table_aligns_columns_and_replaces_control_characters():
     text = text_table.render([("n", ["1", "22", "-"]), ("name", ["a\x1b[2J", "b", "c\nd"])])
     assert text == " n  name\n 1  a\ufffd[2J\n22  b\n -  c\ufffdd\n"
 
@@ -87,5 +87,5 @@ def test_a_table_aligns_columns_and_replaces_control_characters() -> None:
         (-(2**63), "-9223372036854775808"),
     ],
 )
-def test_times_are_shown_in_utc(ms: int | None, shown: str) -> None:
+def test_times_are_shown_in_utc(ms, shown):
     assert text_table.timestamp_text(ms) == shown

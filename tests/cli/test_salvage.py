@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from builders import flipped
-from command import Here, interruptible, own_process
+from command import interruptible, own_process
 from paths import SEGMENTS
 from plain_logs import batch, flip, log
 from witness_folders import golden
@@ -27,7 +27,7 @@ def damaged(tmp_path: Path) -> Path:
     return log(tmp_path / "orders-0", parts)
 
 
-def test_too_little_disk_space_is_reported_first(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_disk_space_is_reported_first(run, tmp_path, monkeypatch):
     class Small:
         f_bavail, f_frsize = 3, 4096
 
@@ -37,9 +37,7 @@ def test_too_little_disk_space_is_reported_first(run: Here, tmp_path: Path, monk
     assert run("salvage", TXN, "-o", tmp_path / "out", "--ignore-space").status == 0
 
 
-def test_a_failure_says_that_the_command_can_continue(
-    run: Here, damaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_says_that_the_command_can_continue(run, damaged, tmp_path, monkeypatch):
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
@@ -52,7 +50,7 @@ def test_a_failure_says_that_the_command_can_continue(
     assert (tmp_path / "out" / "salvage.json").exists()
 
 
-def test_an_interrupted_run_can_be_continued(tmp_path: Path) -> None:
+def test_an_interrupted_run_can_be_continued(tmp_path):
     """Ctrl-C leaves notes and no partial files; the same command continues."""
     source = tmp_path / "big"
     value = b"x" * 900
@@ -73,7 +71,7 @@ def test_an_interrupted_run_can_be_continued(tmp_path: Path) -> None:
         assert (tmp_path / "out" / f"orders-{number}" / f"{0:020}.log").read_bytes() == parts
 
 
-def test_many_deleted_files_are_one_line(run: Here, tmp_path: Path) -> None:
+def test_many_deleted_files_are_one_line(run, tmp_path):
     folder = golden(tmp_path, "txn-0")
     for number in range(8):
         shutil.copy(folder / f"{0:020}.log", folder / f"{number:020}.log.deleted")
@@ -84,7 +82,7 @@ def test_many_deleted_files_are_one_line(run: Here, tmp_path: Path) -> None:
     ]
 
 
-def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run: Here, tmp_path: Path) -> None:
+def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run, tmp_path):
     source = tmp_path / "D24"
     deleted = log(source / "orders-0.0123456789abcdef0123456789abcdef-delete", [batch(0, 10)])
     ran = run("salvage", source, "-o", tmp_path / "out")
@@ -95,9 +93,7 @@ def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run: Here, tm
 
 
 @pytest.mark.parametrize(("code", "status"), [(errno.EINVAL, 0), (errno.EIO, 3)])
-def test_a_folder_that_cannot_be_synced(
-    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, status: int
-) -> None:
+def test_a_folder_that_cannot_be_synced(run, tmp_path, monkeypatch, code, status):
     """EINVAL: some network filesystems and FUSE cannot; EIO: the disk did not."""
     real = os.fsync
 
@@ -114,9 +110,7 @@ def test_a_folder_that_cannot_be_synced(
     assert status == 0 or f"{tmp_path}: fsync of the folder failed: input/output error" in ran.err
 
 
-def test_a_damaged_copy_names_its_path_as_it_is_and_another_disk(
-    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_copy_names_its_path_as_it_is_and_another_disk(run, tmp_path, monkeypatch):
     real, spoiled = os.replace, [f"{10:020}.log"]
 
     def replace(part: str, path: str) -> None:

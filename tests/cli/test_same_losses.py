@@ -26,7 +26,7 @@ def damaged_bytes(damage: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("first", [0, 420, 5000, 5_000_000], ids=["lower", "within", "higher", "far"])
 @pytest.mark.parametrize("later", [False, True])
-def test_batches_of_another_log_over_a_part(run: Here, tmp_path: Path, first: int, later: bool) -> None:
+def test_batches_of_another_log_over_a_part(run, tmp_path, first, later):
     data, start, stop = b"".join(_OWN), sum(map(len, _OWN[:40])), sum(map(len, _OWN[:60]))
     foreign = b"".join(batch(first + i * 10, 10, value=b"foreign value %d") for i in range(40))
     following = [[batch(1000, 10)]] if later else []
@@ -41,7 +41,7 @@ def test_batches_of_another_log_over_a_part(run: Here, tmp_path: Path, first: in
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_parts_of_another_log(run: Here, tmp_path: Path, seed: int) -> None:
+def test_random_parts_of_another_log(run, tmp_path, seed):
     chance = random.Random(seed)
     data = b"".join(_OWN)
     base = chance.randrange(2000)

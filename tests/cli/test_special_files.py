@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command import Here
 from plain_logs import batch, log
 from unreadable_files import linked_device, listening_socket, pipe
 
@@ -62,9 +61,7 @@ LINES: dict[str, str] = {
 
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_refused_by_name(
-    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, line: str
-) -> None:
+def test_it_is_refused_by_name(run, tmp_path, monkeypatch, kind, line):
     segments = [[batch(base, 10), batch(base + 10, 10)] for base in (0, 20, 40)]
     folder = log(tmp_path / "data" / "orders-0", *segments)
     log(tmp_path / "data" / "other-1", [batch(0, 5), batch(5, 5)])
@@ -83,7 +80,7 @@ def test_it_is_refused_by_name(
 
 
 @pytest.mark.parametrize("verb", ["ls", "cat", "scan", "verify"])
-def test_no_space_to_unpack_is_no_damage(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+def test_no_space_to_unpack_is_no_damage(run, tmp_path, monkeypatch, verb):
     folder = log(tmp_path / "orders-0", [batch(0, 10)])
     path = folder / f"{0:020}.log"
     path.with_suffix(".log.gz").write_bytes(gzip.compress(path.read_bytes()))
@@ -98,7 +95,7 @@ def test_no_space_to_unpack_is_no_damage(run: Here, tmp_path: Path, monkeypatch:
     assert ran.status == 3 and "cannot unpack into" in said and "TMPDIR=FOLDER sets another folder" in said, said
 
 
-def test_dump_ends_as_kafkas_tool_does(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dump_ends_as_kafkas_tool_does(run, tmp_path, monkeypatch):
     folder = log(tmp_path / "orders-0", [batch(0, 10)])
     linked_device(folder / f"{0:020}.log", monkeypatch)
     ran = run("dump", folder)

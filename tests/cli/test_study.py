@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import plain_logs
 from builders import flipped
-from command import Here, own_process
+from command import own_process
 from html_pages import Page, parsed
 from paths import SEGMENTS
 
@@ -26,7 +26,7 @@ def log_of_similar_records(folder: Path, count: int = 4000) -> Path:
     return folder / "users-0"
 
 
-def test_the_estimate_agrees_with_convert(run: Here, tmp_path: Path) -> None:
+def test_the_estimate_agrees_with_convert(run, tmp_path):
     log = log_of_similar_records(tmp_path / "logs")
     ran = run("study", log)
     assert (ran.status, ran.err) == (0, "")
@@ -41,7 +41,7 @@ def test_the_estimate_agrees_with_convert(run: Here, tmp_path: Path) -> None:
     assert any(row.endswith("*") for row in rows) and not all(row.endswith("*") for row in rows)
 
 
-def test_partitions_are_sorted_by_saving(run: Here) -> None:
+def test_partitions_are_sorted_by_saving(run):
     ran = run("study", SEGMENTS, "--codecs", "zstd,gzip", "--batch-sizes", "keep,1m")
     lines = ran.out.decode().splitlines()
     assert ran.status == 0 and lines[0].startswith("partition ") and lines[-2].startswith("total ")
@@ -54,7 +54,7 @@ def test_partitions_are_sorted_by_saving(run: Here) -> None:
     assert full.count("; a batch has ") == len(cells)
 
 
-def test_a_sample_reports_how_much_was_read(run: Here, tmp_path: Path) -> None:
+def test_a_sample_reports_how_much_was_read(run, tmp_path):
     log, options = log_of_similar_records(tmp_path, 20_000), ["--codecs", "lz4", "--batch-sizes", "keep"]
     text = run("study", log, "--sample", "64k", *options).out.decode()
     assert re.search(r"; 2 pieces read, 6\d\.\d KiB \(\d", text), text
@@ -63,7 +63,7 @@ def test_a_sample_reports_how_much_was_read(run: Here, tmp_path: Path) -> None:
     assert "all read" in text and "±" not in text
 
 
-def test_the_sample_is_a_budget_for_the_whole_folder(run: Here, tmp_path: Path) -> None:
+def test_the_sample_is_a_budget_for_the_whole_folder(run, tmp_path):
     rows = [(n, 1769860800000 + n, b"k%d" % n, b'{"visits": %d}' % n, []) for n in range(200)]
     data = kafkarec.encode(rows, batch_size=300)
     for number in range(40):
@@ -82,14 +82,14 @@ def test_the_sample_is_a_budget_for_the_whole_folder(run: Here, tmp_path: Path) 
     assert sample == {"kind": "sample", **counts}
 
 
-def test_damage_in_the_samples_is_reported(run: Here, tmp_path: Path) -> None:
+def test_damage_in_the_samples_is_reported(run, tmp_path):
     (tmp_path / "bad.log").write_bytes(flipped((CODEC_LOG / f"{0:020}.log").read_bytes(), 5000))
     ran = run("study", tmp_path / "bad.log")
     assert ran.status == 1 and "smallest" in ran.out.decode()
     assert f"1 damaged range in what was read, left out; see kafkarec verify {tmp_path / 'bad.log'}" in ran.complaint
 
 
-def test_formats_add_columns(run: Here) -> None:
+def test_formats_add_columns(run):
     options = ("--codecs", "none,zstd:9", "--batch-sizes", "keep,64k")
     text = run("study", CODEC_LOG, *options, "--formats", "1,2,header-first").out.decode()
     lines = text.splitlines()
@@ -119,7 +119,7 @@ def page_of(path: Path) -> Page:
     return parsed(path)
 
 
-def test_a_page_has_the_lines_and_tables_of_the_text(run: Here, tmp_path: Path) -> None:
+def test_a_page_has_the_lines_and_tables_of_the_text(run, tmp_path):
     log = log_of_similar_records(tmp_path / "<i>logs")
     page = tmp_path / "study.html"
     ran = run("study", log, "--formats", "2,3", "--codecs", "lz4,zstd:9", "--batch-sizes", "keep,64k", "--html", page)
@@ -132,13 +132,13 @@ def test_a_page_has_the_lines_and_tables_of_the_text(run: Here, tmp_path: Path) 
         assert all(cell in found.text for cell in re.split(" {2,}", line.strip())), line
 
 
-def test_standard_input_is_studied() -> None:
+def test_standard_input_is_studied():
     ran = own_process("study", "-", "--codecs", "zstd", "--batch-sizes", "1m", file=(CODEC_LOG / f"{0:020}.log").open())
     assert ran.status == 0 and ran.out.decode().startswith("standard input: 49.1 KiB")
     assert "kafkarec convert - -o new/" in ran.out.decode()
 
 
-def test_without_a_saving_and_without_speeds(run: Here, tmp_path: Path) -> None:
+def test_without_a_saving_and_without_speeds(run, tmp_path):
     (tmp_path / "t.log").write_bytes(kafkarec.encode([(n, n, None, bytes([n]), []) for n in range(3)]))
     ran = run("study", tmp_path / "t.log", "--codecs", "none", "--batch-sizes", "keep")
     assert ran.out.decode().endswith("\nsmallest      the current batches\n")
@@ -148,7 +148,7 @@ def test_without_a_saving_and_without_speeds(run: Here, tmp_path: Path) -> None:
     assert re.search(r"^1m +none +- +\d+ +\d+\.\d % +- +\d+", ran.out.decode(), re.M), ran.out.decode()
 
 
-def test_a_plot_is_written(run: Here, tmp_path: Path) -> None:
+def test_a_plot_is_written(run, tmp_path):
     path = tmp_path / "study.svg"
     assert run("study", CODEC_LOG, "--codecs", "lz4,zstd:9", "--batch-sizes", "keep,64k", "--plot", path).status == 0
     root = ElementTree.parse(path).getroot()
@@ -157,14 +157,14 @@ def test_a_plot_is_written(run: Here, tmp_path: Path) -> None:
     assert nowhere.status == 3 and "no such file or directory" in nowhere.err
 
 
-def test_missing_matplotlib_is_one_line(tmp_path: Path) -> None:
+def test_missing_matplotlib_is_one_line(tmp_path):
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')\n")
     ran = own_process("study", CODEC_LOG, "--plot", tmp_path / "study.svg", modules=tmp_path)
     assert (ran.status, ran.out) == (3, b"")
     assert ran.complaint == "kafkarec: --plot needs matplotlib: pip install 'kafkarec[study]'"
 
 
-def test_a_part_of_every_partition(run: Here, tmp_path: Path) -> None:
+def test_a_part_of_every_partition(run, tmp_path):
     for topic in "ab":
         log_of_similar_records(tmp_path / topic, 30_000)
     options = ["--codecs", "lz4", "--batch-sizes", "keep", "--sample", "600k"]
@@ -174,7 +174,7 @@ def test_a_part_of_every_partition(run: Here, tmp_path: Path) -> None:
     )
 
 
-def test_a_page_of_several_partitions(run: Here, tmp_path: Path) -> None:
+def test_a_page_of_several_partitions(run, tmp_path):
     page = tmp_path / "study.html"
     options = ("--codecs", "zstd", "--batch-sizes", "keep,1m", "--html", page)
     ran = run("study", SEGMENTS, *options)

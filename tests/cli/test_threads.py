@@ -13,7 +13,7 @@ from typing import Any
 
 import builders
 import pytest
-from command import Here, assert_quiet_at_a_closed_pipe, interruptible
+from command import assert_quiet_at_a_closed_pipe, interruptible
 
 CODECS = ("none", "lz4", "snappy", "zstd", "gzip")
 RECORDS = 60
@@ -103,7 +103,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_any_number_of_threads_has_one_result(words: str, run: Here, logs: Path, tmp_path: Path) -> None:
+def test_any_number_of_threads_has_one_result(words, run, logs, tmp_path):
     out, seen = tmp_path / "made" / "out", []
     for threads in (1, 3):
         shutil.rmtree(out.parent, ignore_errors=True)
@@ -116,7 +116,7 @@ def test_any_number_of_threads_has_one_result(words: str, run: Here, logs: Path,
 
 
 @pytest.mark.parametrize("words", ["cat LOG", "cat LOG --format arrow", "convert LOG --compression zstd"])
-def test_a_closed_pipe_is_quiet(words: str, logs: Path) -> None:
+def test_a_closed_pipe_is_quiet(words, logs):
     assert_quiet_at_a_closed_pipe(*words.replace("LOG", str(logs / "packed-0")).split(), "--threads", "3")
 
 
@@ -129,7 +129,7 @@ def test_a_closed_pipe_is_quiet(words: str, logs: Path) -> None:
         "study LOG --all --codecs zstd:22",
     ],
 )
-def test_ctrl_c_ends_all_threads(words: str, logs: Path, tmp_path: Path) -> None:
+def test_ctrl_c_ends_all_threads(words, logs, tmp_path):
     """`cat` waits for the reader of its pipe."""
     words = words.replace("LOG", str(logs / "packed-0")).replace("OUT", str(tmp_path / "out"))
     child = interruptible(*words.split(), "--threads", "3")

@@ -12,7 +12,7 @@ import builders
 import pytest
 import subprocesses
 import transaction_logs as txns
-from command import Here, own_process
+from command import own_process
 from paths import SEGMENTS
 from transaction_logs import COMMIT, DATA, PLAIN, Event
 from unreadable_files import refuse_listing
@@ -39,12 +39,12 @@ def partition(folder: Path, *segments: list[Event]) -> Path:
     return folder
 
 
-def test_a_single_segment_reports_what_it_cannot_decide(run: Here) -> None:
+def test_a_single_segment_reports_what_it_cannot_decide(run):
     alone, whole = (run("txn", path).out.decode() for path in (SEGMENTS / "txn-0" / f"{0:020}.log", SEGMENTS / "txn-0"))
     assert "3 open" in alone and "pass the folder" in alone and "pass the folder" not in whole
 
 
-def test_standard_input_with_topic_and_partition_by_option() -> None:
+def test_standard_input_with_topic_and_partition_by_option():
     data = txns.as_bytes(HANGING)
     ran = own_process("txn", "-", "--topic", "it's", "--partition", "7", stdin=data)
     assert ran.status == 0
@@ -54,7 +54,7 @@ def test_standard_input_with_topic_and_partition_by_option() -> None:
     assert "--topic TOPIC --partition PARTITION" in unknown
 
 
-def test_standard_input_is_read_in_flat_memory() -> None:
+def test_standard_input_is_read_in_flat_memory():
     """64 MB through a pipe, of which only headers and markers are used."""
     code = f"""{subprocesses.PEAK}
 import os, threading
@@ -95,11 +95,11 @@ print(status, peak())
         (-1500, "-1.5 s"),
     ],
 )
-def test_durations_are_formatted(ms: int, text: str) -> None:
+def test_durations_are_formatted(ms, text):
     assert duration_text(ms) == text
 
 
-def test_a_folder_that_cannot_be_listed_is_status_3(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_status_3(run, tmp_path, monkeypatch):
     shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0")
     (tmp_path / "orders-0").mkdir()
     refuse_listing(monkeypatch, "orders-0", errno.EACCES)
@@ -108,11 +108,11 @@ def test_a_folder_that_cannot_be_listed_is_status_3(run: Here, tmp_path: Path, m
     assert ran.out.startswith(b"txn-0: ")
 
 
-def test_durations_are_parsed() -> None:
+def test_durations_are_parsed():
     assert [duration(text).total_seconds() for text in ("15m", "900s", "250ms", "1d")] == [900, 900, 0.25, 86_400]
 
 
-def test_the_age_is_told_by_append_times_not_by_those_of_replayed_events(run: Here, tmp_path: Path) -> None:
+def test_the_age_is_told_by_append_times_not_by_those_of_replayed_events(run, tmp_path):
     """A producer sets the create time: events of three years ago that were written a minute ago hang for a minute."""
     old = NOW - 3 * 365 * 24 * HOUR
     events = [
@@ -133,7 +133,7 @@ def test_the_age_is_told_by_append_times_not_by_those_of_replayed_events(run: He
     assert b"open for 1 h or more by append times" in run("verify", tmp_path / "late-0").out
 
 
-def test_several_paths_of_which_one_is_an_archive(run: Here, tmp_path: Path) -> None:
+def test_several_paths_of_which_one_is_an_archive(run, tmp_path):
     partition(tmp_path / "arch" / "date=2026-11-01" / "orders-3", HANGING)
     ran = run("txn", tmp_path / "arch", SEGMENTS / "txn-0", "--format", "json")
     assert sorted(json.loads(line)["topic"] for line in ran.out.splitlines()) == ["orders", "txn"]

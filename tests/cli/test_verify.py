@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command import Here, interruptible
+from command import interruptible
 from html_pages import parsed
 from paths import SEGMENTS
 from verify_reports import data_folder, good, made
@@ -29,9 +29,7 @@ def damaged(tmp_path: Path) -> Path:
     return data
 
 
-def test_what_is_beside_the_partitions_of_one_of_several_folders_is_told(
-    run: Here, damaged: Path, tmp_path: Path
-) -> None:
+def test_what_is_beside_the_partitions_of_one_of_several_folders_is_told(run, damaged, tmp_path):
     disk = tmp_path / "disk"
     made(disk, {0: [good(0)]}, f"old-0.{'a' * 32}-delete")
     (disk / "#12345").write_bytes(good(7))
@@ -48,7 +46,7 @@ def test_what_is_beside_the_partitions_of_one_of_several_folders_is_told(
     assert text.splitlines()[0].endswith(f"according to {7:020}.snapshot (gone-0)")
 
 
-def test_one_of_several_paths_is_an_empty_folder(run: Here, damaged: Path, tmp_path: Path) -> None:
+def test_one_of_several_paths_is_an_empty_folder(run, damaged, tmp_path):
     """Such as a disk that is not mounted: the others are verified, but that is not all."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -57,12 +55,12 @@ def test_one_of_several_paths_is_an_empty_folder(run: Here, damaged: Path, tmp_p
     assert f"  error    {disk}: " in ran.out.decode()
 
 
-def test_zeros_alone_tell_nothing(run: Here, tmp_path: Path) -> None:
+def test_zeros_alone_tell_nothing(run, tmp_path):
     ran = run("verify", made(tmp_path, {0: [bytes(1 << 20)]}))
     assert ran.status == 0 and ran.out.startswith(b"NO BATCHES: nothing is damaged, but there are only zeros: ")
 
 
-def test_control_characters_and_markup_in_names_are_escaped(run: Here, tmp_path: Path) -> None:
+def test_control_characters_and_markup_in_names_are_escaped(run, tmp_path):
     """Terminals and browsers show any file name as text (P17)."""
     # together: a tag, its end, and control characters of a terminal
     path = tmp_path / "<script>alert(1)<" / "script>\x1b[2J&'\".log"
@@ -79,7 +77,7 @@ def test_control_characters_and_markup_in_names_are_escaped(run: Here, tmp_path:
         assert run("verify", no_text, *arguments).status == 1
 
 
-def test_the_page_has_a_map_the_tables_and_the_next_command(run: Here, damaged: Path, tmp_path: Path) -> None:
+def test_the_page_has_a_map_the_tables_and_the_next_command(run, damaged, tmp_path):
     run("verify", damaged, "--html", tmp_path / "page.html")
     page = parsed(tmp_path / "page.html")
     assert "default-src 'none'" in (tmp_path / "page.html").read_text()
@@ -91,7 +89,7 @@ def test_the_page_has_a_map_the_tables_and_the_next_command(run: Here, damaged: 
     assert "NOT DAMAGED" in parsed(tmp_path / "fine.html").text
 
 
-def test_the_page_shows_the_bad_file_among_many(run: Here, tmp_path: Path) -> None:
+def test_the_page_shows_the_bad_file_among_many(run, tmp_path):
     segments = {5 * i: [good(5 * i)] for i in range(300)}
     segments[1490] = [good(1490)[:-1] + b"\xff"]
     run("verify", made(tmp_path, segments), "--html", tmp_path / "page.html")
@@ -100,7 +98,7 @@ def test_the_page_shows_the_bad_file_among_many(run: Here, tmp_path: Path) -> No
     assert "299 more files, without findings" in page.text
 
 
-def test_a_page_with_10_000_damaged_ranges_stays_small(run: Here, tmp_path: Path) -> None:
+def test_a_page_with_10_000_damaged_ranges_stays_small(run, tmp_path):
     folder = made(tmp_path, {0: [good(10 * i) + good(10 * i + 5)[:-1] + b"\xff" for i in range(10_000)]})
     ran = run("verify", folder, "--html", tmp_path / "page.html")
     assert ran.status == 1 and len(ran.out.splitlines()) < 40
@@ -109,7 +107,7 @@ def test_a_page_with_10_000_damaged_ranges_stays_small(run: Here, tmp_path: Path
     assert (tmp_path / "page.html").stat().st_size < 400_000
 
 
-def test_ctrl_c_ends_all_threads(tmp_path: Path) -> None:
+def test_ctrl_c_ends_all_threads(tmp_path):
     """Exit status 130 at once, without output."""
     block = b"".join(good(5 * i) for i in range(5000))
     for number in range(4):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from pathlib import Path
 
 import pytest
 from fence import rows, scenarios
@@ -20,7 +19,7 @@ def snapshot() -> dict[str, list[rows.Row]]:
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_users_see_what_they_saw(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_see_what_they_saw(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     here = Recorder(name)
     SCENARIOS[name](here)
@@ -29,14 +28,14 @@ def test_users_see_what_they_saw(name: str, tmp_path: Path, monkeypatch: pytest.
         pytest.fail(f"{difference}\nIf this is meant: make fence, and a line in CHANGELOG.md", pytrace=False)
 
 
-def test_the_snapshot_has_these_scenarios_and_no_others() -> None:
+def test_the_snapshot_has_these_scenarios_and_no_others():
     assert sorted(snapshot()) == sorted(SCENARIOS)
 
 
-def test_the_changelog_names_the_snapshot() -> None:
+def test_the_changelog_names_the_snapshot():
     """So a change of what users see is in the same commit as its line, without a look at the history."""
     assert rows.recorded_digests() == rows.digests()
 
 
-def test_the_snapshot_is_small() -> None:
+def test_the_snapshot_is_small():
     assert rows.SNAPSHOT.stat().st_size < 1_000_000

@@ -47,7 +47,7 @@ def run(seed: str, trial: Callable[[random.Random], None]) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_untouched_batches_of_real_logs_are_recovered_and_salvaged(folder: Path, tmp_path: Path) -> None:
+def test_untouched_batches_of_real_logs_are_recovered_and_salvaged(folder, tmp_path):
     log = hurt_logs.golden_log(folder)
     for number in range(2000) if LONG else (*range(12), *range(53, 400, 50)):  # the number chooses what is compared
         chance = random.Random(f"{folder.name} {number}")
@@ -87,9 +87,7 @@ BELOW, AROUND = 10_000, 0
 
 @pytest.mark.parametrize("begin", [BELOW, AROUND])
 @pytest.mark.parametrize("damage", [a_bit, zeros_to_the_end, bytes_behind_it, the_length, bytes_of_the_header])
-def test_values_that_hold_a_real_brokers_batches_stay_values(
-    damage: Callable[[random.Random, bytes], bytes], begin: int, tmp_path: Path
-) -> None:
+def test_values_that_hold_a_real_brokers_batches_stay_values(damage, begin, tmp_path):
     """A topic of archived batches: each value is a whole batch of another log with a right checksum, whose offsets are
     below those of the log or around them. All records are read but those of the damaged batch."""
     archived = [bytes(batch.raw)[:3000] for path in LOGS for batch in kafkarec.batches(path.read_bytes())]
@@ -136,7 +134,7 @@ class Shrinking(FakeFile):
         return super().read_at(position, length)
 
 
-def test_a_file_truncated_while_it_is_read_ends_the_run_cleanly() -> None:
+def test_a_file_truncated_while_it_is_read_ends_the_run_cleanly():
     data = (SEGMENTS / "all-codecs-0" / NAME).read_bytes()
     whole = kafkarec.decode(data, control=True).tuples()
 
@@ -162,7 +160,7 @@ def test_a_file_truncated_while_it_is_read_ends_the_run_cleanly() -> None:
         run(f"shrinking {seed}", trial)
 
 
-def test_any_bytes_lead_to_a_report(tmp_path: Path) -> None:
+def test_any_bytes_lead_to_a_report(tmp_path):
     """Fields forged at random under a recomputed CRC: `verify` returns a report and raises nothing."""
 
     def trial(rng: random.Random) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import builders
 import pyarrow as pa
 import pytest
@@ -80,7 +78,7 @@ INPUTS = {
 
 @pytest.mark.parametrize("kind", INPUTS)
 @given(st.data())
-def test_all_is_read_or_refused_as_by_the_oracle(kind: str, data: st.DataObject) -> None:
+def test_all_is_read_or_refused_as_by_the_oracle(kind, data):
     assert_agree(data.draw(INPUTS[kind]))
 
 
@@ -90,9 +88,7 @@ def test_all_is_read_or_refused_as_by_the_oracle(kind: str, data: st.DataObject)
     ids=["magic 2", "magic 0 and 1"],
 )
 @given(st.data())
-def test_random_bytes_under_a_right_checksum(
-    batches: st.SearchStrategy[bytes], first: int, with_right_crc: Callable[[bytes], bytes], data: st.DataObject
-) -> None:
+def test_random_bytes_under_a_right_checksum(batches, first, with_right_crc, data):
     raw = bytearray(data.draw(batches))
     for _ in range(data.draw(st.integers(1, 3))):
         raw[data.draw(st.integers(first, len(raw) - 1))] = data.draw(st.integers(0, 255))
@@ -100,7 +96,7 @@ def test_random_bytes_under_a_right_checksum(
 
 
 @given(st.lists(BATCH | WRAPPER, min_size=1, max_size=5), st.data())
-def test_a_projection_is_a_subset_of_all_columns(parts: list[bytes], data: st.DataObject) -> None:
+def test_a_projection_is_a_subset_of_all_columns(parts, data):
     raw = b"".join(parts)
     names = data.draw(st.permutations(reading.RECORD_FIELDS).map(lambda p: p[: len(p) // 2 + 1]))
     try:

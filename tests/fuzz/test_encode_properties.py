@@ -54,7 +54,7 @@ def re_encoded(records: Any, **options: Any) -> bytes:
     st.sampled_from(builders.CODECS),
     st.sampled_from([0, 1, 61, 100, 200, 1000, 16384]),
 )
-def test_records_survive_magic_2(rows: list[Row], codec: str, batch_size: int) -> None:
+def test_records_survive_magic_2(rows, codec, batch_size):
     data = kafkarec.encode(rows, compression=codec, batch_size=batch_size)
     assert read(data) == rows
     for batch in kafkarec.batches(data):
@@ -70,7 +70,7 @@ def test_records_survive_magic_2(rows: list[Row], codec: str, batch_size: int) -
     st.sampled_from(["none", "gzip", "snappy", "lz4"]),
     st.sampled_from([0, 100, 1000, 16384]),
 )
-def test_records_survive_magic_0_and_1(rows: list[Row], magic: int, codec: str, batch_size: int) -> None:
+def test_records_survive_magic_0_and_1(rows, magic, codec, batch_size):
     data = kafkarec.encode(rows, magic=magic, compression=codec, batch_size=batch_size)
     assert read(data, check_crcs="all") == [(row[0], row[1] if magic else None, *row[2:]) for row in rows]
     outer = kafkarec.scan(data)
@@ -79,7 +79,7 @@ def test_records_survive_magic_0_and_1(rows: list[Row], magic: int, codec: str, 
 
 
 @given(input_rows(), st.integers(0, 2**40))
-def test_a_base_offset_shifts_all_offsets_and_keeps_gaps(rows: list[Row], first: int) -> None:
+def test_a_base_offset_shifts_all_offsets_and_keeps_gaps(rows, first):
     shifted = read(kafkarec.encode(rows, base_offset=first))
     assert shifted == [(row[0] - rows[0][0] + first, *row[1:]) for row in rows]
 
@@ -131,7 +131,7 @@ BATCHES = st.lists(canonical_batch(), max_size=5)
 
 
 @given(BATCHES)
-def test_canonical_batches_are_re_encoded_byte_for_byte(batches: list[bytes]) -> None:
+def test_canonical_batches_are_re_encoded_byte_for_byte(batches):
     data = b"".join(batches)
     assert re_encoded(columns_of(data)) == data
 
@@ -154,7 +154,7 @@ def producers_log(draw: st.DrawFn) -> bytes:
 
 
 @given(producers_log())
-def test_wide_columns_hold_all_fields_of_their_batches(data: bytes) -> None:
+def test_wide_columns_hold_all_fields_of_their_batches(data):
     decoded = columns_of(data, columns=WIDE)
     assert re_encoded(decoded) == data
     assert re_encoded(decoded.to_arrow()) == data
@@ -162,9 +162,7 @@ def test_wide_columns_hold_all_fields_of_their_batches(data: bytes) -> None:
 
 
 @given(producers_log(), st.sampled_from(builders.CODECS), st.sampled_from([None, 100, 16384]))
-def test_producers_and_sequences_survive_another_codec_and_size(
-    data: bytes, codec: str, batch_size: int | None
-) -> None:
+def test_producers_and_sequences_survive_another_codec_and_size(data, codec, batch_size):
     names = [name for name in WIDE if name not in ("base_offset", "compression")]
     encoded = kafkarec.encode(columns_of(data), compression=codec, batch_size=batch_size)
     expected = pa.table(columns_of(data, columns=names))
@@ -174,7 +172,7 @@ def test_producers_and_sequences_survive_another_codec_and_size(
 
 
 @given(producers_log(), st.integers(0, 20), st.integers(0, 20))
-def test_a_slice_keeps_records_producers_and_sequences(data: bytes, low: int, more: int) -> None:
+def test_a_slice_keeps_records_producers_and_sequences(data, low, more):
     part = columns_of(data, columns=WIDE)[low : low + more]
     encoded = columns_of(re_encoded(part), columns=WIDE)
     assert list(encoded) == list(part)
@@ -184,7 +182,7 @@ def test_a_slice_keeps_records_producers_and_sequences(data: bytes, low: int, mo
 
 
 @given(BATCHES, st.booleans())
-def test_records_that_isolation_leaves_out_are_not_written(batches: list[bytes], control: bool) -> None:
+def test_records_that_isolation_leaves_out_are_not_written(batches, control):
     data = b"".join(batches)
     try:
         columns = kafkarec.decode(data, control=control, isolation="read_committed", header_keys="binary")
@@ -194,7 +192,7 @@ def test_records_that_isolation_leaves_out_are_not_written(batches: list[bytes],
 
 
 @pytest.mark.parametrize("case", golden.vectors(), ids=str)
-def test_golden_vectors_survive_re_encoding(case: golden.Case) -> None:
+def test_golden_vectors_survive_re_encoding(case):
     """All fields of all records; without compression and log-append time, also equal bytes."""
     columns = columns_of(case.bytes)
     encoded = re_encoded(columns)

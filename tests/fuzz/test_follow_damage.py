@@ -140,7 +140,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_followed_is_what_one_reading_finds(seed: int, tmp_path: Path, judged: Any) -> None:
+def test_what_is_followed_is_what_one_reading_finds(seed, tmp_path, judged):
     chance = random.Random(seed)
     log = hurt_logs.written_log(chance, segments=chance.choice([1, 1, 3]))
     damaged = hurt_logs.damaged(chance, log, chance.choice([1, 1, 2, 3]))
@@ -157,7 +157,7 @@ def test_what_is_followed_is_what_one_reading_finds(seed: int, tmp_path: Path, j
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_polls_may_end_behind_each_batch(seed: int, tmp_path: Path, judged: Any) -> None:
+def test_polls_may_end_behind_each_batch(seed, tmp_path, judged):
     """What tells about the damage is there. Each poll reads a few pieces, and the next one goes on."""
     chance = random.Random(seed)
     log = hurt_logs.written_log(chance)
@@ -177,7 +177,7 @@ def test_polls_may_end_behind_each_batch(seed: int, tmp_path: Path, judged: Any)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_range_begins_as_if_all_before_it_was_read(seed: int, tmp_path: Path, judged: Any) -> None:
+def test_a_range_begins_as_if_all_before_it_was_read(seed, tmp_path, judged):
     chance = random.Random(seed)
     log = hurt_logs.written_log(chance)
     growing = Growing(chance, tmp_path / "t-0", log, [with_good_end(chance, log)])
@@ -197,7 +197,7 @@ def test_a_range_begins_as_if_all_before_it_was_read(seed: int, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_after_a_truncation_batches_are_judged_by_those_that_are_left(seed: int, tmp_path: Path, judged: Any) -> None:
+def test_after_a_truncation_batches_are_judged_by_those_that_are_left(seed, tmp_path, judged):
     chance = random.Random(seed)
     log = hurt_logs.written_log(chance)
     old = with_good_end(chance, log)

@@ -8,7 +8,7 @@ import reading
 from builders import CODECS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from magic3_forms import FORMS, Form, assert_agree, converted_and_back
+from magic3_forms import FORMS, assert_agree, converted_and_back
 from random_records import BLOBS
 from random_records import records_of as random_records
 
@@ -44,7 +44,7 @@ def batches(draw: st.DrawFn) -> bytes:
 @each_form
 @fewer_each
 @given(st.lists(batches(), max_size=3))
-def test_random_batches_survive_both_ways(form: Form, parts: list[bytes]) -> None:
+def test_random_batches_survive_both_ways(form, parts):
     made, _, back = converted_and_back(form, b"".join(parts))
     assert form.from_v2(back) == made
 
@@ -52,9 +52,7 @@ def test_random_batches_survive_both_ways(form: Form, parts: list[bytes]) -> Non
 @each_form
 @fewer_each
 @given(batches(), st.data())
-def test_random_bytes_under_a_right_checksum_read_as_by_the_second_reader(
-    form: Form, raw: bytes, data: st.DataObject
-) -> None:
+def test_random_bytes_under_a_right_checksum_read_as_by_the_second_reader(form, raw, data):
     spoiled = bytearray(form.from_v2(raw))
     for _ in range(data.draw(st.integers(1, 4))):
         spoiled[data.draw(st.integers(21, len(spoiled) - 1))] = data.draw(st.integers(0, 255))
@@ -70,7 +68,7 @@ def test_random_bytes_under_a_right_checksum_read_as_by_the_second_reader(
 @each_form
 @fewer_each
 @given(st.lists(batches(), min_size=1, max_size=4), st.data())
-def test_random_damage_is_skipped_and_tiles(form: Form, parts: list[bytes], data: st.DataObject) -> None:
+def test_random_damage_is_skipped_and_tiles(form, parts, data):
     spoiled = bytearray(b"".join(map(form.from_v2, parts)))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(spoiled)))
@@ -82,7 +80,7 @@ def test_random_damage_is_skipped_and_tiles(form: Form, parts: list[bytes], data
 
 @each_form
 @given(st.binary(max_size=120))
-def test_any_bytes(form: Form, raw: bytes) -> None:
+def test_any_bytes(form, raw):
     header = raw[:16] + b"\x03" + raw[16:]
     for data in (raw, header, builders.with_crc(header) if len(header) > 21 else header):
         assert_agree(form, data)

@@ -31,7 +31,7 @@ def covered(case: golden.Case) -> list[int]:
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)
-def test_flipped_bits_outside_of_the_checksum_read_as_kafka_reads_them(case: golden.Case) -> None:
+def test_flipped_bits_outside_of_the_checksum_read_as_kafka_reads_them(case):
     """Base offset, length, leader epoch, magic: no checksum covers them, so any verdict of Kafka's reader is
     possible."""
     data = bytearray(case.bytes)
@@ -43,7 +43,7 @@ def test_flipped_bits_outside_of_the_checksum_read_as_kafka_reads_them(case: gol
 
 
 @pytest.mark.parametrize("case", [c for c in MEDIUM if c.json.get("exception") is None], ids=str)
-def test_a_cut_at_any_byte_is_a_tail_and_no_error(case: golden.Case) -> None:
+def test_a_cut_at_any_byte_is_a_tail_and_no_error(case):
     borders = [batch.position + len(batch.raw) for batch in oracle.frames(case.bytes)[0]]
     for length in range(0, len(case.bytes), fewer(1, 3)):
         whole = max((border for border in borders if border <= length), default=0)
@@ -51,7 +51,7 @@ def test_a_cut_at_any_byte_is_a_tail_and_no_error(case: golden.Case) -> None:
 
 
 @pytest.mark.parametrize("case", MEDIUM, ids=str)
-def test_random_bytes_in_golden_files_are_judged_as_by_the_oracle(case: golden.Case) -> None:
+def test_random_bytes_in_golden_files_are_judged_as_by_the_oracle(case):
     rng = random.Random(case.name)
     for _ in range(ROUNDS):
         data = bytearray(case.bytes)
@@ -62,7 +62,7 @@ def test_random_bytes_in_golden_files_are_judged_as_by_the_oracle(case: golden.C
 
 
 @pytest.mark.parametrize(("codec", "legacy"), PAYLOADS)
-def test_changed_payloads_are_judged_as_by_the_oracle(codec: str, legacy: int | None) -> None:
+def test_changed_payloads_are_judged_as_by_the_oracle(codec, legacy):
     """Cut at any byte; with bytes around it: the whole payload or an error, never more lenient than Kafka; with a bit
     changed."""
     payload, count, build = payload_of(codec, legacy)
@@ -92,7 +92,7 @@ def payload_of(codec: str, legacy: int | None):
     )
 
 
-def test_a_zstd_window_that_is_too_small_is_refused() -> None:
+def test_a_zstd_window_that_is_too_small_is_refused():
     """A frame may not refer back further than its window: one-shot decompression would accept it, streams do not."""
     rng = random.Random(7)
     refused = 0
@@ -106,7 +106,7 @@ def test_a_zstd_window_that_is_too_small_is_refused() -> None:
     assert refused > 10
 
 
-def test_no_bytes_of_an_earlier_batch_show_up() -> None:
+def test_no_bytes_of_an_earlier_batch_show_up():
     """CVE-2025-66566: decode a secret, then payloads that declare a larger size than they hold, in the same process."""
     secret = b"TOP-SECRET-" * 6000
     for codec in CODECS:

@@ -50,9 +50,7 @@ def check_reported_work(out: Path, expected: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("group_files", [2, 96])
 @pytest.mark.parametrize("as_partition", [False, True])
-def test_a_power_failure_at_any_call(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group_files: int, as_partition: bool
-) -> None:
+def test_a_power_failure_at_any_call(source, tmp_path, monkeypatch, group_files, as_partition):
     """What was not synced is lost in whole or in part. Files of a partition are synced together: none of them is noted,
     or has its final name, before it is on the disk."""
     producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
@@ -94,7 +92,7 @@ def test_a_power_failure_at_any_call(
     assert failures > 30
 
 
-def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
+def test_killed_again_and_again(source, tmp_path):
     """Each run gets a little further than the one before, and the last one finishes."""
     salvage(source, tmp_path / "whole")
     out = tmp_path / "out"
@@ -111,7 +109,7 @@ def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 5_000, 25_000])
-def test_a_full_disk_loses_nothing_that_was_reported(source: Path, tmp_path: Path, limit: int) -> None:
+def test_a_full_disk_loses_nothing_that_was_reported(source, tmp_path, limit):
     """RLIMIT_FSIZE: the kernel refuses to let any file grow beyond a limit, so writes fail at any call."""
     out = tmp_path / "out"
 
@@ -132,9 +130,7 @@ def test_a_full_disk_loses_nothing_that_was_reported(source: Path, tmp_path: Pat
     assert logs(content(out)) == logs(content(tmp_path / "whole"))
 
 
-def test_a_failing_fsync_is_never_reported_as_done(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_fsync_is_never_reported_as_done(source, tmp_path, monkeypatch):
     """Each fsync of a run fails once. Unsynced data is neither reported as done nor under its final name."""
     whole = tmp_path / "whole"
     salvage(source, whole)
@@ -184,7 +180,7 @@ class FailingFile(io.BytesIO):
         return self.getvalue()[position : position + length]
 
 
-def test_a_source_that_fails_between_checking_and_copying(tmp_path: Path) -> None:
+def test_a_source_that_fails_between_checking_and_copying(tmp_path):
     parts = [batch(i * 10, 10, value=LARGE) for i in range(12)]
     at = sum(map(len, parts[:5])) + 300
     opened = kafkarec.open(FailingFile(b"".join(parts), (at, at + 10, 1)), topic="orders", partition=0)
@@ -197,7 +193,7 @@ def test_a_source_that_fails_between_checking_and_copying(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("read_once", [False, True])
-def test_how_often_a_source_is_read(tmp_path: Path, read_once: bool) -> None:
+def test_how_often_a_source_is_read(tmp_path, read_once):
     """Twice, as batches are copied when all are planned; with read_once each batch is copied when it has been read."""
     parts = [batch(i * 10, 10, value=LARGE) for i in range(300)]
     source = FailingFile(b"".join(parts))
@@ -206,9 +202,7 @@ def test_how_often_a_source_is_read(tmp_path: Path, read_once: bool) -> None:
     assert (tmp_path / "out" / "orders-0" / f"{0:020}.log").read_bytes() == source.getvalue()
 
 
-def test_a_folder_that_cannot_be_listed_is_reported(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_listed_is_reported(source, tmp_path, monkeypatch):
     refuse_listing(monkeypatch, "orders-0", errno.EIO)
     report = salvage(source, tmp_path / "out")
     assert [one.folder for one in report.partitions] == ["other-1"]

@@ -14,7 +14,6 @@ import shutil
 import signal
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return content(folder)
 
 
-def test_killed_before_every_call(tmp_path: Path, whole: dict[str, bytes]) -> None:
+def test_killed_before_every_call(tmp_path, whole):
     call_number = 1
     while True:
         folder, notes = tmp_path / f"{call_number}" / "t-0", tmp_path / f"notes{call_number}"
@@ -56,7 +55,7 @@ def test_killed_before_every_call(tmp_path: Path, whole: dict[str, bytes]) -> No
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_power_failure_at_any_call(seed: int, tmp_path: Path, whole: dict[str, bytes]) -> None:
+def test_a_power_failure_at_any_call(seed, tmp_path, whole):
     """Unsynced data and names are lost in whole or in part; acknowledged data is not."""
     call_number, rng = seed + 1, random.Random(seed)
     while True:
@@ -81,7 +80,7 @@ def test_a_power_failure_at_any_call(seed: int, tmp_path: Path, whole: dict[str,
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("call", [name for name in CALLS if name != "close"])  # close() fails only after the sync
-def test_a_call_that_fails_ends_the_writer(call: str, number: int, tmp_path: Path, whole: dict[str, bytes]) -> None:
+def test_a_call_that_fails_ends_the_writer(call, number, tmp_path, whole):
     """Each n-th call fails. A writer that reported data has written it; after the failure it writes nothing more, also
     not by a second fsync, which would report success."""
     call_number = 1 if number == errno.EIO or LONG else 2
@@ -124,7 +123,7 @@ class _Failing:
             raise OSError(self._number, os.strerror(self._number))
 
 
-def test_after_a_failed_fsync_everything_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failed_fsync_everything_is_refused(tmp_path, monkeypatch):
     writer = SegmentWriter(tmp_path / "t-0")
     writer.append(batches()[0])
     writer.flush()
@@ -149,7 +148,7 @@ def _failing(number: int) -> Callable[..., Any]:
     return call
 
 
-def test_an_exception_inside_the_with_block_leaves_a_finished_log(tmp_path: Path) -> None:
+def test_an_exception_inside_the_with_block_leaves_a_finished_log(tmp_path):
     folder = tmp_path / "t-0"
     with pytest.raises(KeyError), SegmentWriter(folder, **SETTINGS) as writer:
         writer.append(batches()[0])
@@ -158,9 +157,7 @@ def test_an_exception_inside_the_with_block_leaves_a_finished_log(tmp_path: Path
     assert kafkarec.open(folder).next_offset == ends()[0]
 
 
-def test_the_exception_of_the_caller_is_not_hidden_by_a_failing_close(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_exception_of_the_caller_is_not_hidden_by_a_failing_close(tmp_path, monkeypatch, caplog):
     with pytest.raises(KeyError), SegmentWriter(tmp_path / "t-0") as writer:
         writer.append(batches()[0])
         monkeypatch.setattr(os, "fsync", _failing(errno.EIO))
@@ -168,7 +165,7 @@ def test_the_exception_of_the_caller_is_not_hidden_by_a_failing_close(
     assert "was not finished" in caplog.text
 
 
-def test_interrupted_between_the_write_and_its_bookkeeping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_between_the_write_and_its_bookkeeping(tmp_path, monkeypatch):
     """Ctrl-C between the write and the update of the writer's state: the next writer reads the file instead of trusting
     the state."""
     folder = tmp_path / "t-0"
@@ -185,7 +182,7 @@ def test_interrupted_between_the_write_and_its_bookkeeping(tmp_path: Path, monke
         assert writer.next_offset == ends()[1]
 
 
-def test_a_full_disk_leaves_whole_batches(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_whole_batches(tmp_path):
     """RLIMIT_FSIZE: the kernel writes a part of the batch, then reports that the file is too large."""
     folder = tmp_path / "t-0"
 
@@ -207,7 +204,7 @@ def test_a_full_disk_leaves_whole_batches(tmp_path: Path) -> None:
         assert writer.cut == 0 and writer.next_offset in ends()
 
 
-def test_short_writes_are_continued(tmp_path: Path, whole: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_are_continued(tmp_path, whole, monkeypatch):
     real, rng = os.pwrite, random.Random(3)
 
     def pwrite(descriptor: int, data: Any, position: int) -> int:

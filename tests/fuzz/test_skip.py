@@ -11,7 +11,7 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def test_length_prefixed_batches_are_found() -> None:
+def test_length_prefixed_batches_are_found():
     """An archive of [int32 length][batch]: damage between batches, which are no part of a value."""
     batches = [builders.good_batch(3, base_offset=3 * i) for i in range(4)]
     archive = b"".join(len(batch).to_bytes(4, "big") + batch for batch in batches)
@@ -20,7 +20,7 @@ def test_length_prefixed_batches_are_found() -> None:
     assert [damage.length for damage in skipped.damage] == [4] * 4
 
 
-def test_a_damaged_batch_with_later_looking_batches_inside_is_skipped_whole() -> None:
+def test_a_damaged_batch_with_later_looking_batches_inside_is_skipped_whole():
     nested = builders.good_batch(2, base_offset=5_000) + builders.good_batch(2, base_offset=5_002)
     outer = builders.batch(builders.records(3, value=nested), base_offset=1)
     spoiled = outer[:-1] + bytes([outer[-1] ^ 1])
@@ -35,7 +35,7 @@ def test_a_damaged_batch_with_later_looking_batches_inside_is_skipped_whole() ->
     assert [record.offset for record in kafkarec.decode(data, errors="skip")] == [0]
 
 
-def test_codec_errors_and_exceeded_limits_are_damage() -> None:
+def test_codec_errors_and_exceeded_limits_are_damage():
     bad = [
         builders.batch(codec="lz4", payload=b"no frame", count=1, base_offset=1),
         builders.batch(codec=6, payload=b"?", count=1, base_offset=2),
@@ -63,7 +63,7 @@ BETWEEN = {
 
 
 @pytest.mark.parametrize("kind", BETWEEN)
-def test_batches_whose_offsets_restart_are_recovered(kind: str) -> None:
+def test_batches_whose_offsets_restart_are_recovered(kind):
     """Archived producer batches all begin at offset 0: below the last good offset, but followed by another batch."""
     data = GOOD_BATCH * 2 + BETWEEN[kind] + GOOD_BATCH * 3
     skipped = kafkarec.decode(data, errors="skip", restore=False)
@@ -71,7 +71,7 @@ def test_batches_whose_offsets_restart_are_recovered(kind: str) -> None:
     assert sum(damage.length for damage in skipped.damage) == len(BETWEEN[kind])
 
 
-def test_scan_skips_framing_damage_and_keeps_the_rest() -> None:
+def test_scan_skips_framing_damage_and_keeps_the_rest():
     good = builders.good_batch(2)
     table = kafkarec.scan(good + b"garbage, garbage, garbage" + builders.good_batch(1, base_offset=2), errors="skip")
     assert [row["base_offset"] for row in reading.batch_rows(table)] == [0, 2]

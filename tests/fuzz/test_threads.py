@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import builders
@@ -105,7 +104,7 @@ def decode_file(data: bytes, *, threads: int = 1, **options: Any) -> kafkarec.Re
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-def test_golden_files_and_odd_batches(options: dict[str, Any], _short_stretches: int) -> None:
+def test_golden_files_and_odd_batches(options, _short_stretches):
     asked = decode_options.request(**{name: value for name, value in options.items() if name != "isolation"})
     inputs: list[tuple[object, bytes]] = [
         (case, case.bytes) for case in [*golden.vectors(), *golden.invalid()][:: fewer(2, 5)]
@@ -122,7 +121,7 @@ def test_golden_files_and_odd_batches(options: dict[str, Any], _short_stretches:
 
 
 @pytest.mark.parametrize("restore", [True, False])
-def test_damaged_files(restore: bool, _short_stretches: int) -> None:
+def test_damaged_files(restore, _short_stretches):
     for seed in SEEDS:
         chance = random.Random(seed)
         log = hurt_logs.written_log(chance)
@@ -136,7 +135,7 @@ def test_damaged_files(restore: bool, _short_stretches: int) -> None:
                 assert_same_pieces(partial(Source, part.data), asked._replace(options=options), _short_stretches, seed)
 
 
-def test_offsets_and_epochs_that_the_neighbours_disprove() -> None:
+def test_offsets_and_epochs_that_the_neighbours_disprove():
     """Whole batches: only who compares them with the one before sees that they are wrong."""
     restored = 0
     for at in range(1, 12):
@@ -149,7 +148,7 @@ def test_offsets_and_epochs_that_the_neighbours_disprove() -> None:
     assert restored >= 20
 
 
-def test_damaged_folders_and_ranges(tmp_path: Path) -> None:
+def test_damaged_folders_and_ranges(tmp_path):
     """With indexes, leader epochs and names of segments as witnesses, and in ranges of offsets and times."""
     for seed in SEEDS:
         chance = random.Random(seed)
@@ -164,7 +163,7 @@ def test_damaged_folders_and_ranges(tmp_path: Path) -> None:
             assert_same(partial(opened.read, errors=errors, start_timestamp=chance.randrange(2**41)), seed)
 
 
-def test_files_with_unreadable_ranges() -> None:
+def test_files_with_unreadable_ranges():
     for seed in SEEDS:
         chance = random.Random(seed)
         data = hurt_logs.stored(hurt_logs.written_log(chance).segments[0]).data

@@ -114,14 +114,14 @@ def _comparable(data: bytes) -> list[tuple[object, ...]]:
     return comparable
 
 
-def test_the_filter_on_logs_of_a_broker(kafka: Oracle, tmp_path: Path) -> None:
+def test_the_filter_on_logs_of_a_broker(kafka, tmp_path):
     for seed in range(jvm_oracle.count(150)):
         plain = seed % 3 == 0
         log = broker_logs.Log(seed, _MAGICS[seed % 5], codecs=("none",) if plain else builders.CODECS)
         assert _assert_filters_agree(kafka, tmp_path, log.data, seed, plain=plain)
 
 
-def test_the_filter_on_odd_and_damaged_logs(kafka: Oracle, tmp_path: Path) -> None:
+def test_the_filter_on_odd_and_damaged_logs(kafka, tmp_path):
     """Kafka validates records only where it must, so it accepts some legacy records that no reader accepts."""
     taken = sum(
         _assert_filters_agree(kafka, tmp_path, Maker(seed).log(), seed) for seed in range(jvm_oracle.count(200))
@@ -130,7 +130,7 @@ def test_the_filter_on_odd_and_damaged_logs(kafka: Oracle, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
-def test_the_filter_on_the_vectors(kafka: Oracle, tmp_path: Path, case: golden.Case) -> None:
+def test_the_filter_on_the_vectors(kafka, tmp_path, case):
     _assert_filters_agree(kafka, tmp_path, case.bytes, seed=1)
 
 
@@ -207,7 +207,7 @@ class Run:
         (self.ours / f"{self.start:020}.txnindex").write_bytes(txn_index.write(cleaned.aborted_transactions))
 
 
-def test_the_cleaner_over_several_runs(kafka: Oracle, tmp_path: Path) -> None:
+def test_the_cleaner_over_several_runs(kafka, tmp_path):
     """The clock advances between runs: producers expire, delete horizons pass, transactions stay open."""
     for seed in range(jvm_oracle.count(40)):
         folder = tmp_path / str(seed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import golden
@@ -13,7 +12,6 @@ import jvm_down
 import jvm_oracle
 import pytest
 from broker_logs import convertible
-from jvm_oracle import Oracle
 from jvm_reading import read
 
 import kafkarec
@@ -74,18 +72,18 @@ def differs_on_purpose(data: bytes, kafkas: bytes, refusal: kafkarec.KafkaRecord
     return False
 
 
-def test_golden_vectors_are_down_converted_as_by_kafka(down_converter: jvm_down.DownConverter) -> None:
+def test_golden_vectors_are_down_converted_as_by_kafka(down_converter):
     ends = Counter(compare(case.bytes, magic, down_converter) for case in golden.vectors() for magic in (0, 1))
     assert ends["same bytes"] > 150 and ends["same content"] > 5 and ends["refused zstd"] > 20
     assert ends["refused for damage"] == 0
 
 
-def test_invalid_vectors_are_down_converted_as_by_kafka_or_refused(down_converter: jvm_down.DownConverter) -> None:
+def test_invalid_vectors_are_down_converted_as_by_kafka_or_refused(down_converter):
     ends = Counter(compare(case.bytes, magic, down_converter) for case in golden.invalid() for magic in (0, 1))
     assert ends["same bytes"] + ends["same content"] > 80 and ends["refused"] > 100 and ends["refused for damage"] > 50
 
 
-def test_random_logs_are_down_converted_as_by_kafka(down_converter: jvm_down.DownConverter) -> None:
+def test_random_logs_are_down_converted_as_by_kafka(down_converter):
     ends: Counter[str] = Counter()
     for seed in range(jvm_oracle.count(400)):
         data = convertible(seed, codecs=("none", "gzip", "snappy", "lz4"), odd=seed % 3 * 6).data
@@ -95,7 +93,7 @@ def test_random_logs_are_down_converted_as_by_kafka(down_converter: jvm_down.Dow
     assert ends["refused for damage"] < ends.total() / 50
 
 
-def test_kafka_reads_the_same_records_from_the_output(kafka: Oracle, tmp_path: Path) -> None:
+def test_kafka_reads_the_same_records_from_the_output(kafka, tmp_path):
     file = tmp_path / "batches"
     compared = 0
     for seed in range(jvm_oracle.count(300)):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import golden
 import jvm_oracle
 import pytest
 from dump_comparison import DumpResult, agree, ours, random_words, sidecars, theirs
 from java_text import java_utf8
-from jvm_oracle import Oracle
 from random_folders import fill
 from random_logs import Maker
 
@@ -19,7 +16,7 @@ from kafkarec.internal_topics.dump_text import DECODERS
 STEMS = ("00000000000000000000", "00000000000000000100", "5")
 
 
-def test_good_unusual_and_damaged_logs(kafka: Oracle, tmp_path: Path) -> None:
+def test_good_unusual_and_damaged_logs(kafka, tmp_path):
     for seed in range(jvm_oracle.count(600)):
         maker = Maker(seed)
         data = maker.log()
@@ -30,7 +27,7 @@ def test_good_unusual_and_damaged_logs(kafka: Oracle, tmp_path: Path) -> None:
         assert agree(ours([log], **options), kafkas), f"seed {seed}, {arguments}"
 
 
-def test_indexes_and_snapshots(kafka: Oracle, tmp_path: Path) -> None:
+def test_indexes_and_snapshots(kafka, tmp_path):
     for seed in range(jvm_oracle.count(20)):
         maker = Maker(seed)
         files = sidecars(tmp_path, fill(maker, kafka, tmp_path))
@@ -41,7 +38,7 @@ def test_indexes_and_snapshots(kafka: Oracle, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
-def test_every_golden_buffer_is_dumped_as_a_log(case: golden.Case, kafka: Oracle, tmp_path: Path) -> None:
+def test_every_golden_buffer_is_dumped_as_a_log(case, kafka, tmp_path):
     log = tmp_path / f"{STEMS[0]}.log"
     log.write_bytes(case.bytes)
     kafkas = theirs(kafka, [log], ["--print-data-log"])
@@ -50,11 +47,11 @@ def test_every_golden_buffer_is_dumped_as_a_log(case: golden.Case, kafka: Oracle
 
 @pytest.mark.parametrize("flag", DECODERS)
 @pytest.mark.parametrize("case", golden.segment_files(), ids=str)
-def test_real_segments_are_dumped_with_every_decoder(flag: str, case: golden.Case, kafka: Oracle) -> None:
+def test_real_segments_are_dumped_with_every_decoder(flag, case, kafka):
     assert agree(ours([case.bin_path], decode=DECODERS[flag]), theirs(kafka, [case.bin_path], [flag]))
 
 
-def test_paths_are_shown_as_java_shows_them(kafka: Oracle, tmp_path: Path) -> None:
+def test_paths_are_shown_as_java_shows_them(kafka, tmp_path):
     log = tmp_path / f"{STEMS[0]}.log"
     log.write_bytes(golden.vector("v2-snappy-create").bytes)
     odd = [f"{tmp_path}//./{log.name}", f"{tmp_path}/../{tmp_path.name}/{log.name}", tmp_path / "plain", "a.b"]
@@ -63,7 +60,7 @@ def test_paths_are_shown_as_java_shows_them(kafka: Oracle, tmp_path: Path) -> No
     assert ours(missing) == theirs(kafka, missing, []) == DumpResult(1, ours(missing).out, ())
 
 
-def test_java_text_equals_that_of_the_jvm(kafka: Oracle) -> None:
+def test_java_text_equals_that_of_the_jvm(kafka):
     """The JVM agrees with tests/support/java_text.py, and kafkarec.format.messages.java_text agrees with both."""
     random = Maker(1).random
     pool = bytes.fromhex("41c3a9eda080bfe09ff090f48ff5ffe282acc0f1")

@@ -6,17 +6,14 @@ Compressed payloads are compared after decompression; see tests/support/jvm/Enco
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import jvm_oracle
-from jvm_oracle import Oracle
 from jvm_reading import read
 from random_encode_calls import NOW, Made
 
 import kafkarec
 
 
-def test_batches_of_random_rows_equal_those_of_kafka(kafka: Oracle, tmp_path: Path) -> None:
+def test_batches_of_random_rows_equal_those_of_kafka(kafka, tmp_path):
     """Fields, records and bytes equal those of Kafka's builder; each batch ends where hasRoomFor returns false."""
     file = tmp_path / "batches"
     batches = 0
@@ -39,7 +36,7 @@ def test_batches_of_random_rows_equal_those_of_kafka(kafka: Oracle, tmp_path: Pa
     assert batches > 5 * jvm_oracle.count(600)
 
 
-def test_the_worked_example_is_what_kafka_writes(kafka: Oracle, tmp_path: Path) -> None:
+def test_the_worked_example_is_what_kafka_writes(kafka, tmp_path):
     """The batch of docs/explanation/batch.md."""
     rows = [{"timestamp": 1714000000000, "value": value} for value in (b"hello", b"world")]
     (tmp_path / "batches").write_bytes(kafkarec.encode(rows))
@@ -47,7 +44,7 @@ def test_the_worked_example_is_what_kafka_writes(kafka: Oracle, tmp_path: Path) 
     assert answer.out == "same 1 2", answer.out + answer.err
 
 
-def test_a_wrong_batch_border_is_noticed(kafka: Oracle, tmp_path: Path) -> None:
+def test_a_wrong_batch_border_is_noticed(kafka, tmp_path):
     """Check of the comparison: the same batches under another size limit are reported as different."""
     rows = [(None, NOW, None, b"v" * 50, [])] * 50
     (tmp_path / "batches").write_bytes(kafkarec.encode(rows, batch_size=1000))

@@ -34,7 +34,7 @@ def transacted(kafka: Oracle, broker: Broker, *, seed: int, steps: int) -> list[
 
 
 @pytest.mark.slow
-def test_follow_prints_the_records_of_the_final_log(kafka: Oracle, broker: Broker, tmp_path: Path) -> None:
+def test_follow_prints_the_records_of_the_final_log(kafka, broker, tmp_path):
     folder = broker.data / "t-0"
     lines = transacted(kafka, broker, seed=1, steps=20)  # `--follow` refuses a folder without a .log file
     files = {isolation: tmp_path / isolation for isolation in ("read_uncommitted", "read_committed")}

@@ -179,7 +179,7 @@ def clusters(kafka: Oracle, tmp_path: Path) -> Iterator[list[Cluster]]:
                 broker.stop(signal.SIGKILL)
 
 
-def test_no_loss_is_claimed(clusters: list[Cluster]) -> None:
+def test_no_loss_is_claimed(clusters):
     for cluster in clusters:
         lived(cluster)
         print(f"{len(cluster.folders)} partition folders, verified {cluster.verified} times")

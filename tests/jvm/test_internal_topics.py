@@ -6,7 +6,7 @@ import jvm_oracle
 import message_corpus
 
 
-def test_random_records_are_formatted_and_encoded_as_by_kafka() -> None:
+def test_random_records_are_formatted_and_encoded_as_by_kafka():
     jvm_oracle.needed()
     answered = message_corpus.answered(seed=2026, count=jvm_oracle.count(4))
     assert [case for case in answered if "unlike" in case] == []

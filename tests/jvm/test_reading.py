@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import builders
 import jvm_oracle
-from jvm_oracle import Oracle
 from jvm_reading import read
 from random_logs import Maker
 
 
-def test_random_batches_are_read_as_by_kafka(kafka: Oracle, tmp_path: Path) -> None:
+def test_random_batches_are_read_as_by_kafka(kafka, tmp_path):
     file = tmp_path / "batches"
     refused = 0
     total = jvm_oracle.count(1000)
@@ -28,7 +25,7 @@ def test_random_batches_are_read_as_by_kafka(kafka: Oracle, tmp_path: Path) -> N
     assert 0.2 < refused / total < 0.9, "nearly all logs were refused, or nearly none"
 
 
-def test_lz4_blocks_without_content_end_the_records_as_for_kafka(kafka: Oracle, tmp_path: Path) -> None:
+def test_lz4_blocks_without_content_end_the_records_as_for_kafka(kafka, tmp_path):
     """Of records below 2 KiB: within larger ones Kafka's stream reads on."""
     file, refused = tmp_path / "batch", set()
     inner = b"".join(builders.message(magic=1, offset=i, value=b"value %d" % i) for i in range(3))

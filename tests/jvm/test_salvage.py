@@ -4,10 +4,8 @@ nothing."""
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
-from jvm_oracle import Oracle
 from plain_logs import batch, log
 from random_logs import Maker
 from salvage_runs import FOLDERS, assert_kafka_loads
@@ -16,7 +14,7 @@ from kafkarec import salvage
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_salvaged_logs_are_loaded_whole(kafka: Oracle, tmp_path: Path, folder: Path) -> None:
+def test_salvaged_logs_are_loaded_whole(kafka, tmp_path, folder):
     for number in range(8):
         maker = Maker(number)
         source = tmp_path / f"source{number}" / folder.name
@@ -30,7 +28,7 @@ def test_salvaged_logs_are_loaded_whole(kafka: Oracle, tmp_path: Path, folder: P
             )
 
 
-def test_merged_diverging_replicas_are_loaded_whole(kafka: Oracle, tmp_path: Path) -> None:
+def test_merged_diverging_replicas_are_loaded_whole(kafka, tmp_path):
     common = [batch(0, 10), batch(10, 10, epoch=1)]
     a = log(tmp_path / "a" / "orders-0", common, [batch(20, 5, epoch=1), batch(25, 5, epoch=1)])
     b = log(tmp_path / "b" / "orders-0", [*common, batch(20, 7, epoch=2)], [batch(27, 2, epoch=2)])
@@ -41,7 +39,7 @@ def test_merged_diverging_replicas_are_loaded_whole(kafka: Oracle, tmp_path: Pat
         assert_kafka_loads(kafka, tmp_path / name / "orders-0", tmp_path / f"work-{name}", one.next_offset)
 
 
-def test_an_empty_active_segment_is_loaded(kafka: Oracle, tmp_path: Path) -> None:
+def test_an_empty_active_segment_is_loaded(kafka, tmp_path):
     source = log(tmp_path / "orders-0", [batch(0, 10)])
     (source / f"{70:020}.log").write_bytes(b"")
     salvage(source, tmp_path / "out", as_partition=True)

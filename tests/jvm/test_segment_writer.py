@@ -80,7 +80,7 @@ def _old_magic_after_new(batches: list[bytes]) -> bool:
     return any(one == 2 > other for one, other in pairwise(magics))
 
 
-def test_the_files_equal_those_of_kafkas_log(kafka: Oracle, tmp_path: Path) -> None:
+def test_the_files_equal_those_of_kafkas_log(kafka, tmp_path):
     rolled = refusals = 0
     for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(25))):
         rng = random.Random(number)
@@ -105,7 +105,7 @@ def test_the_files_equal_those_of_kafkas_log(kafka: Oracle, tmp_path: Path) -> N
     assert rolled > 10 and refusals > 2
 
 
-def test_a_spoiled_end_is_truncated_where_kafka_truncates_it(kafka: Oracle, tmp_path: Path) -> None:
+def test_a_spoiled_end_is_truncated_where_kafka_truncates_it(kafka, tmp_path):
     """The last segment is cut, spoiled or followed by junk. Kafka also truncates good batches after the damage;
     SegmentWriter refuses such a folder."""
     cuts = refusals = 0
@@ -144,7 +144,7 @@ _REFUSED_HERE_ALONE = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_batches_are_refused_by_kafka(name: str, kafka: Oracle, tmp_path: Path) -> None:
+def test_refused_batches_are_refused_by_kafka(name, kafka, tmp_path):
     data, _, _, position = REFUSED[name]
     folder = tmp_path / "t-0"
     folder.mkdir()

@@ -123,9 +123,7 @@ def broker(kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.Tem
 
 
 @pytest.mark.parametrize("isolation", ISOLATION)
-def test_a_consumer_gets_what_was_written(
-    isolation: str, broker: Broker, folders: dict[str, Path], kafka: Oracle
-) -> None:
+def test_a_consumer_gets_what_was_written(isolation, broker, folders, kafka):
     for topic, folder in folders.items():
         if topic == "w-more":  # see below
             continue
@@ -134,7 +132,7 @@ def test_a_consumer_gets_what_was_written(
         assert consumed_lines(kafka, broker, topic, isolation) == expected, topic
 
 
-def test_the_broker_starts_without_a_warning(broker: Broker, folders: dict[str, Path], kafka: Oracle) -> None:
+def test_the_broker_starts_without_a_warning(broker, folders, kafka):
     """No segment is recovered, no index rebuilt, no snapshot ignored. The leader epochs of a salvaged log and of those
     of another broker are above the topic's: the broker discards them with a warning."""
     consumed_lines(kafka, broker, "w-none", "read_uncommitted")  # the broker is running
@@ -151,7 +149,7 @@ def test_the_broker_starts_without_a_warning(broker: Broker, folders: dict[str, 
         assert any(f"{topic}-0/{snapshot.name}" in line for line in lines), f"{topic}: {snapshot.name} was not loaded"
 
 
-def test_segments_and_the_indexes_of_closed_ones_stay_unchanged(broker: Broker, folders: dict[str, Path]) -> None:
+def test_segments_and_the_indexes_of_closed_ones_stay_unchanged(broker, folders):
     for topic, folder in folders.items():
         if topic == "w-more":
             continue
@@ -161,9 +159,7 @@ def test_segments_and_the_indexes_of_closed_ones_stay_unchanged(broker: Broker, 
                 assert served[name] == data, f"{topic}: {name}"
 
 
-def test_producers_append_to_the_folders(
-    broker: Broker, folders: dict[str, Path], kafka: Oracle, tmp_path: Path
-) -> None:
+def test_producers_append_to_the_folders(broker, folders, kafka, tmp_path):
     """Plain records and transactions of the broker's own producers; then SegmentWriter appends to the broker's
     folder."""
     answer = kafka.ask("produce", broker.address, "w-more", 4)

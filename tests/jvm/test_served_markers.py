@@ -121,7 +121,7 @@ def _most() -> int:
     return jvm_oracle.count(12)
 
 
-def test_a_consumer_sees_nothing_that_was_hidden_and_is_not_stopped(served: Served, kafka: Oracle) -> None:
+def test_a_consumer_sees_nothing_that_was_hidden_and_is_not_stopped(served, kafka):
     consumed, everything = (served.consumed(kafka, isolation) for isolation in reversed(ISOLATION))
     for number, run in enumerate(served.runs):
         lines, end = consumed[number]
@@ -136,7 +136,7 @@ def test_a_consumer_sees_nothing_that_was_hidden_and_is_not_stopped(served: Serv
             assert (served.folder(number) / path.name).read_bytes() == path.read_bytes(), path
 
 
-def test_producers_write_on(served: Served, kafka: Oracle) -> None:
+def test_producers_write_on(served, kafka):
     """Also those of the damaged transactions, which this broker's coordinator knows. Transactions that are open at the
     log's end are ended as docs/howto/transactions.md says."""
     logs = [kafkarec.open(folder) for folder in served.made]
@@ -176,7 +176,7 @@ def test_producers_write_on(served: Served, kafka: Oracle) -> None:
         assert hurt_markers.wrong(run, set(lines), served.reports[number].markers, set(healthy)) == (set(), set()), run
 
 
-def test_the_log_cleaner_cleans(served: Served, kafka: Oracle) -> None:
+def test_the_log_cleaner_cleans(served, kafka):
     """What stays is the last record of each key that a consumer saw, and nothing that was hidden."""
     before = served.consumed(kafka, "read_committed")
     answer = kafka.ask("alter", served.broker.address, "hurt", "cleanup.policy=compact", "min.cleanable.dirty.ratio=0")

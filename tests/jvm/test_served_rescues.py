@@ -97,9 +97,7 @@ def cluster(tmp_path: Path) -> Iterator[list[Broker]]:
             node.stop(signal.SIGKILL)
 
 
-def test_two_replicas_that_start_in_either_order(
-    run: Here, kafka: Oracle, cluster: list[Broker], tmp_path: Path
-) -> None:
+def test_two_replicas_that_start_in_either_order(run, kafka, cluster, tmp_path):
     """Neither makes the other one delete what it has; deleted records of another partition stay deleted."""
     brokers = cluster[1:]
     address = ",".join(broker.address for broker in brokers)
@@ -165,7 +163,7 @@ def old(kafka: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bro
         broker.stop()
 
 
-def test_producers_of_another_cluster(old: Broker, kafka: Oracle, tmp_path: Path) -> None:
+def test_producers_of_another_cluster(old, kafka, tmp_path):
     """They get the producer ids of the old cluster."""
     log, out = old.data / "orders-0", tmp_path / "out"
     kafkarec.salvage(log, out, as_partition=True, new_cluster=True)
@@ -182,7 +180,7 @@ def test_producers_of_another_cluster(old: Broker, kafka: Oracle, tmp_path: Path
         assert len(ids & new_ids - {None}) == 2, "the same ids, of other producers"
 
 
-def test_a_consumer_reaches_the_end_that_is_kept(old: Broker, kafka: Oracle) -> None:
+def test_a_consumer_reaches_the_end_that_is_kept(old, kafka):
     end = kafkarec.open(old.data / "orders-0").next_offset
     *consumed, ended = ask(kafka, "consume", old.address, "kept", "read_uncommitted")
     whole = consumer_lines(old.data / "orders-0", "read_uncommitted")
@@ -200,7 +198,7 @@ def test_a_consumer_reaches_the_end_that_is_kept(old: Broker, kafka: Oracle) -> 
     consumer.close()
 
 
-def test_the_producer_of_the_page_sends_every_byte_or_fails(old: Broker, kafka: Oracle, tmp_path: Path) -> None:
+def test_the_producer_of_the_page_sends_every_byte_or_fails(old, kafka, tmp_path):
     page = (ROOT / "docs" / "howto" / "back-into-kafka.md").read_text()
     send, count = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     with kafkarec.RecordBatchBuilder() as builder:

@@ -19,7 +19,7 @@ def folders(kafka: Oracle, tmp_path_factory: pytest.TempPathFactory) -> list[Pat
     return sorted(logs.iterdir(), key=lambda folder: int(folder.name))
 
 
-def test_whole_logs_have_the_same_transactions(folders: list[Path]) -> None:
+def test_whole_logs_have_the_same_transactions(folders):
     compared = 0
     for folder in folders:
         if int(folder.name) % _DELETED != 3:
@@ -28,7 +28,7 @@ def test_whole_logs_have_the_same_transactions(folders: list[Path]) -> None:
     assert compared * _DELETED >= 3 * len(folders)
 
 
-def test_logs_without_their_first_segments_have_the_same_transactions(folders: list[Path]) -> None:
+def test_logs_without_their_first_segments_have_the_same_transactions(folders):
     """kafkarec stops at the first open data that the files hold, so open and aborted transactions are compared."""
     for folder in folders:
         if int(folder.name) % _DELETED == 3:

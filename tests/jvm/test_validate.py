@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 import golden
@@ -38,7 +37,7 @@ def compared(kafka: jvm_oracle.Oracle, requests: list[Request]) -> Counter[str]:
     return counts
 
 
-def test_random_requests_are_validated_as_by_kafka(kafka: jvm_oracle.Oracle) -> None:
+def test_random_requests_are_validated_as_by_kafka(kafka):
     rng = Random(53)
     count = jvm_oracle.count(6000)
     counts = compared(kafka, [random_request(rng) for _ in range(count)])
@@ -46,14 +45,14 @@ def test_random_requests_are_validated_as_by_kafka(kafka: jvm_oracle.Oracle) -> 
     assert len(counts) > 25  # reasons
 
 
-def test_golden_files_under_random_options(kafka: jvm_oracle.Oracle) -> None:
+def test_golden_files_under_random_options(kafka):
     rng = Random(54)
     cases = [case for case in golden.vectors() + golden.invalid() if len(case.bytes) < 30_000]
     counts = compared(kafka, [golden_request(rng, case.bytes, case.name) for case in cases for _ in range(5)])
     assert counts["stamped"] > 50 and counts["written anew"] > 50
 
 
-def test_changed_records_in_batches_with_a_right_checksum(kafka: jvm_oracle.Oracle) -> None:
+def test_changed_records_in_batches_with_a_right_checksum(kafka):
     rng = Random(55)
     requests = []
     for _ in range(jvm_oracle.count(4000)):
@@ -63,7 +62,7 @@ def test_changed_records_in_batches_with_a_right_checksum(kafka: jvm_oracle.Orac
     assert counts["stamped"] and counts["written anew"]
 
 
-def test_batches_with_changed_bytes(kafka: jvm_oracle.Oracle) -> None:
+def test_batches_with_changed_bytes(kafka):
     rng = Random(57)
     requests = [random_request(rng) for _ in range(jvm_oracle.count(2000))]
     requests += [golden_request(rng, case.bytes, case.name) for case in SMALL for _ in range(10)]
@@ -83,7 +82,7 @@ REASONS_OF_THE_LOG = {
 RARE_REASONS = {"IndexOutOfBoundsException": {"batch_too_small"}}
 
 
-def test_checks_before_logvalidator_are_those_of_kafkas_log(kafka: jvm_oracle.Oracle, tmp_path: Path) -> None:
+def test_checks_before_logvalidator_are_those_of_kafkas_log(kafka, tmp_path):
     rng, max_size = Random(59), 300
     requests = []
     for _ in range(jvm_oracle.count(3000)):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import run_demo
 
 DAEMON = [
@@ -20,11 +18,11 @@ def shown(lines: list[str]) -> list[str]:
     return list(run_demo.without_noise(lines))
 
 
-def test_the_jvms_notes_and_the_daemons_pipe_are_not_shown() -> None:
+def test_the_jvms_notes_and_the_daemons_pipe_are_not_shown():
     assert shown(["WARNING: Using incubator modules: jdk\n", "one\n", *DAEMON, "two\n"]) == ["one\n", "two\n"]
 
 
-def test_every_other_error_is_shown() -> None:
+def test_every_other_error_is_shown():
     other = [*DAEMON[:-1], "ValueError: a cause\n"]
     not_the_daemon = [DAEMON[0], '  File "x.py", line 1, in f\n', DAEMON[-1]]
     cut = DAEMON[:3]
@@ -32,7 +30,7 @@ def test_every_other_error_is_shown() -> None:
         assert shown(["one\n", *lines]) == ["one\n", *lines]
 
 
-def test_the_end_says_which_interpreters_the_wheel_serves_and_how_to_make_it_for_others(fat: Path) -> None:
+def test_the_end_says_which_interpreters_the_wheel_serves_and_how_to_make_it_for_others(fat):
     text = run_demo.what_to_paste(fat)
     assert f"spark-submit --py-files wheelhouse/{fat.name} your_application.py" in text
     assert "This wheel serves CPython 3.11 to 3.14 on " in text and "\n    make wheelhouse\n" in text

@@ -28,7 +28,7 @@ def page_id(page: doc_blocks.Page) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_every_block_of_the_page_runs_and_prints_what_it_shows(page: doc_blocks.Page) -> None:
+def test_every_block_of_the_page_runs_and_prints_what_it_shows(page):
     lacking = doc_standins.missing(page.needs)
     if lacking:
         pytest.skip(lacking)
@@ -37,7 +37,7 @@ def test_every_block_of_the_page_runs_and_prints_what_it_shows(page: doc_blocks.
             running.check(block)
 
 
-def test_blocks_that_are_not_run_say_why_and_are_few() -> None:
+def test_blocks_that_are_not_run_say_why_and_are_few():
     blocks = [block for page in PAGES for block in page.blocks]
     not_run = [block for block in blocks if block.why_not is not None]
     assert len(blocks) > 60
@@ -45,7 +45,7 @@ def test_blocks_that_are_not_run_say_why_and_are_few() -> None:
     assert len(not_run) <= 6, [block.place for block in not_run]  # they need a cluster, a server, an installation, jars
 
 
-def test_pages_hold_real_output() -> None:
+def test_pages_hold_real_output():
     """A page whose outputs are all wildcards would not be checked."""
     shown = [block.expected for page in PAGES for block in page.blocks if block.expected is not None]
     assert len(shown) > 40
@@ -65,11 +65,11 @@ def test_pages_hold_real_output() -> None:
         ("", "something\n", False),
     ],
 )
-def test_outputs_are_compared_line_by_line(expected: str, printed: str, same: bool) -> None:
+def test_outputs_are_compared_line_by_line(expected, printed, same):
     assert doc_blocks.agrees(expected, printed) is same
 
 
-def test_a_block_with_another_result_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_with_another_result_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(doc_blocks, "ROOT", tmp_path)
     path = tmp_path / "page.md"
     blocks = ("sh\nexit 1", "sh\necho a; exit 3", "python\nprint(1)", "text\n2")
@@ -85,7 +85,7 @@ def test_a_block_with_another_result_fails(tmp_path: Path, monkeypatch: pytest.M
                 running.check(block)
 
 
-def test_a_block_in_another_language_is_refused(tmp_path: Path) -> None:
+def test_a_block_in_another_language_is_refused(tmp_path):
     path = tmp_path / "page.md"
     path.write_text("```ruby\nputs 1\n```\n")
     with pytest.raises(doc_blocks.BlockError, match="ruby"):
@@ -99,7 +99,7 @@ def build(to: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_the_site_builds_without_a_warning_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_other_hosts(tmp_path):
     pytest.importorskip("sphinx", reason="sphinx is not installed: requirements/docs.in")
     completed = build(tmp_path)
     assert completed.returncode == 0, completed.stdout + completed.stderr
@@ -125,7 +125,7 @@ def verbs() -> dict[str, ModuleType]:
     return {verb: importlib.import_module(f"kafkarec.cli.{verb}") for verb in VERBS}
 
 
-def test_every_verb_and_option_is_on_the_page() -> None:
+def test_every_verb_and_option_is_on_the_page():
     page = make_docs.command_line()
     for verb in verbs():
         section = page.split(f"\n## {verb}\n")[1].split("\n## ")[0]
@@ -135,7 +135,7 @@ def test_every_verb_and_option_is_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("verb", verbs())
-def test_examples_of_a_verb_are_valid_commands(verb: str) -> None:
+def test_examples_of_a_verb_are_valid_commands(verb):
     from kafkarec.cli.shared_options import join_relative_times
     from kafkarec.cli.verb_parsers import parser_of
 
@@ -148,7 +148,7 @@ def test_examples_of_a_verb_are_valid_commands(verb: str) -> None:
         parser_of(verb).parse_args(join_relative_times(arguments))  # SystemExit where an option does not exist
 
 
-def test_every_public_name_is_on_the_page() -> None:
+def test_every_public_name_is_on_the_page():
     page = doc_api.page()
     for name in kafkarec.__all__:
         assert name.startswith("__") or f"\n### {name}\n" in page, name
@@ -159,13 +159,13 @@ def test_every_public_name_is_on_the_page() -> None:
         assert f"#### Segment.{method}\n" in page, method
 
 
-def test_the_modules_on_the_page_of_the_design_are_there() -> None:
+def test_the_modules_on_the_page_of_the_design_are_there():
     named = re.findall(r"`([a-z_0-9/]+(?:/|\.py|\.pxd))`", (ROOT / "docs/explanation/design.md").read_text())
     there = [name for name in named if (ROOT / "kafkarec" / name).exists() or (ROOT / name).exists()]
     assert len(named) > 40 and there == named
 
 
-def test_every_reason_and_finding_is_on_the_page_with_advice() -> None:
+def test_every_reason_and_finding_is_on_the_page_with_advice():
     from kafkarec.errors import REASONS
     from kafkarec.ops.verify import KINDS
 
@@ -179,7 +179,7 @@ def test_every_reason_and_finding_is_on_the_page_with_advice() -> None:
         assert len(cells[3]) > 1 or cells[3] in letters, word
 
 
-def test_errors_by_their_text_are_texts_of_the_code() -> None:
+def test_errors_by_their_text_are_texts_of_the_code():
     from kafkarec.errors import REASONS
 
     page = (ROOT / "docs" / "spark" / "reference.md").read_text()
@@ -215,7 +215,7 @@ def texts_of(picture: str) -> list[str]:
     return [" ".join("".join(each.itertext()).split()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_the_picture_of_a_terminal_shows_what_the_commands_print(damaged: Path) -> None:
+def test_the_picture_of_a_terminal_shows_what_the_commands_print(damaged):
     *lines, note = texts_of("terminal")
     assert note == "for a damaged copy of a real broker's segment; shortened"
     commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
@@ -230,7 +230,7 @@ def test_the_picture_of_a_terminal_shows_what_the_commands_print(damaged: Path) 
     assert [line for line in lines if line not in words] == []
 
 
-def test_the_picture_of_a_map_shows_what_verify_finds(damaged: Path) -> None:
+def test_the_picture_of_a_map_shows_what_verify_finds(damaged):
     from kafkarec.report import BytesBar
 
     (file,) = kafkarec.verify(damaged).partitions[0].files
@@ -247,7 +247,7 @@ def test_the_picture_of_a_map_shows_what_verify_finds(damaged: Path) -> None:
     assert bar.removeprefix("<svg ") in (ROOT / "docs" / "pictures" / "damage.svg").read_text()
 
 
-def test_pictures_are_readable_on_both_backgrounds_and_on_a_phone() -> None:
+def test_pictures_are_readable_on_both_backgrounds_and_on_a_phone():
     """400 units on 358 pixels: no text is smaller than 10 pixels."""
     from xml.etree import ElementTree
 
@@ -263,7 +263,7 @@ def test_pictures_are_readable_on_both_backgrounds_and_on_a_phone() -> None:
         assert min(sizes) * 358 / 400 > 10, path.name
 
 
-def test_the_picture_of_a_batch_shows_its_bytes() -> None:
+def test_the_picture_of_a_batch_shows_its_bytes():
     text = (ROOT / "docs" / "pictures" / "batch.svg").read_text()
     data = (ROOT / "examples" / "data" / "txn-0" / "00000000000000000000.log").read_bytes()
     shown = re.findall(r'class="byte"[^>]*>([0-9a-f]{2})<', text)

@@ -28,7 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, fat: Path) -> Path:
     "line",
     ["python -c 'import kafkarec'", "python -c 'from kafkarec.logs import Segment'", "python -m kafkarec ls ."],
 )
-def test_a_source_folder_that_is_not_compiled_says_so(fresh: Path, line: str) -> None:
+def test_a_source_folder_that_is_not_compiled_says_so(fresh, line):
     done = typed(fresh, line)
     assert done.returncode == 1
     *before, last = done.stderr.splitlines()
@@ -36,14 +36,14 @@ def test_a_source_folder_that_is_not_compiled_says_so(fresh: Path, line: str) ->
     assert before == [] or "-m" not in line  # the command prints no traceback
 
 
-def test_spark_udfs_from_such_a_folder_says_so_at_register(fresh: Path) -> None:
+def test_spark_udfs_from_such_a_folder_says_so_at_register(fresh):
     done = typed(fresh, "python -c 'import spark_udfs; spark_udfs.register(None)'")
     last = done.stderr.splitlines()[-1]
     assert "this is spark_udfs' source folder, not compiled and without wheels: run `make wheelhouse` in " in last
     assert str(fresh) in last and "or start Python elsewhere" in last
 
 
-def test_the_python_in_the_readme_runs(made: Path) -> None:
+def test_the_python_in_the_readme_runs(made):
     code = checkouts.blocks(README, "In Python", "python")
     assert len(code) == 3
     (made / "typed.py").write_text("".join(code))
@@ -51,7 +51,7 @@ def test_the_python_in_the_readme_runs(made: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_command_lines_in_the_readme_run(made: Path) -> None:
+def test_the_command_lines_in_the_readme_run(made):
     (lines,) = checkouts.blocks(README, "On the command line", "sh")
     done = typed(made, lines)
     assert done.returncode == 0, done.stderr
@@ -59,7 +59,7 @@ def test_the_command_lines_in_the_readme_run(made: Path) -> None:
     assert "NOT DAMAGED" in done.stdout and str(made / "kafkarec") in done.stdout  # doctor's location
 
 
-def test_the_command_of_a_checkout_runs_from_everywhere(made: Path, tmp_path: Path) -> None:
+def test_the_command_of_a_checkout_runs_from_everywhere(made, tmp_path):
     """Also through a link, and where another source folder of kafkarec is the current one."""
     (tmp_path / "linked").symlink_to(made / ".venv" / "bin" / "kafkarec")
     (tmp_path / "kafkarec").mkdir()
@@ -69,7 +69,7 @@ def test_the_command_of_a_checkout_runs_from_everywhere(made: Path, tmp_path: Pa
     assert str(made / "kafkarec") in done.stdout
 
 
-def test_the_package_and_its_help_import_neither_the_core_nor_another_library(made: Path) -> None:
+def test_the_package_and_its_help_import_neither_the_core_nor_another_library(made):
     """`kafkarec --help` and an import of the package are as fast as the standard library allows."""
     code = """
 import sys
@@ -86,7 +86,7 @@ assert "kafkarec._verbs" not in sys.modules
     assert (done.returncode, done.stderr) == (0, "{'kafkarec'} []\n")
 
 
-def test_every_public_name_is_there(made: Path) -> None:
+def test_every_public_name_is_there(made):
     """Those in `__all__` are what `dir` lists, what the type checker sees, and what an attribute gives."""
     code = "import kafkarec; print(sorted(dir(kafkarec)) == sorted(kafkarec.__all__))\nfrom kafkarec import *\n"
     code += "print([name for name in kafkarec.__all__ if globals()[name] is not getattr(kafkarec, name)])"

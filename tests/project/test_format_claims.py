@@ -31,7 +31,7 @@ def batch(count: int, span: int, *, value: bytes = b"v" * 20) -> bytes:
     ("count", "span", "saved"),
     [(64, 64, 11), (65, 64, 10), (64, 8191, 11), (65, 8191, 10), (64, 8192, 10), (65, 8192, 9), (64, 63, 12)],
 )
-def test_bytes_saved_of_a_header(count: int, span: int, saved: int) -> None:
+def test_bytes_saved_of_a_header(count, span, saved):
     """10 up to 8,191 ms between the first and the last, 9 above, 1 more for a lastOffsetDelta up to 63."""
     data = batch(count, span)
     found = figures(data)
@@ -47,20 +47,20 @@ def test_bytes_saved_of_a_header(count: int, span: int, saved: int) -> None:
     assert len(data) - len(v3.from_v2(data)) == saved + count
 
 
-def test_a_header_may_be_larger_than_61_bytes() -> None:
+def test_a_header_may_be_larger_than_61_bytes():
     data = kafkarec.encode([(0, 2**62, None, b"v", []), (2**31 - 1, 2**63 - 1, None, b"v", [])])
     assert figures(data)["format 3: size of a batch's header"] == "65 to 65; above 61: 1 of 1 batches"
     assert len(data) - len(v3.from_v2(data)) == 61 - 65 + 2
 
 
-def test_append_time_is_not_always_set_in_place() -> None:
+def test_append_time_is_not_always_set_in_place():
     about = "format 3: a broker sets LogAppendTime in place"
     assert figures(batch(2, 7191))[about].startswith("0.0 % of headers")
     assert figures(batch(2, 7192))[about].startswith("100.0 % of headers")
     assert figures(SEGMENTS / "logappend-0")[about] == "every batch has it already"
 
 
-def test_format_1_and_2() -> None:
+def test_format_1_and_2():
     """The text's examples: two messages of 5 bytes (its 95 bytes are 78), and 1,000 of 100 bytes."""
     found = figures(kafkarec.encode([(n, NOW, None, word, []) for n, word in enumerate((b"hello", b"world"))]))
     assert found["format 1: bytes of a record other than key and value"] == "34.0"
@@ -77,7 +77,7 @@ def test_format_1_and_2() -> None:
     assert found["format 2 with lz4 against 1 with none"] == f"{100 * (lz4[1] / len(v1) - 1):+.1f} %"
 
 
-def test_headers_at_batch_level() -> None:
+def test_headers_at_batch_level():
     """Of each batch, those which all its records have: once instead of each time."""
     rows = [(n, NOW, b"k", b"v", [("app", b"shop"), ("trace", b"%d" % (n % 10))]) for n in range(10)]
     data = kafkarec.encode(rows)
@@ -89,7 +89,7 @@ def test_headers_at_batch_level() -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_prefix_validates_offsets(codec: str) -> None:
+def test_a_prefix_validates_offsets(codec):
     """Bytes of the validation's own counts; batches that a cleaner changed, and markers, are no produced ones."""
     produced = b"".join(batch(200, 100, value=b"%d" % n * 60) for n in range(3))
     gap = kafkarec.encode([(0, NOW, None, b"v", []), (5, NOW, None, b"v", [])])

@@ -40,7 +40,7 @@ def linted(folder: Path) -> subprocess.CompletedProcess[str]:
                           capture_output=True, text=True, check=False)  # fmt: skip
 
 
-def test_the_contracts_of_the_layers_hold() -> None:
+def test_the_contracts_of_the_layers_hold():
     ran = linted(ROOT)
     assert ran.returncode == 0, ran.stdout[-4000:]
     assert "8 kept, 0 broken" in ran.stdout
@@ -62,7 +62,7 @@ BREAKING = {
 @pytest.mark.parametrize(
     ("lines", "broken"), [(BREAKING, len(BREAKING)), ({"kafkarec/new_package/__init__.py": "import os"}, 1)]
 )
-def test_a_new_import_of_what_stands_above_is_found(lines: dict[str, str], broken: int, tmp_path: Path) -> None:
+def test_a_new_import_of_what_stands_above_is_found(lines, broken, tmp_path):
     for package in PACKAGES:
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("*.c", "*.so", "__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
@@ -74,7 +74,7 @@ def test_a_new_import_of_what_stands_above_is_found(lines: dict[str, str], broke
     assert ran.returncode == 1 and f"{8 - broken} kept, {broken} broken" in ran.stdout
 
 
-def test_compiled_code_imports_only_what_is_listed_and_in_no_circle() -> None:
+def test_compiled_code_imports_only_what_is_listed_and_in_no_circle():
     graph: dict[str, set[str]] = {}
     for path in files("kafkarec", suffixes={".pyx", ".pxd"}):
         name = path.relative_to(ROOT / "kafkarec").as_posix()
@@ -89,7 +89,7 @@ def test_compiled_code_imports_only_what_is_listed_and_in_no_circle() -> None:
     TopologicalSorter(graph).prepare()  # CycleError names the circle
 
 
-def test_only_these_packages_import_the_compiled_modules() -> None:
+def test_only_these_packages_import_the_compiled_modules():
     found: dict[str, set[str]] = {name: set() for name in IMPORTERS}
     for path in files(*PACKAGES, suffixes={".py"}):
         top, package, *inside = (*path.relative_to(ROOT).with_suffix("").parts, "")
@@ -100,7 +100,7 @@ def test_only_these_packages_import_the_compiled_modules() -> None:
     assert found == {name: set(listed.split()) for name, listed in IMPORTERS.items()}
 
 
-def test_the_map_has_every_package() -> None:
+def test_the_map_has_every_package():
     rows = [
         line.split("`")[1] for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith("| `")
     ]

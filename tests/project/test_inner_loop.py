@@ -17,7 +17,7 @@ from kafkarec import _core
 SELDOM = {"decode_with_cursor", "bytes_make_room", "why_refused", "java_utf8"}
 
 
-def test_the_quick_form_calls_no_function_for_a_record() -> None:
+def test_the_quick_form_calls_no_function_for_a_record():
     if shutil.which("nm") is None:
         pytest.skip("there is no nm, which comes with a compiler")
     listed = subprocess.run(["nm", _core.__file__], capture_output=True, text=True, check=True).stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-from pathlib import Path
 
 import pytest
 from paths import ROOT
@@ -24,16 +23,14 @@ BASE = {"none": 200.0, "lz4": 1000.0}
         ({"none": 200.0, "lz4": 1000.0, "new": 5.0}, 0, ["new", "to commit"], ["MORE"]),
     ],
 )
-def test_a_rise_fails_and_a_fall_asks_for_a_baseline(
-    now: dict[str, float], status: int, said: list[str], not_said: list[str]
-) -> None:
+def test_a_rise_fails_and_a_fall_asks_for_a_baseline(now, status, said, not_said):
     lines, found = TOOL.report("gcc 12.2 x86_64", {"gcc 12.2 x86_64": BASE}, now)
     text = "\n".join(lines)
     assert found == status, text
     assert all(each in text for each in said) and not any(each in text for each in not_said), text
 
 
-def test_an_unknown_compiler_is_said_and_does_not_fail() -> None:
+def test_an_unknown_compiler_is_said_and_does_not_fail():
     lines, status = TOOL.report("gcc 99.1 x86_64", {"gcc 12.2 x86_64": BASE}, {"none": 900.0})
     assert status == 0
     assert any("no baseline for this compiler" in line and "gcc 12.2 x86_64" in line for line in lines)
@@ -48,13 +45,13 @@ def test_an_unknown_compiler_is_said_and_does_not_fail() -> None:
         (b"GCC: (Debian 12.2.0) 12.2.0\0Debian clang version 19.1.7 (3)\0", "clang 19.1"),
     ],
 )
-def test_the_compiler_is_read_from_the_module(tmp_path: Path, comment: bytes, named: str) -> None:
+def test_the_compiler_is_read_from_the_module(tmp_path, comment, named):
     module = tmp_path / "_core.so"
     module.write_bytes(b"\x7fELF\0" + comment + b"\0.symtab")
     assert TOOL.compiler(module) == f"{named} {platform.machine()}"
 
 
-def test_a_module_or_a_count_without_what_is_looked_for_is_refused(tmp_path: Path) -> None:
+def test_a_module_or_a_count_without_what_is_looked_for_is_refused(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"\x7fELF\0")
     for look in (TOOL.compiler, TOOL.total):
@@ -64,7 +61,7 @@ def test_a_module_or_a_count_without_what_is_looked_for_is_refused(tmp_path: Pat
     assert TOOL.total(path) == 4711
 
 
-def test_every_baseline_has_every_workload() -> None:
+def test_every_baseline_has_every_workload():
     baselines = json.loads((ROOT / "benchmarks" / "instructions.json").read_text())
     assert baselines
     for key, counts in baselines.items():

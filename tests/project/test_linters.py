@@ -29,7 +29,7 @@ def tool(*command: str) -> None:
     assert completed.returncode == 0, (completed.stdout + completed.stderr)[-4000:]
 
 
-def test_ruff_reports_nothing() -> None:
+def test_ruff_reports_nothing():
     tool(
         "ruff",
         "check",
@@ -38,15 +38,15 @@ def test_ruff_reports_nothing() -> None:
     )
 
 
-def test_the_code_is_formatted() -> None:
+def test_the_code_is_formatted():
     tool("ruff", "format", "--check", "--quiet", ".")
 
 
-def test_cython_lint_reports_nothing() -> None:
+def test_cython_lint_reports_nothing():
     tool("cython-lint", *(str(path) for path in files("kafkarec", suffixes={".pyx", ".pxd"})))
 
 
-def test_mypy_strict_reports_nothing() -> None:
+def test_mypy_strict_reports_nothing():
     tool(
         "mypy",
         "--strict",
@@ -56,7 +56,7 @@ def test_mypy_strict_reports_nothing() -> None:
     )
 
 
-def test_stubs_fit_the_compiled_modules(tmp_path: Path) -> None:
+def test_stubs_fit_the_compiled_modules(tmp_path):
     """Of what the stubs import, only Routines is the type of a value; without all else it takes a fifth of the time."""
     config = tmp_path / "mypy.ini"
     config.write_text("[mypy]\nfollow_imports = skip\n[mypy-kafkarec._checksum]\nfollow_imports = normal\n")
@@ -64,7 +64,7 @@ def test_stubs_fit_the_compiled_modules(tmp_path: Path) -> None:
     tool("stubtest", *compiled, "--ignore-missing-stub", "--concise", "--mypy-config-file", str(config))
 
 
-def test_every_package_is_shipped() -> None:
+def test_every_package_is_shipped():
     """A package that is missing from setuptools' list is missing from the wheel, and no other test notices."""
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     folders = {path.parent for path in files("kafkarec", suffixes={".py", ".pyx", ".pxd"})}

@@ -11,7 +11,7 @@ import mutants
 from paths import ROOT
 
 
-def test_every_mutant_that_is_explained_is_one_of_the_present_code() -> None:
+def test_every_mutant_that_is_explained_is_one_of_the_present_code():
     assert mutants.explained(mutants.candidates())
 
 
@@ -80,15 +80,15 @@ C_LINES = {
 }
 
 
-def test_mutants_of_each_line() -> None:
+def test_mutants_of_each_line():
     assert {line: mutated(line) for line in LINES} == LINES
 
 
-def test_mutants_of_each_line_of_c() -> None:
+def test_mutants_of_each_line_of_c():
     assert {line: [mutant.mutated for mutant in found_in(block(line))] for line in C_LINES} == C_LINES
 
 
-def test_a_condition_of_several_lines_is_one_line() -> None:
+def test_a_condition_of_several_lines_is_one_line():
     text = body("if (n > LIMIT", "        or n == 5):     # why", "    return OK")
     assert found_in(text)[0].original == "if (n > LIMIT or n == 5):"
     assert "if (n > (LIMIT + 1) or n == 5):" in [mutant.mutated for mutant in found_in(text)]
@@ -98,7 +98,7 @@ def test_a_condition_of_several_lines_is_one_line() -> None:
     ]
 
 
-def test_lines_are_rewritten_with_their_mutants() -> None:
+def test_lines_are_rewritten_with_their_mutants():
     assert rewritten(body("n += 1"), {0: 3, 2: 5})[1:4] == [
         "    if kr_m(3): pass",
         "    elif kr_m(5): n += 2",
@@ -110,37 +110,37 @@ def test_lines_are_rewritten_with_their_mutants() -> None:
     assert code[1] == "    for i in range(((n + 1) if kr_m(4) else (n))):"
 
 
-def test_an_operand_is_dropped_only_where_nothing_binds_tighter() -> None:
+def test_an_operand_is_dropped_only_where_nothing_binds_tighter():
     assert "x = n" in mutated("x = n + 1")
     assert "x = n  * k" not in " ".join(mutated("x = n + 1 * k"))
     assert not any("n  << 3" in code for code in mutated("x = n & 1 << 3"))
 
 
-def test_a_reason_that_is_returned_becomes_ok() -> None:
+def test_a_reason_that_is_returned_becomes_ok():
     text = "from s cimport OK\n" + body("return refuse(fault, BAD, n)", "return BAD", "return OK")
     assert [mutant.mutated for mutant in found_in(text)] == ["return OK", "return OK"]
     assert found_in(text.partition("\n")[2].replace("return OK", "pass")) == []  # a name that the file does not have
 
 
-def test_only_bodies_of_functions_are_changed() -> None:
+def test_only_bodies_of_functions_are_changed():
     text = 'cdef enum:\n    LIMIT = 5\n\ncdef struct S:\n    int a\n\ncdef extern from "a.h":\n    int g(int n)\n\n'
     assert found_in(text) == []
     assert mutants.limits_of([text]) == {"LIMIT"}
 
 
-def test_keys_of_mutants_do_not_depend_on_line_numbers() -> None:
+def test_keys_of_mutants_do_not_depend_on_line_numbers():
     shifted = found_in("\n\n# more\n" + body("g(n)", "n += 1"))
     assert {mutant.key for mutant in found_in(body("n += 1"))} < {mutant.key for mutant in shifted}
 
 
-def test_the_core_has_mutants_of_every_file() -> None:
+def test_the_core_has_mutants_of_every_file():
     texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "kafkarec" / "_c").glob("*.pxd")}
     with_functions = {name for name, text in texts.items() if "noexcept nogil:\n" in text}
     assert len(with_functions) > 20
     assert {name for name, text in texts.items() if found_in(text)} >= with_functions
 
 
-def test_c_is_rewritten_with_its_mutants() -> None:
+def test_c_is_rewritten_with_its_mutants():
     text = block("if (n >= 8) n -= 8;", "else g(n);")
     code = rewritten(text, {2: 11, 5: 12})
     assert [line.strip() for line in code[2:6]] == [

@@ -62,14 +62,14 @@ def repeated(names: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(("names", "reasons"), [(classes, CLASSES), (modules, MODULES)], ids=["classes", "modules"])
-def test_repeated_names_have_a_reason(names, reasons: dict[str, str]) -> None:
+def test_repeated_names_have_a_reason(names, reasons):
     assert len(list(names(ROOT))) > 100
     twice = repeated(names(ROOT))
     assert {name: files for name, files in twice.items() if name not in reasons} == {}
     assert sorted(set(reasons) - set(twice)) == [], "a reason is listed for a name that is not repeated"
 
 
-def test_repeated_names_are_found_in_python_and_cython(tmp_path: Path) -> None:
+def test_repeated_names_are_found_in_python_and_cython(tmp_path):
     texts = {
         "kafkarec/a/names.py": "class Batch: ...\nclass _Own: ...\nclass Other: ...\n",
         "kafkarec/_fast.pyx": "cdef class Batch:\n    pass\n",

@@ -18,14 +18,14 @@ def assert_reads_like_kafka(verdict: oracle.Verdict, vector: dict) -> None:
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.segment_files(), ids=str)
-def test_oracle_reads_what_kafka_reads(case: golden.Case) -> None:
+def test_oracle_reads_what_kafka_reads(case):
     verdict = oracle.decode(case.bytes)
     assert verdict.error is None
     assert_reads_like_kafka(verdict, case.json)
 
 
 @pytest.mark.parametrize("case", golden.invalid(), ids=str)
-def test_oracle_refuses_what_kafka_refuses(case: golden.Case) -> None:
+def test_oracle_refuses_what_kafka_refuses(case):
     verdict = oracle.decode(case.bytes)
     stage = case.json["raised_by"]
     if stage in (None, "controlRecord"):
@@ -57,11 +57,11 @@ def test_oracle_refuses_what_kafka_refuses(case: golden.Case) -> None:
         ("fe", "\ufffd"),
     ],
 )
-def test_java_replacement_characters(data: str, expected: str) -> None:
+def test_java_replacement_characters(data, expected):
     assert java_utf8(bytes.fromhex(data)) == expected
 
 
-def test_well_formed_text_is_plain_utf8() -> None:
+def test_well_formed_text_is_plain_utf8():
     text = "".join(chr(code) for code in range(0, 0x110000, 97) if not 0xD800 <= code <= 0xDFFF)
     assert java_utf8(text.encode()) == text
 
@@ -75,5 +75,5 @@ def test_well_formed_text_is_plain_utf8() -> None:
         (b"Nobody inspects the spammish repetition", 0xE2293B2F),
     ],
 )
-def test_xxh32_equals_published_values(data: bytes, expected: int) -> None:
+def test_xxh32_equals_published_values(data, expected):
     assert xxh32(data) == expected

@@ -24,7 +24,7 @@ import kafkarec
 from kafkarec import ControlRecordType
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import LATEST_CODEC, MAGICS
-from kafkarec.format.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS, Field
+from kafkarec.format.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS
 
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 SEGMENT = ROOT / "examples" / "data" / "all-codecs-0" / "00000000000000000000.log"
@@ -41,7 +41,7 @@ def locked(path: Path) -> dict[str, set[str]]:
 # ---- make ------------------------------------------------------------------------------------------------
 
 
-def test_make_alone_lists_the_targets() -> None:
+def test_make_alone_lists_the_targets():
     completed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert completed.returncode == 0, completed.stderr
     for target in ("demo", "test", "wheelhouse", "build", "lint", "bench", "fuzz", "clean"):
@@ -67,7 +67,7 @@ def set_up(path: str, checkout: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, check=False)
 
 
-def test_set_up_without_compiler_prints_the_command_to_run(tmp_path: Path) -> None:
+def test_set_up_without_compiler_prints_the_command_to_run(tmp_path):
     path = bare_path(tmp_path)
     (tmp_path / "bin" / "python3").symlink_to(sys.executable)
     manager = tmp_path / "bin" / "apt-get"
@@ -81,7 +81,7 @@ def test_set_up_without_compiler_prints_the_command_to_run(tmp_path: Path) -> No
     assert not (tmp_path / "ran").exists(), "something was installed despite NO_INSTALL=1"
 
 
-def test_set_up_without_python_and_package_manager(tmp_path: Path) -> None:
+def test_set_up_without_python_and_package_manager(tmp_path):
     completed = set_up(bare_path(tmp_path), tmp_path)
     assert completed.returncode == 3, completed.stdout + completed.stderr
     assert "missing: Python 3.11" in completed.stdout
@@ -96,7 +96,7 @@ def made_of(python: Path) -> Path:
 
 
 @pytest.mark.parametrize("active", [".venv", "other"])
-def test_set_up_with_an_active_environment_uses_the_interpreter_it_was_made_of(tmp_path: Path, active: str) -> None:
+def test_set_up_with_an_active_environment_uses_the_interpreter_it_was_made_of(tmp_path, active):
     """Not the one in .venv, which set-up may make again, and not that of another project's environment."""
     for name in (".venv", "other"):
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / name], check=True)
@@ -110,9 +110,7 @@ def test_set_up_with_an_active_environment_uses_the_interpreter_it_was_made_of(t
     assert os.path.realpath(used) == str(made_of(tmp_path / active / "bin" / "python"))
 
 
-def test_an_environment_of_somebody_else_is_not_deleted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_environment_of_somebody_else_is_not_deleted(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(setup_env, "WORK", tmp_path / "work")
     monkeypatch.setattr(setup_env, "ROOT", tmp_path)
     made = setup_env.run
@@ -132,7 +130,7 @@ def test_an_environment_of_somebody_else_is_not_deleted(
 # ---- locks and versions ----------------------------------------------------------------------------------
 
 
-def test_runtime_lock_has_the_packages_requirements() -> None:
+def test_runtime_lock_has_the_packages_requirements():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = {re.split(r"[<>=!~ ;\[]", each)[0] for each in project["dependencies"]}
     required = {line for line in (ROOT / "requirements" / "runtime.in").read_text().split("\n") if line[:1].isalpha()}
@@ -140,7 +138,7 @@ def test_runtime_lock_has_the_packages_requirements() -> None:
     assert required <= set(locked(ROOT / "requirements" / "runtime.txt"))
 
 
-def test_the_extra_for_spark_brings_what_executors_need_too() -> None:
+def test_the_extra_for_spark_brings_what_executors_need_too():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     brought = {re.split(r"[<>=]", each)[0]: each for each in project["optional-dependencies"]["spark"]}
     assert set(brought) == {"spark_udfs", "pyspark", "pyarrow", "pandas", "fsspec"}
@@ -148,7 +146,7 @@ def test_the_extra_for_spark_brings_what_executors_need_too() -> None:
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
-def test_locks_pin_with_hashes_and_name_no_host(path: Path) -> None:
+def test_locks_pin_with_hashes_and_name_no_host(path):
     text = path.read_text()
     for entry in re.split(r"(?m)^(?=[a-z0-9])", text)[1:]:
         assert re.match(r"[\w.-]+==\S+", entry), entry[:80]
@@ -156,7 +154,7 @@ def test_locks_pin_with_hashes_and_name_no_host(path: Path) -> None:
     assert "://" not in text and "index-url" not in text
 
 
-def test_locks_agree_with_each_other() -> None:
+def test_locks_agree_with_each_other():
     everything = locked(ROOT / "requirements" / "test.txt")
     other_version = "glibc217"  # of wheels for old systems; the bootstrap's tests and `make aarch64` run them
     for path in LOCKS:
@@ -164,7 +162,7 @@ def test_locks_agree_with_each_other() -> None:
             assert path.stem == other_version or versions <= everything.get(name, versions), f"{path.name}: {name}"
 
 
-def test_executors_get_three_packages_and_their_requirements() -> None:
+def test_executors_get_three_packages_and_their_requirements():
     text = (ROOT / "requirements" / "executor.in").read_text()
     required = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert required == ["pyspark==4.3.0", "pyarrow", "pandas<3"]
@@ -172,7 +170,7 @@ def test_executors_get_three_packages_and_their_requirements() -> None:
     assert not ours & set(locked(ROOT / "requirements" / "executor.txt"))
 
 
-def test_docs_name_the_current_version() -> None:
+def test_docs_name_the_current_version():
     newest = re.search(r"(?m)^## (\S+), \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text())
     assert newest is not None and newest[1] == kafkarec.__version__
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
@@ -184,12 +182,12 @@ def test_docs_name_the_current_version() -> None:
 
 
 @pytest.mark.parametrize("page", make_docs.TABLES)
-def test_generated_tables_are_current(page: str) -> None:
+def test_generated_tables_are_current(page):
     assert make_docs.with_tables(page) == (ROOT / page).read_text(encoding="utf-8"), "run make docs"
 
 
 @pytest.mark.parametrize(("title", "fields"), [("Records", RECORD_FIELDS), ("Batches", BATCH_FIELDS)])
-def test_the_page_of_columns_has_every_column_and_its_type(title: str, fields: dict[str, Field]) -> None:
+def test_the_page_of_columns_has_every_column_and_its_type(title, fields):
     page = (ROOT / "docs" / "columns.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
     types_by_column: dict[str, str] = {}
     for row in re.findall(r"^\| `.*$", page, re.MULTILINE):
@@ -200,7 +198,7 @@ def test_the_page_of_columns_has_every_column_and_its_type(title: str, fields: d
     assert types_by_column == {name: field.type for name, field in fields.items()}
 
 
-def test_the_page_of_columns_says_which_are_default_and_never_null() -> None:
+def test_the_page_of_columns_says_which_are_default_and_never_null():
     page = " ".join((ROOT / "docs" / "columns.md").read_text().split())
     assert f"return by default: {', '.join(f'`{name}`' for name in DEFAULT_RECORD_COLUMNS)}." in page
     required = " and ".join(f"`{name}`" for name, field in RECORD_FIELDS.items() if not field.nullable)
@@ -211,14 +209,14 @@ def test_the_page_of_columns_says_which_are_default_and_never_null() -> None:
     assert page.count(f"| `magic` | int8 | never | {', '.join(map(str, MAGICS))} |") == 2
 
 
-def test_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
+def test_figures_in_the_readme_are_those_of_the_last_benchmark():
     results = (ROOT / "benchmarks" / "RESULTS.md").read_text().splitlines()
     names = r"^\| (?:kafkarec|Kafka's classes|aiokafka|kafka-python) \|.*$"
     rows = re.findall(names, (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(rows) == 4 and set(rows) <= set(results), "README.md quotes rows of benchmarks/RESULTS.md"
 
 
-def test_links_in_docs_are_valid() -> None:
+def test_links_in_docs_are_valid():
     broken = []
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
@@ -231,7 +229,7 @@ def test_links_in_docs_are_valid() -> None:
 # ---- the demo's input ------------------------------------------------------------------------------------
 
 
-def test_repeated_batches_keep_the_brokers_checksums() -> None:
+def test_repeated_batches_keep_the_brokers_checksums():
     log = SEGMENT.read_bytes()
     once = kafkarec.decode(log)
     repeated, following = run_demo.repeat(log, 3, 5000)
@@ -243,7 +241,7 @@ def test_repeated_batches_keep_the_brokers_checksums() -> None:
     assert offsets == sorted(set(offsets))
 
 
-def test_the_demo_flips_one_bit(tmp_path: Path) -> None:
+def test_the_demo_flips_one_bit(tmp_path):
     log = SEGMENT.read_bytes()
     run_demo.make_flipped(log, tmp_path)
     damaged = (tmp_path / "all-codecs-0" / SEGMENT.name).read_bytes()
@@ -267,7 +265,7 @@ def pieces_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     return cut
 
 
-def test_pieces_end_at_batch_borders_and_cover_the_file(pieces_of) -> None:
+def test_pieces_end_at_batch_borders_and_cover_the_file(pieces_of):
     log = SEGMENT.read_bytes()
     pieces = pieces_of(log)
     assert len(pieces) > 3
@@ -277,7 +275,7 @@ def test_pieces_end_at_batch_borders_and_cover_the_file(pieces_of) -> None:
     assert records == len(kafkarec.decode(log))
 
 
-def test_pieces_of_damaged_and_preallocated_logs(pieces_of) -> None:
+def test_pieces_of_damaged_and_preallocated_logs(pieces_of):
     log = SEGMENT.read_bytes()
     assert pieces_of(log + bytes(5000)) == pieces_of(log), "zeros to the end are no piece"
     damaged = bytearray(log)
@@ -288,7 +286,7 @@ def test_pieces_of_damaged_and_preallocated_logs(pieces_of) -> None:
 # ---- the benchmark's input -------------------------------------------------------------------------------
 
 
-def test_workloads_are_readable_and_the_same_every_time() -> None:
+def test_workloads_are_readable_and_the_same_every_time():
     workloads = loaded("benchmarks/workloads.py")
     for work in workloads.WORKLOADS:
         for small in (work._replace(batches=3), work._replace(batches=3, java=True, random=True)):
@@ -301,7 +299,7 @@ def test_workloads_are_readable_and_the_same_every_time() -> None:
             assert len(last.headers) == work.headers and (last.key is not None) == work.keys
 
 
-def test_benchmarks_use_names_that_their_modules_have() -> None:
+def test_benchmarks_use_names_that_their_modules_have():
     texts = [path.read_text() for path in (ROOT / "benchmarks").glob("*.py")]
     modules = {name: loaded(f"benchmarks/{name}.py") for name in ("workloads", "shared")}
     for name, module in modules.items():
@@ -312,7 +310,7 @@ def test_benchmarks_use_names_that_their_modules_have() -> None:
         assert [each for each in sorted(used) if not hasattr(module, each.split()[0])] == [], name
 
 
-def test_the_results_have_a_row_for_every_workload() -> None:
+def test_the_results_have_a_row_for_every_workload():
     workloads = loaded("benchmarks/workloads.py")
     results = (ROOT / "benchmarks" / "RESULTS.md").read_text()
     for title, rows in workloads.AXES.items():
@@ -320,7 +318,7 @@ def test_the_results_have_a_row_for_every_workload() -> None:
         assert re.findall(r"^\| (\S.*?) \| [\d.]+ ", section, re.MULTILINE) == [*rows], title
 
 
-def test_ci_entry_can_be_executed() -> None:
+def test_ci_entry_can_be_executed():
     entry = ROOT / ".ci" / "run"
     assert os.access(entry, os.X_OK)
     assert subprocess.run(["bash", "-n", str(entry)], check=False).returncode == 0

@@ -28,7 +28,7 @@ def offenders(paths: list[Path], forbidden: set[str], *, top_level_only: bool = 
     ]
 
 
-def test_forbidden_imports_of_every_form_are_found(tmp_path: Path) -> None:
+def test_forbidden_imports_of_every_form_are_found(tmp_path):
     """The check of the imports must itself be able to find something."""
     python = tmp_path / "a.py"
     python.write_text("import lz4.frame\nfrom isal import igzip\ndef f():\n    import pyarrow\n")
@@ -39,7 +39,7 @@ def test_forbidden_imports_of_every_form_are_found(tmp_path: Path) -> None:
     assert offenders([cython], {"zstandard"}, top_level_only=True) == []
 
 
-def test_compression_libraries_only_in_codecs() -> None:
+def test_compression_libraries_only_in_codecs():
     outside = [path for path in files("kafkarec") if "codecs" not in path.parts]
     offending = offenders(outside, CODEC_LIBRARIES)
     offending += offenders(files("spark_udfs"), CODEC_LIBRARIES - set(sys.stdlib_module_names))
@@ -48,21 +48,21 @@ def test_compression_libraries_only_in_codecs() -> None:
     assert offenders([p for p in files("kafkarec") if "codecs" in p.parts], CODEC_LIBRARIES) != []
 
 
-def test_table_libraries_only_in_these_modules_and_cli_inside_functions() -> None:
+def test_table_libraries_only_in_these_modules_and_cli_inside_functions():
     allowed = ("remote_path.py", "partitioned_files.py")
     outside = [p for p in files("kafkarec") if "cli" not in p.parts and p.name not in allowed]
     assert offenders(outside, TABLE_LIBRARIES) == []
     assert offenders(files("kafkarec"), TABLE_LIBRARIES, top_level_only=True) == []
 
 
-def test_pyspark_only_in_spark_udfs() -> None:
+def test_pyspark_only_in_spark_udfs():
     # the stand-ins for the documentation's blocks start a Spark session where pyspark is installed
     paths = [path for path in files("kafkarec", "tools") if path.name != "doc_standins.py"]
     assert offenders(paths, {"pyspark", "py4j"}) == []
     assert offenders(files("kafkarec"), {"spark_udfs", "tests", "tools"}) == []
 
 
-def test_spark_udfs_uses_public_names_only() -> None:
+def test_spark_udfs_uses_public_names_only():
     """The modules that it may import are in a contract of pyproject.toml."""
     offending = []
     for path in files("spark_udfs"):
@@ -73,7 +73,7 @@ def test_spark_udfs_uses_public_names_only() -> None:
     assert offending == []
 
 
-def test_c_modules_use_no_python() -> None:
+def test_c_modules_use_no_python():
     allowed = {"libc", "posix", "cpython", "cython"}
     for path in files("kafkarec/_c"):
         for module, _, _ in imports(path):
@@ -83,7 +83,7 @@ def test_c_modules_use_no_python() -> None:
         assert not re.search(r"^\s*def ", path.read_text(encoding="utf-8"), re.MULTILINE), path.name
 
 
-def test_compiled_modules_import_only_c_modules_and_basic_modules() -> None:
+def test_compiled_modules_import_only_c_modules_and_basic_modules():
     allowed = {"", "kafkarec", "libc", "cpython", "cython"} | set(sys.stdlib_module_names)
     compiled = sorted((ROOT / "kafkarec").glob("_*.pyx"))
     assert len(compiled) > 1
@@ -91,7 +91,7 @@ def test_compiled_modules_import_only_c_modules_and_basic_modules() -> None:
         assert {package_of(module) for module, _, _ in imports(source)} <= allowed - CODEC_LIBRARIES, source.name
 
 
-def test_init_modules_have_imports_and_no_code() -> None:
+def test_init_modules_have_imports_and_no_code():
     tree = ast.parse((ROOT / "kafkarec" / "__init__.py").read_text(encoding="utf-8"))
     allowed = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.Expr
     code = [node for node in tree.body if not isinstance(node, allowed) and not is_type_checking(node)]
@@ -101,7 +101,7 @@ def test_init_modules_have_imports_and_no_code() -> None:
 FORBIDDEN = ["TO" + "DO", "FIX" + "ME", "X" * 3, "NotImplemented" + "Error", "assert " + "True"]
 
 
-def test_no_leftovers_in_the_code() -> None:
+def test_no_leftovers_in_the_code():
     pattern = re.compile(r"\b(" + "|".join(FORBIDDEN) + r")\b")
     offending = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
@@ -112,7 +112,7 @@ def test_no_leftovers_in_the_code() -> None:
     assert offending == []
 
 
-def test_no_test_is_skipped_without_a_reason_and_none_is_expected_to_fail() -> None:
+def test_no_test_is_skipped_without_a_reason_and_none_is_expected_to_fail():
     bare = re.compile(r"pytest\.skip\(\s*\)|mark\.skip\b(?!\()|mark\.skip\(\s*\)|mark\.xfail")
     offending = [
         p.name for p in files("tests", suffixes={".py"}) if bare.search(p.read_text()) and p.name != "test_rules.py"

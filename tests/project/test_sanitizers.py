@@ -204,7 +204,7 @@ print("read", written)
     [READ, LIVE, WRITE],
     ids=["spoiled files", "a buffer that changes while it is read", "rows and columns written"],
 )
-def test_sanitizers_report_nothing(snippet: str, sanitized: tuple[Path, str]) -> None:
+def test_sanitizers_report_nothing(snippet, sanitized):
     """The second program: the GIL is released, so a bytearray or a mapped file may change while the C core reads it."""
     folder, libraries = sanitized
     env = environment(folder, libraries)
@@ -217,7 +217,7 @@ def test_sanitizers_report_nothing(snippet: str, sanitized: tuple[Path, str]) ->
 
 
 @pytest.mark.timeout(3000)
-def test_the_tests_of_the_core_run_without_a_report(sanitized: tuple[Path, str]) -> None:
+def test_the_tests_of_the_core_run_without_a_report(sanitized):
     """Without the tests that measure memory, as the sanitizer allocates its own, those that fork, which takes seconds
     with the sanitizer's map of all memory, and those of Python. Compiled modules of Python are copied with the others:
     to compile them again takes thirteen seconds with the sanitizer."""

@@ -6,12 +6,11 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from pathlib import Path
 
 from paths import ROOT
 
 
-def test_sdist_holds_all_files_of_a_build(tmp_path: Path) -> None:
+def test_sdist_holds_all_files_of_a_build(tmp_path):
     """Built from a copy of the sources, without the developer's build products."""
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, tmp_path / name)

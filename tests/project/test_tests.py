@@ -48,7 +48,7 @@ WITH_PRIVATE_PATCHES = {
 }
 
 
-def test_no_test_file_imports_another() -> None:
+def test_no_test_file_imports_another():
     """Code that two test files need is in tests/support."""
     assert all(map(OF_A_TEST.search, ("import test_a", "    from .test_a import b", "from tests.unit.test_a import b")))
     paths = files("tests", suffixes={".py"})
@@ -62,13 +62,13 @@ def inner_modules(path: Path) -> set[str]:
     return {name for name in found if (ROOT / f"{name.replace('.', '/')}.py").exists()}
 
 
-def test_inner_modules_are_imported_where_no_public_name_shows_the_same() -> None:
+def test_inner_modules_are_imported_where_no_public_name_shows_the_same():
     paths = [path for path in files("tests", suffixes={".py"}) if path.name.startswith("test_")]
     found = {str(path.relative_to(TESTS)) for path in paths if inner_modules(path)}
     assert found == OF_INNER_MODULES.keys() and len(found) <= 20
 
 
-def test_private_names_are_patched_where_nothing_else_can_be() -> None:
+def test_private_names_are_patched_where_nothing_else_can_be():
     found = {
         str(path.relative_to(TESTS))
         for path in files("tests", suffixes={".py"})
@@ -77,7 +77,7 @@ def test_private_names_are_patched_where_nothing_else_can_be() -> None:
     assert found == WITH_PRIVATE_PATCHES.keys() and len(found) <= 10
 
 
-def test_every_test_file_is_in_the_folder_of_its_subject() -> None:
+def test_every_test_file_is_in_the_folder_of_its_subject():
     tests = [path.relative_to(TESTS) for path in files("tests", suffixes={".py"}) if path.name.startswith("test_")]
     assert {path.parts[0] for path in tests} == {"unit", "cli", "fence", "jvm", "spark", "fuzz", "project"}
     package = ROOT / "kafkarec"
@@ -89,7 +89,7 @@ def test_every_test_file_is_in_the_folder_of_its_subject() -> None:
     )
 
 
-def test_helpers_hide_no_other_module() -> None:
+def test_helpers_hide_no_other_module():
     """Helpers are imported by their bare names, with tools on the same path; `fence` is a package, and only programs of
     Spark run what is in `apps`."""
     helpers = [path for path in files("tests/support", suffixes={".py"}) if {"apps", "fence"}.isdisjoint(path.parts)]
@@ -100,14 +100,14 @@ def test_helpers_hide_no_other_module() -> None:
     assert [name for name in names if name.startswith("test_")] == []
 
 
-def test_only_paths_py_locates_folders() -> None:
+def test_only_paths_py_locates_folders():
     """A file that counts its parent folders breaks when it moves, so only paths.py does."""
     counting = re.compile(r"Path\(__file__\)\S*\.parent")
     paths = files("tests", suffixes={".py"})
     assert [path.name for path in paths if counting.search(path.read_text(encoding="utf-8"))] == ["paths.py"]
 
 
-def test_test_files_named_in_docs_exist() -> None:
+def test_test_files_named_in_docs_exist():
     named = re.compile(r"\btests/[\w./-]+\.(?:py|java|toml|md|jsonl?)\b")
     texts = [ROOT / "Makefile", *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tools/*")]
     texts += [*files("tests"), *TESTS.rglob("*.md"), *TESTS.rglob("*.java")]

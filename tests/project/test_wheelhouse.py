@@ -38,7 +38,7 @@ def index(fat: Path) -> dict[str, Any]:
     return contents
 
 
-def test_same_files_give_the_same_bytes(tmp_path: Path) -> None:
+def test_same_files_give_the_same_bytes(tmp_path):
     files = {"a/b.py": b"x = 1\n", "a/c.zip": b"stored", "a-1.dist-info/METADATA": b"Name: a\nVersion: 1\n"}
     first = wheelhouse_pack.write_wheel(tmp_path / "first.whl", files, "a-1.dist-info")
     backwards = dict(reversed(files.items()))
@@ -48,7 +48,7 @@ def test_same_files_give_the_same_bytes(tmp_path: Path) -> None:
         assert {each.date_time[:3] for each in archive.infolist()} == {(1980, 1, 1)}, "not the time of the build"
 
 
-def test_fat_wheel_holds_the_package_and_its_trees(fat: Path) -> None:
+def test_fat_wheel_holds_the_package_and_its_trees(fat):
     assert index(fat)["version"] == kafkarec.__version__ == wheelhouse.version()
     files, dist_info = wheelhouse_pack.read_wheel(fat)
     assert dist_info == f"spark_udfs-{kafkarec.__version__}.dist-info"
@@ -61,7 +61,7 @@ def test_fat_wheel_holds_the_package_and_its_trees(fat: Path) -> None:
     assert set(parts(fat)) == {"index.json", *index(fat)["parts"]}
 
 
-def test_pip_accepts_the_fat_wheel(fat: Path, tmp_path: Path) -> None:
+def test_pip_accepts_the_fat_wheel(fat, tmp_path):
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     completed = subprocess.run(
         [*command, "--disable-pip-version-check", "--target", str(tmp_path), str(fat)],
@@ -74,7 +74,7 @@ def test_pip_accepts_the_fat_wheel(fat: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("python", wheelhouse.PYTHONS)
-def test_every_promised_interpreter_has_a_complete_tree(fat: Path, python: str) -> None:
+def test_every_promised_interpreter_has_a_complete_tree(fat, python):
     """On the oldest system that is promised: glibc 2.17, such as Amazon Linux 2. Its files are those of its wheels."""
     (tree,) = [
         each
@@ -105,7 +105,7 @@ def made(folder: Path, name: str, files: dict[str, bytes]) -> Path:
     return wheelhouse_pack.write_wheel(folder / f"{name}.whl", metadata | files, dist_info)
 
 
-def test_what_trees_have_in_common_is_packed_once(tmp_path: Path) -> None:
+def test_what_trees_have_in_common_is_packed_once(tmp_path):
     library = made(
         tmp_path, "b-2-py3-none-any", {"b.py": b"pure", "b-2.data/scripts/b": b"", "b-2.data/purelib/c.py": b""}
     )
@@ -134,13 +134,13 @@ def test_what_trees_have_in_common_is_packed_once(tmp_path: Path) -> None:
     assert contents["libraries"] == {name: ["b", "2", "1.5"] for name in ("b", "c")} | {"d": ["d", "1", "0"]}
 
 
-def test_two_wheels_with_different_files_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_wheels_with_different_files_of_one_name_are_refused(tmp_path):
     wheels = tuple(made(tmp_path, f"{name}-1-py3-none-any", {"same.py": name.encode()}) for name in "ab")
     with pytest.raises(SystemExit, match=r"b-1-py3-none-any.whl and another wheel have different files 'same.py'"):
         wheelhouse_pack.installed(wheels)
 
 
-def test_kafkarec_wheel_has_the_right_tags(fat: Path) -> None:
+def test_kafkarec_wheel_has_the_right_tags(fat):
     (ours,) = {
         name
         for tree in index(fat)["trees"]
@@ -155,14 +155,14 @@ def test_kafkarec_wheel_has_the_right_tags(fat: Path) -> None:
     assert tags == {str(tag) for tag in parse_wheel_filename(ours)[3]}
 
 
-def test_lower_bounds_and_modules_of_the_dependencies(fat: Path) -> None:
+def test_lower_bounds_and_modules_of_the_dependencies(fat):
     libraries = index(fat)["libraries"]
     needed = {one.project for one in wheelhouse_platforms.dependencies(HERE)} - {"fsspec"}
     assert {project for project, _, _ in libraries.values()} == needed
     assert libraries["snappy"][0] == "python-snappy" and libraries["crc32c"][2] == "2.7"
 
 
-def test_a_cached_wheel_that_is_not_locked_is_not_used(tmp_path: Path) -> None:
+def test_a_cached_wheel_that_is_not_locked_is_not_used(tmp_path):
     name = "python_snappy-0.7.3-py3-none-any.whl"
     (tmp_path / name).write_bytes(b"something else")
     good = wheelhouse_platforms.Locked("python-snappy", "0.7.3", frozenset([wheelhouse_pack.sha256(tmp_path / name)]))
@@ -170,7 +170,7 @@ def test_a_cached_wheel_that_is_not_locked_is_not_used(tmp_path: Path) -> None:
     assert wheelhouse_platforms.cached(tmp_path, good._replace(hashes=frozenset(["0" * 64]))) is None
 
 
-def test_what_is_stripped_is_what_nothing_loads(fat: Path) -> None:
+def test_what_is_stripped_is_what_nothing_loads(fat):
     """Each compiled module of the trees is as small as it can be, and keeps what its program headers name."""
     for part, content in parts(fat).items():
         if part.endswith(".zip"):
@@ -181,7 +181,7 @@ def test_what_is_stripped_is_what_nothing_loads(fat: Path) -> None:
                 assert wheelhouse_strip.stripped(module) == module
 
 
-def test_stripping_changes_nothing_that_is_loaded() -> None:
+def test_stripping_changes_nothing_that_is_loaded():
     from kafkarec import _core
 
     module = Path(_core.__file__).read_bytes()
@@ -196,19 +196,19 @@ def test_stripping_changes_nothing_that_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("platform", wheelhouse_platforms.PLATFORMS, ids=lambda one: one.name)
-def test_tags_of_each_platform(platform: wheelhouse_platforms.Platform) -> None:
+def test_tags_of_each_platform(platform):
     """The kafkarec wheel that is compiled for it fits its interpreters, and those of no other platform."""
     fitting = [one.name for one in wheelhouse_platforms.PLATFORMS if platform.tag in one.tags]
     assert fitting == [platform.name]
 
 
-def test_which_wheels_fit_the_oldest_system() -> None:
+def test_which_wheels_fit_the_oldest_system():
     tags = wheelhouse_platforms.BY_NAME["manylinux-x86_64"].tags
     assert tags[0] == "manylinux_2_17_x86_64" and tags[-1] == "manylinux1_x86_64" and "manylinux2014_x86_64" in tags
     assert not {"manylinux_2_28_x86_64", "manylinux_2_17_aarch64", "musllinux_1_1_x86_64"} & {*tags}
 
 
-def test_wheelhouse_is_not_committed() -> None:
+def test_wheelhouse_is_not_committed():
     listed = subprocess.run(
         ["git", "ls-files", "wheelhouse"], cwd=wheelhouse.ROOT, capture_output=True, text=True, check=False
     )
@@ -217,7 +217,7 @@ def test_wheelhouse_is_not_committed() -> None:
     assert listed.stdout.split() in ([], ["wheelhouse/.gitkeep"])
 
 
-def test_check_program_fails_with_a_bad_wheel(tmp_path: Path) -> None:
+def test_check_program_fails_with_a_bad_wheel(tmp_path):
     """The check itself must be able to fail."""
     import wheelhouse_check
 
@@ -252,9 +252,7 @@ def updated(tmp_path: Path, sources: dict[str, bytes]) -> dict[str, int]:
     return {path.relative_to(copy).as_posix(): path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()}
 
 
-def test_what_has_not_changed_keeps_its_time_and_what_is_gone_is_not_packed(
-    tmp_path: Path, sources: dict[str, bytes]
-) -> None:
+def test_what_has_not_changed_keeps_its_time_and_what_is_gone_is_not_packed(tmp_path, sources):
     copy = tmp_path / "source"
     before = {path.relative_to(copy).as_posix(): path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()}
     del sources["kafkarec/b.py"]
@@ -264,9 +262,7 @@ def test_what_has_not_changed_keeps_its_time_and_what_is_gone_is_not_packed(
 
 
 @pytest.mark.parametrize("reason", ["another setup.py", "another module", "stopped", "another compiler"])
-def test_everything_is_compiled_again(
-    tmp_path: Path, sources: dict[str, bytes], reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_everything_is_compiled_again(tmp_path, sources, reason, monkeypatch):
     if reason == "another setup.py":
         sources["setup.py"] = b"2"
     if reason == "another module":
@@ -278,7 +274,7 @@ def test_everything_is_compiled_again(
     assert set(updated(tmp_path, sources)) == set(sources)
 
 
-def test_modules_in_the_source_folder_are_those_of_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_in_the_source_folder_are_those_of_the_wheel(tmp_path, monkeypatch):
     files = {"kafkarec/_a.abi3.so": b"new", "kafkarec/b.py": b"", "kafkarec-1.dist-info/METADATA": b""}
     wheel = wheelhouse_pack.write_wheel(tmp_path / "kafkarec-1-cp311-abi3-any.whl", files, "kafkarec-1.dist-info")
     monkeypatch.setattr(wheelhouse_build, "kafkarec_wheel", lambda root: (wheel, root))
@@ -289,7 +285,7 @@ def test_modules_in_the_source_folder_are_those_of_the_wheel(tmp_path: Path, mon
     assert {path.name: path.read_bytes() for path in (tmp_path / "kafkarec").iterdir()} == {"_a.abi3.so": b"new"}
 
 
-def test_the_data_of_the_wheel_is_in_the_source_folder(fat: Path, tmp_path: Path) -> None:
+def test_the_data_of_the_wheel_is_in_the_source_folder(fat, tmp_path):
     folder = tmp_path / wheelhouse_pack.TREES
     folder.mkdir(parents=True)
     (folder / "old.zip").touch()

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import builders
 import pytest
@@ -25,7 +24,7 @@ print(record.offset, record.key, record.value, record.headers)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (LONG or os.environ.get("CI")), reason="a minute of compiling; CI=1 or KAFKAREC_LONG=1 runs it")
-def test_a_build_for_one_interpreter_reads_a_record(tmp_path: Path) -> None:
+def test_a_build_for_one_interpreter_reads_a_record(tmp_path):
     """Of the module whose type Record is changed when it is imported; the others are those that are here."""
     if shutil.which(os.environ.get("CC", "gcc")) is None:
         pytest.skip("there is no compiler")

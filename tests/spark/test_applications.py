@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import golden
 import pytest
 from spark_submit import ONE_EXECUTOR, Application
@@ -13,9 +11,7 @@ import kafkarec
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_another_interpreter_uses_its_own_wheels_and_a_mixed_one_is_reported(
-    fat: Path, bare_python: str, other_python: str, tmp_path: Path
-) -> None:
+def test_another_interpreter_uses_its_own_wheels_and_a_mixed_one_is_reported(fat, bare_python, other_python, tmp_path):
     words = ("interpreters.py", fat, other_python, tmp_path, str(golden.VECTORS), bare_python)
     results = Application(*words, master=ONE_EXECUTOR).result()
     assert results["rows"] == len(kafkarec.decode(golden.vector("v2-lz4-create").bytes))

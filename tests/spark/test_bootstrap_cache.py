@@ -75,7 +75,7 @@ def keys(root: Path) -> list[Path]:
         ({}, "work"),
     ],
 )
-def test_roots_are_tried_in_order(fake_fat: Path, tmp_path: Path, variables: dict[str, str], expected: str) -> None:
+def test_roots_are_tried_in_order(fake_fat, tmp_path, variables, expected):
     (tmp_path / "work").mkdir()
     separators = {"SPARK_EXECUTOR_DIRS": ":"}
     environ = {
@@ -87,7 +87,7 @@ def test_roots_are_tried_in_order(fake_fat: Path, tmp_path: Path, variables: dic
     assert stat.S_IMODE((tmp_path / expected / OURS).stat().st_mode) == 0o700
 
 
-def test_neither_home_nor_a_passwd_entry_is_needed(fake_fat: Path, public_path: Path) -> None:
+def test_neither_home_nor_a_passwd_entry_is_needed(fake_fat, public_path):
     python = python_for_others()
     shutil.copyfile(fake_fat, public_path / fake_fat.name)
     root = public_path / "root"
@@ -140,7 +140,7 @@ def cache_is_open(root: Path) -> None:
         (cache_is_open, "is open to others (mode 0770)"),
     ],
 )
-def test_a_refused_root_is_skipped_with_its_reason(fake_fat: Path, tmp_path: Path, prepare, message: str) -> None:
+def test_a_refused_root_is_skipped_with_its_reason(fake_fat, tmp_path, prepare, message):
     root = tmp_path / "root"
     prepare(root)
     work = tmp_path / "work"
@@ -151,7 +151,7 @@ def test_a_refused_root_is_skipped_with_its_reason(fake_fat: Path, tmp_path: Pat
     assert str(root) in outcome["notes"][0]
 
 
-def test_a_folder_below_an_open_one_is_refused(fake_fat: Path, tmp_path: Path) -> None:
+def test_a_folder_below_an_open_one_is_refused(fake_fat, tmp_path):
     open_to_all(tmp_path / "open")
     (tmp_path / "work").mkdir()
     outcome = fat_wheels.activate(fake_fat, tmp_path / "open" / "inner", cwd=tmp_path / "work")
@@ -159,7 +159,7 @@ def test_a_folder_below_an_open_one_is_refused(fake_fat: Path, tmp_path: Path) -
     assert not (tmp_path / "open" / "inner").exists()
 
 
-def test_roots_of_another_user_and_read_only_roots_are_skipped(fake_fat: Path, public_path: Path) -> None:
+def test_roots_of_another_user_and_read_only_roots_are_skipped(fake_fat, public_path):
     python = python_for_others()
     shutil.copyfile(fake_fat, public_path / fake_fat.name)
     foreign, read_only, work = (public_path / name for name in ("foreign", "read_only", "work"))
@@ -182,7 +182,7 @@ def test_roots_of_another_user_and_read_only_roots_are_skipped(fake_fat: Path, p
     assert "is not writable" in outcome["notes"][1]
 
 
-def test_the_error_lists_each_root_with_its_reason(fake_fat: Path, tmp_path: Path) -> None:
+def test_the_error_lists_each_root_with_its_reason(fake_fat, tmp_path):
     program = "import os, tempfile; tempfile.tempdir = os.getcwd()\n" + fat_wheels.PROGRAM
     plain_file(tmp_path / "file")
     open_to_all(tmp_path / "open")
@@ -218,9 +218,7 @@ def tmpfs(folder: Path, options: str) -> Iterator[Path]:
         ("size=32k,mode=0700", "No space left on device"),
     ],
 )
-def test_a_noexec_root_and_a_full_disk_are_skipped_and_left_clean(
-    fake_fat: Path, tmp_path: Path, options: str, note: str
-) -> None:
+def test_a_noexec_root_and_a_full_disk_are_skipped_and_left_clean(fake_fat, tmp_path, options, note):
     with tmpfs(tmp_path / "root", options) as root:
         outcome = fat_wheels.activate(fake_fat, root, cwd=tmp_path)
         assert note in outcome["notes"][0] and outcome["path"].startswith(str(tmp_path / OURS))
@@ -230,7 +228,7 @@ def test_a_noexec_root_and_a_full_disk_are_skipped_and_left_clean(
 # ---- one unpacking for several processes ----
 
 
-def test_sixteen_processes_make_one_folder(fake_fat: Path, tmp_path: Path) -> None:
+def test_sixteen_processes_make_one_folder(fake_fat, tmp_path):
     options = fat_wheels.settings(tmp_path / "root")
     running = [
         subprocess.Popen(
@@ -243,14 +241,14 @@ def test_sixteen_processes_make_one_folder(fake_fat: Path, tmp_path: Path) -> No
     assert [str(path) for path in keys(tmp_path / "root")] == [outcome[0]["path"]]
 
 
-def test_second_process_unpacks_nothing(fake_fat: Path, tmp_path: Path) -> None:
+def test_second_process_unpacks_nothing(fake_fat, tmp_path):
     first = fat_wheels.activate(fake_fat, tmp_path / "root")
     before = {path: path.lstat().st_mtime_ns for path in Path(first["path"]).rglob("*")}
     assert fat_wheels.activate(fake_fat, tmp_path / "root", UNPACKS_NOTHING)["path"] == first["path"]
     assert {path: path.lstat().st_mtime_ns for path in Path(first["path"]).rglob("*")} == before
 
 
-def test_after_a_kill_in_the_middle_the_next_process_succeeds(fake_fat: Path, tmp_path: Path) -> None:
+def test_after_a_kill_in_the_middle_the_next_process_succeeds(fake_fat, tmp_path):
     root = tmp_path / "root"
     process = subprocess.run(fat_wheels.command(fake_fat, fat_wheels.program(KILLED)), **fat_wheels.settings(root))
     assert process.returncode == -signal.SIGKILL
@@ -260,7 +258,7 @@ def test_after_a_kill_in_the_middle_the_next_process_succeeds(fake_fat: Path, tm
     assert list((root / OURS).glob("*.tmp-*")) == []
 
 
-def test_a_second_process_waits_for_the_one_that_unpacks(fake_fat: Path, tmp_path: Path) -> None:
+def test_a_second_process_waits_for_the_one_that_unpacks(fake_fat, tmp_path):
     """The second process finds the lock taken, waits, and then uses the folder that the first process made."""
     root = tmp_path / "root"
     slow = fat_wheels.program(
@@ -305,7 +303,7 @@ def removed(folder: Path) -> None:
         (removed, "'kafkarec/_version.py': expected 22 bytes, found no file"),
     ],
 )
-def test_a_changed_copy_is_unpacked_again(fake_fat: Path, tmp_path: Path, damage, message: str) -> None:
+def test_a_changed_copy_is_unpacked_again(fake_fat, tmp_path, damage, message):
     """Cleaners of temporary folders remove old files."""
     folder = Path(fat_wheels.activate(fake_fat, tmp_path / "root")["path"])
     size = (folder / "kafkarec" / "_library.so").stat().st_size
@@ -322,7 +320,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
 
-def test_same_size_but_other_bytes_are_found_by_verify(fake_fat: Path, tmp_path: Path) -> None:
+def test_same_size_but_other_bytes_are_found_by_verify(fake_fat, tmp_path):
     folder = Path(fat_wheels.activate(fake_fat, tmp_path / "root")["path"])
     before = files(folder)
     library = folder / "kafkarec" / "_library.so"
@@ -335,7 +333,7 @@ def test_same_size_but_other_bytes_are_found_by_verify(fake_fat: Path, tmp_path:
         assert files(folder) == before
 
 
-def test_the_import_opens_no_file_and_starts_no_thread(fake_fat: Path, tmp_path: Path) -> None:
+def test_the_import_opens_no_file_and_starts_no_thread(fake_fat, tmp_path):
     program = (
         "import json, os, sys, threading\nsys.path.insert(0, sys.argv[1])\n"
         "before = set(os.listdir('/proc/self/fd'))\nimport spark_udfs.bootstrap\n"

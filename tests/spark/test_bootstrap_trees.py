@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import zipfile
-from pathlib import Path
 
 import fat_wheels
 import pytest
@@ -21,13 +20,13 @@ def index(*trees: dict[str, object]) -> dict[str, object]:
     return {"trees": trees, "serves": "CPython 3.10 on riscv64", "parts": {"one.zip": {"sha256": "", "files": {}}}}
 
 
-def test_the_tree_of_this_interpreter_is_taken() -> None:
+def test_the_tree_of_this_interpreter_is_taken():
     same = HERE | {"glibc": [int(number) for number in bootstrap.libc().removeprefix("glibc-").split(".")]}
     assert bootstrap.fitting_tree(index(*OTHERS, HERE))["glibc"] == [2, 17]
     assert bootstrap.fitting_tree(index(same, HERE))["glibc"] == same["glibc"]
 
 
-def test_the_error_says_what_is_here_what_the_wheel_serves_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_says_what_is_here_what_the_wheel_serves_and_what_to_do(monkeypatch):
     monkeypatch.setattr(bootstrap, "libc", lambda: "no glibc")
     with pytest.raises(bootstrap.BootstrapError) as caught:
         bootstrap.fitting_tree(index(*OTHERS, HERE))
@@ -51,14 +50,14 @@ def test_the_error_says_what_is_here_what_the_wheel_serves_and_what_to_do(monkey
     ],
     ids=["changed", "missing", "newer"],
 )
-def test_a_spoiled_wheel_is_refused_and_leaves_nothing(tmp_path: Path, name: str, edit, message: str) -> None:
+def test_a_spoiled_wheel_is_refused_and_leaves_nothing(tmp_path, name, edit, message):
     spoiled = fat_wheels.edited(fat_wheels.fat_wheel(tmp_path / "fat"), tmp_path / "spoiled.zip", name, edit)
     outcome = fat_wheels.activate(spoiled, tmp_path / "root")
     assert outcome["error"].startswith(message.format(fat=spoiled))
     assert [path for path in (tmp_path / "root").rglob("*") if path.is_file() and path.suffix != ".lock"] == []
 
 
-def test_a_good_wheel_in_a_zip_on_a_relative_path_is_unpacked(tmp_path: Path) -> None:
+def test_a_good_wheel_in_a_zip_on_a_relative_path_is_unpacked(tmp_path):
     """On executors sys.path holds `./x.zip`, and the process may change its working directory later."""
     fat = fat_wheels.fat_wheel(tmp_path / "wheels").rename(tmp_path / "spark_udfs.zip")
     code = "import os, sys; sys.argv[1] = './spark_udfs.zip'\n" + fat_wheels.program("os.chdir('/')")
@@ -67,7 +66,7 @@ def test_a_good_wheel_in_a_zip_on_a_relative_path_is_unpacked(tmp_path: Path) ->
     assert outcome["path"].startswith(str(tmp_path / "root" / f"kafkarec-cache-{os.geteuid()}"))
 
 
-def test_an_unpacked_folder_works_as_an_archive_does(tmp_path: Path) -> None:
+def test_an_unpacked_folder_works_as_an_archive_does(tmp_path):
     fat = fat_wheels.fat_wheel(tmp_path / "wheels")
     with zipfile.ZipFile(fat) as archive:
         archive.extractall(tmp_path / "site")

@@ -31,8 +31,8 @@ def installed(folder: Path, version: str, code: str = "") -> Path:
     ids=["equal", "equal and loaded", "another", "equal, cannot be imported"],
 )
 def test_an_equal_installed_version_is_used_and_nothing_is_unpacked(
-    fake_fat: Path, tmp_path: Path, version: str, code: str, then: str, source: str, notes: str
-) -> None:
+    fake_fat, tmp_path, version, code, then, source, notes
+):
     site = installed(tmp_path, version, code)
     outcome = fat_wheels.activate(
         fake_fat, tmp_path / "root", fat_wheels.program(f"sys.path.insert(0, {str(site)!r})\n{then}")
@@ -43,7 +43,7 @@ def test_an_equal_installed_version_is_used_and_nothing_is_unpacked(
 
 
 @pytest.mark.parametrize("has_its_own", [True, False])
-def test_fsspec_is_that_of_the_executor_if_it_has_one(tmp_path: Path, has_its_own: bool) -> None:
+def test_fsspec_is_that_of_the_executor_if_it_has_one(tmp_path, has_its_own):
     """Its s3fs, which nothing here knows, takes exactly one version."""
     files = {"fsspec/__init__.py": b"", "fsspec-2.dist-info/METADATA": b"Name: fsspec\nVersion: 2\n"}
     library = wheelhouse_pack.write_wheel(tmp_path / "fsspec-2-py3-none-any.whl", files, "fsspec-2.dist-info")
@@ -62,7 +62,7 @@ def test_fsspec_is_that_of_the_executor_if_it_has_one(tmp_path: Path, has_its_ow
     assert outcome["file"].startswith(str(tmp_path / ("site" if has_its_own else "root")))
 
 
-def test_another_loaded_version_is_an_error_that_names_both(fake_fat: Path, tmp_path: Path) -> None:
+def test_another_loaded_version_is_an_error_that_names_both(fake_fat, tmp_path):
     site = installed(tmp_path, "0.0.1")
     outcome = fat_wheels.activate(
         fake_fat, tmp_path / "root", fat_wheels.program(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec")
@@ -92,7 +92,7 @@ def loaded_codec(version: str) -> str:
     )
 
 
-def test_a_loaded_dependency_that_is_new_enough_is_used_and_an_older_one_is_an_error(tmp_path: Path) -> None:
+def test_a_loaded_dependency_that_is_new_enough_is_used_and_an_older_one_is_an_error(tmp_path):
     carrying = with_codec(tmp_path / "fat")
     outcome = fat_wheels.activate(carrying, tmp_path / "old", loaded_codec("2.6"))
     assert outcome["error"].startswith("crc32c 2.6 is loaded already from /site/crc32c/__init__.py; ")
@@ -102,14 +102,14 @@ def test_a_loaded_dependency_that_is_new_enough_is_used_and_an_older_one_is_an_e
     assert outcome["notes"] == ["crc32c 2.7.1 was imported before and stays"]
 
 
-def test_two_versions_share_one_root(fake_fat: Path, tmp_path: Path) -> None:
+def test_two_versions_share_one_root(fake_fat, tmp_path):
     other = fat_wheels.fat_wheel(tmp_path / "other", "9.8.8")
     outcome = [fat_wheels.activate(each, tmp_path / "root") for each in (fake_fat, other, fake_fat)]
     assert [each["notes"] for each in outcome] == [[], [], []]
     assert outcome[0]["path"] == outcome[2]["path"] != outcome[1]["path"]
 
 
-def test_a_source_checkout_needs_an_installed_kafkarec(tmp_path: Path) -> None:
+def test_a_source_checkout_needs_an_installed_kafkarec(tmp_path):
     without = shutil.ignore_patterns("_trees")  # which set-up puts there
     shutil.copytree(fat_wheels.ROOT / "spark_udfs", tmp_path / "checkout" / "spark_udfs", ignore=without)
     outcome = fat_wheels.activate(tmp_path / "checkout", tmp_path / "root")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from pathlib import Path
 
 import pytest
 from copied_streams import check, make_source
@@ -18,7 +17,7 @@ import kafkarec
 pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 
 
-def test_a_stream_into_a_bucket_stores_every_record_once_in_order(bare_python: str, fat: Path, tmp_path: Path) -> None:
+def test_a_stream_into_a_bucket_stores_every_record_once_in_order(bare_python, fat, tmp_path):
     """Killed when the server gets the request that publishes the second of a micro-batch's partitions."""
     batches, batch, out = 4, 2, f"s3://{BUCKET}/out"
     make_source(tmp_path / "source", batches)

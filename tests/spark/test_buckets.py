@@ -56,12 +56,12 @@ def storage_options(bucket: Server, spelling: str) -> str:
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_both_libraries_accept_both_spellings(bucket: Server, library: str, spelling: str) -> None:
+def test_both_libraries_accept_both_spellings(bucket, library, spelling):
     assert len(read(f"s3a://{BUCKET}/kafka/txn-0", storageOptions=storage_options(bucket, spelling))) == 267
 
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
-def test_tasks_read_their_bytes_once_and_list_nothing(bucket: Server, library: str, level: str) -> None:
+def test_tasks_read_their_bytes_once_and_list_nothing(bucket, library, level):
     source_options = {"storageOptions": storage_options(bucket, "fsspec"), "isolationLevel": level}
     for most, tasks in (("128m", 1), ("2500", 8)):
         job = Read(url("kafka/txn-0"), maxPartitionBytes=most, **source_options)
@@ -74,9 +74,7 @@ def test_tasks_read_their_bytes_once_and_list_nothing(bucket: Server, library: s
         assert bucket.served == SIZE + 64 * pieces  # the head of a file shows whether it is a plain segment
 
 
-def test_keys_come_from_the_environment_and_missing_objects_are_reported(
-    bucket: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_come_from_the_environment_and_missing_objects_are_reported(bucket, monkeypatch):
     for name, value in bucket.environment().items():
         monkeypatch.setenv(name, value)
     assert len(read(f"s3a://{BUCKET}/kafka/txn-0")) == 267
@@ -86,7 +84,7 @@ def test_keys_come_from_the_environment_and_missing_objects_are_reported(
             read(url(path))
 
 
-def test_an_object_without_an_index_is_one_task_by_default(bucket: Server) -> None:
+def test_an_object_without_an_index_is_one_task_by_default(bucket):
     options = {"storageOptions": json.dumps(bucket.options()), "maxPartitionBytes": "8000"}
     bucket.reset()
     one = Read(url("plain/orders-0"), **options)
@@ -95,7 +93,7 @@ def test_an_object_without_an_index_is_one_task_by_default(bucket: Server) -> No
     assert len(many.tasks) > 3 and many.rows == one.rows and len(one.rows) == 865
 
 
-def test_messages_show_no_keys(bucket: Server, library: str) -> None:
+def test_messages_show_no_keys(bucket, library):
     with pytest.raises(ValueError) as raised:
         options.parse({"path": "x", "storageOptions": '{"secret": "TOP'}, "read")
     assert str(raised.value) == "option storageOptions: must be a JSON object"
@@ -109,7 +107,7 @@ def test_messages_show_no_keys(bucket: Server, library: str) -> None:
     assert "TOP" not in str(wrong.value)
 
 
-def test_messages_show_no_signature_of_a_url(bucket: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_show_no_signature_of_a_url(bucket, caplog):
     caplog.set_level(logging.INFO, "spark_udfs")
     signed = bucket.presigned(f"damaged/t-0/{0:020}.log")
     assert "Signature" in signed
@@ -121,7 +119,7 @@ def test_messages_show_no_signature_of_a_url(bucket: Server, caplog: pytest.LogC
     assert f"first={plain}" in caplog.text and "Signature" not in caplog.text
 
 
-def test_a_stream_follows_an_object_that_is_replaced_by_a_longer_one(bucket: Server, library: str) -> None:
+def test_a_stream_follows_an_object_that_is_replaced_by_a_longer_one(bucket, library):
     """As the backup of a running broker uploads the last segment again, and then the next one."""
     borders = [batch.position for batch in kafkarec.batches(LOG)]
     middle, folder = borders[len(borders) // 2], f"growing-{library}/t-0"
@@ -147,7 +145,7 @@ def test_a_stream_follows_an_object_that_is_replaced_by_a_longer_one(bucket: Ser
         query.run()
 
 
-def test_an_object_replaced_or_deleted_before_it_is_read(bucket: Server) -> None:
+def test_an_object_replaced_or_deleted_before_it_is_read(bucket):
     name, given = f"going/t-0/{0:020}.log", {"storageOptions": json.dumps(bucket.options())}
     bucket.put(name, LOG)
     strict, lenient = (Read(url("going"), failOnDataLoss=flag, **given) for flag in ("true", "false"))
@@ -173,7 +171,7 @@ def test_an_object_replaced_or_deleted_before_it_is_read(bucket: Server) -> None
         (f"s3://{BUCKET}/denied", r"s3://my-bucket/denied.*access denied.*s3:PutObject"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_the_tasks_run(bucket: Server, path: str, message: str) -> None:
+def test_what_cannot_be_written_is_refused_before_the_tasks_run(bucket, path, message):
     given = {"path": path, "storageoptions": json.dumps(bucket.options())}
     if path.endswith("denied"):
         bucket.refusal = Refusal("403 Forbidden", "AccessDenied", "Access Denied")
@@ -189,7 +187,7 @@ def test_what_cannot_be_written_is_refused_before_the_tasks_run(bucket: Server, 
 
 
 @pytest.mark.spark
-def test_no_secret_is_shown(spark_session: Any, bucket: Server, pytestconfig: pytest.Config) -> None:
+def test_no_secret_is_shown(spark_session, bucket, pytestconfig):
     """Neither in plans, nor in the UI and the event log, nor in errors, nor in the executors' log."""
     host = bucket.url.partition("//")[2]
     keys = {"access_key": "an-id", "secret_key": "TOP-SECRET", "scheme": "http", "region": "us-east-1"}

@@ -7,15 +7,12 @@ import pickle
 import subprocess
 import sys
 import zlib
-from pathlib import Path
-from typing import Any
 
 import golden
 import pandas as pd
 import pyarrow as pa
 import pytest
 from paths import ROOT, SEGMENTS
-from stream_broker import Broker
 from stream_engine import Query, strict_and_lenient
 
 import kafkarec
@@ -55,14 +52,14 @@ def lacking(monkeypatch: pytest.MonkeyPatch, **since: str) -> None:
         monkeypatch.setattr(getattr(capabilities, name), "since", version)
 
 
-def test_this_pyspark_has_everything() -> None:
+def test_this_pyspark_has_everything():
     for name in ("DATA_SOURCES", "ANALYZE", "LIMITS"):
         assert getattr(capabilities, name).present
     assert capabilities.why_missing(capabilities.READ) is None
     capabilities.check_options({"maxOffsetsPerTrigger": 1})
 
 
-def test_everything_can_be_imported_without_what_came_after_3_5() -> None:
+def test_everything_can_be_imported_without_what_came_after_3_5():
     done = subprocess.run([sys.executable, "-c", AS_3_5], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -74,7 +71,7 @@ def test_everything_can_be_imported_without_what_came_after_3_5() -> None:
     )
 
 
-def test_an_option_that_this_spark_cannot_do_is_refused_when_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_that_this_spark_cannot_do_is_refused_when_it_is_loaded(monkeypatch):
     lacking(monkeypatch, LIMITS="4.9")
     source = KafkarecDataSource({"path": str(SEGMENTS / "txn-0"), "maxoffsetspertrigger": "10"})
     with pytest.raises(
@@ -96,7 +93,7 @@ def to_objects(array: pa.Array) -> pd.Series:
     return pd.Series(array.to_pylist(), dtype=object)
 
 
-def test_values_pass_as_objects_where_the_serializer_has_other_methods() -> None:
+def test_values_pass_as_objects_where_the_serializer_has_other_methods():
     assert arrow_in_pandas.worker_serializer_class() is None  # in this pyspark it has
     (decoded,) = PandasUdfOverArrow(decoding.kafka_decode)(iter([to_objects(VALUES)]))
     assert decoded.tolist() == DECODED.to_pylist()
@@ -109,7 +106,7 @@ def test_values_pass_as_objects_where_the_serializer_has_other_methods() -> None
     assert encoded[1:].tolist() == [b"", None]
 
 
-def test_structs_pass_as_a_frame() -> None:
+def test_structs_pass_as_a_frame():
     record = next(iter(kafkarec.open(SEGMENTS / "__consumer_offsets-0").read(start_offset=2)))
     arguments = (
         pd.Series(["__consumer_offsets", "orders"]),
@@ -121,7 +118,7 @@ def test_structs_pass_as_a_frame() -> None:
     assert frame["type"].tolist() == ["OffsetCommit", None]
 
 
-def test_times_without_a_zone_are_refused() -> None:
+def test_times_without_a_zone_are_refused():
     records = pd.Series([[{"offset": 7, "timestamp": pd.Timestamp("2024-01-01"), "value": b"v"}]])
     with pytest.raises(spark_udfs.NeedsNewerSpark, match="unix_millis"):
         list(PandasUdfOverArrow(encoding.kafka_encode)(iter([records])))
@@ -136,7 +133,7 @@ def simple(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("simple")
-def test_a_simple_stream_returns_every_row_once_across_restarts(tmp_path: Path, broker: Broker) -> None:
+def test_a_simple_stream_returns_every_row_once_across_restarts(tmp_path, broker):
     broker.write(5)
     query = Query(broker.root)
     assert query.run() == 1
@@ -153,7 +150,7 @@ def test_a_simple_stream_returns_every_row_once_across_restarts(tmp_path: Path, 
 
 
 @pytest.mark.usefixtures("simple")
-def test_a_simple_stream_begins_at_the_end_that_the_query_saw(broker: Broker) -> None:
+def test_a_simple_stream_begins_at_the_end_that_the_query_saw(broker):
     broker.write(5)
     query = Query(broker.root, startingOffsets="latest")
     query.trigger()
@@ -164,7 +161,7 @@ def test_a_simple_stream_begins_at_the_end_that_the_query_saw(broker: Broker) ->
 
 @pytest.mark.usefixtures("simple")
 @pytest.mark.parametrize("restarted", [True, False])
-def test_a_simple_stream_reports_a_truncated_log(broker: Broker, restarted: bool) -> None:
+def test_a_simple_stream_reports_a_truncated_log(broker, restarted):
     for _ in range(3):
         broker.write(5)
     strict, lenient = strict_and_lenient(broker.root)
@@ -184,7 +181,7 @@ def test_a_simple_stream_reports_a_truncated_log(broker: Broker, restarted: bool
 # ---- read_log and write_log without data sources ----------------------------------------------------------------
 
 
-def test_a_task_unpickles_its_own_splits_only() -> None:
+def test_a_task_unpickles_its_own_splits_only():
     given = {"path": str(SEGMENTS), "subscribe": "txn", "isolationLevel": "read_committed", "maxPartitionBytes": "2k"}
     tasks = read_functions.plan_tasks(options.parse(given, "read"))
     assert len(tasks) > 3 and any(split.uncommitted.aborted for task in tasks for split in task)
@@ -197,7 +194,7 @@ def test_a_task_unpickles_its_own_splits_only() -> None:
 
 
 @pytest.mark.spark
-def test_write_log_without_data_sources(spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_log_without_data_sources(spark_session, tmp_path, monkeypatch):
     lacking(monkeypatch, DATA_SOURCES="4.0")
     records = spark_session.range(100).selectExpr(
         "'made' topic", "int(id % 3) partition", "id offset", "string(id) value"

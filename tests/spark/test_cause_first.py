@@ -41,23 +41,23 @@ def lines_before(message: str, cause: str) -> int:
     return found[0]
 
 
-def test_each_case_is_an_error(run: Run) -> None:
+def test_each_case_is_an_error(run):
     assert {name for name, each in run.cases.items() if each["message"] is None} == set()
     assert {"decode", "explode", "mode", "read_log"} <= run.cases.keys()
 
 
-def test_the_cause_stands_in_the_first_lines(run: Run) -> None:
+def test_the_cause_stands_in_the_first_lines(run):
     """After Spark's own sentence, and before 4.2 an empty line."""
     read = {name: lines_before(each["message"], each["cause"]) for name, each in run.cases.items()}
     assert {name: lines for name, lines in read.items() if lines > 2} == {}
 
 
-def test_no_frame_of_ours_is_shown(run: Run) -> None:
+def test_no_frame_of_ours_is_shown(run):
     shown = {name: str(each["message"]) for name, each in run.cases.items()}
     assert {name: text for name, text in shown.items() if "/spark_udfs/" in text} == {}
 
 
-def test_a_task_logs_its_cause_in_one_line(run: Run) -> None:
+def test_a_task_logs_its_cause_in_one_line(run):
     logged = [line for line in run.stderr.splitlines() if "ERROR spark_udfs: kafkarec failed: " in line]
     tasks = ("function", "map", "read", "write", "eval", "stream read", "stream write")
     causes = {each["cause"] for each in run.cases.values() if each["place"] in tasks}
@@ -66,6 +66,6 @@ def test_a_task_logs_its_cause_in_one_line(run: Run) -> None:
     assert damage.startswith("CorruptRecordError: crc mismatch in ") and "; mode PERMISSIVE keeps" in damage
 
 
-def test_a_data_frame_that_was_made_before_register_works(run: Run) -> None:
+def test_a_data_frame_that_was_made_before_register_works(run):
     """Its Python functions keep the list of files of the session as it was then."""
     assert run.early == [5, 5]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import checkouts
 import pytest
 from paths import ROOT
@@ -22,7 +20,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": home}
 
 
-def test_the_spark_blocks_in_the_readme_run(tmp_path: Path, fat: Path, settings: dict[str, str]) -> None:
+def test_the_spark_blocks_in_the_readme_run(tmp_path, fat, settings):
     made = checkouts.after_make_demo(tmp_path / "made", fat)
     (application,) = checkouts.blocks(ROOT / "README.md", "On Spark", "python")
     (submit,) = checkouts.blocks(ROOT / "README.md", "On Spark", "sh")
@@ -34,9 +32,7 @@ def test_the_spark_blocks_in_the_readme_run(tmp_path: Path, fat: Path, settings:
     assert {path.name for path in (made / "new-logs").iterdir()} >= {"txn-0", "compacted-0"}
 
 
-def test_a_worker_with_only_pyspark_uses_the_wheels_in_the_source_folder(
-    tmp_path: Path, fat: Path, bare_python: str
-) -> None:
+def test_a_worker_with_only_pyspark_uses_the_wheels_in_the_source_folder(tmp_path, fat, bare_python):
     """It cannot import the compiled source folder, as it has no codecs, although that comes first on its path."""
     made = checkouts.after_make_demo(tmp_path / "made", fat)
     code = "import spark_udfs; print(spark_udfs.activate()); import kafkarec; print(kafkarec.decode(bytes()))"

@@ -22,14 +22,14 @@ print("imported")
 """
 
 
-def test_the_client_imports_without_unix_modules_and_without_kafkarec() -> None:
+def test_the_client_imports_without_unix_modules_and_without_kafkarec():
     completed = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(ROOT)], capture_output=True, text=True, check=False, timeout=120
     )
     assert completed.stdout == "imported\n", completed.stderr
 
 
-def test_no_module_takes_the_name_of_a_public_function() -> None:
+def test_no_module_takes_the_name_of_a_public_function():
     """Importing a submodule sets an attribute of the package, which would replace a public function of the same
     name."""
     package = ROOT / "spark_udfs"

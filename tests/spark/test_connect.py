@@ -54,20 +54,20 @@ def results(both_clients: Any) -> dict[str, Any]:
     return first_client
 
 
-def test_every_function_returns_the_records_of_the_local_api(results: dict[str, Any]) -> None:
+def test_every_function_returns_the_records_of_the_local_api(results):
     assert results["records"] == sum(len(kafkarec.open(path).read()) for path in TXN)
     assert results["ways"] == dict.fromkeys(("sql", "column", "explode", "lateral"), True)
     assert results["view"] == sum(len(kafkarec.open(path).scan()) for path in TXN)
     assert results["encode"] == len(TXN)
 
 
-def test_a_missing_register_is_reported_and_a_second_register_changes_nothing(results: dict[str, Any]) -> None:
+def test_a_missing_register_is_reported_and_a_second_register_changes_nothing(results):
     assert "DATA_SOURCE_NOT_FOUND" in results["unregistered"]
     assert results["registered"][0] == results["registered"][1]
     assert "kafka_decode(value[, mode])" in results["registered"][0]
 
 
-def test_partition_folders_are_written(results: dict[str, Any]) -> None:
+def test_partition_folders_are_written(results):
     assert results["written"] == [2, 600]
     assert results["log"] == 10
     (first, second), total, offsets = results["table"]
@@ -76,14 +76,14 @@ def test_partition_folders_are_written(results: dict[str, Any]) -> None:
     assert "is a table already" in results["table_twice"]
 
 
-def test_streams_are_read_written_and_restarted(results: dict[str, Any]) -> None:
+def test_streams_are_read_written_and_restarted(results):
     first, second = results["batches"]
     assert first >= 2 and second >= 1  # at most 400 offsets each
     assert results["copied"] is True
     assert results["copied rows"] == 900
 
 
-def test_damage_report_reads_files_of_the_cluster(both_clients: Any) -> None:
+def test_damage_report_reads_files_of_the_cluster(both_clients):
     results, _, data = both_clients
     expected = [
         (str(path), each.position, each.length, each.reason)
@@ -95,14 +95,14 @@ def test_damage_report_reads_files_of_the_cluster(both_clients: Any) -> None:
     assert len(expected) >= 2 and report["frame"] == len(expected) and report["files"] == 2 * len(TXN)
 
 
-def test_questions_are_answered_by_the_cluster(results: dict[str, Any]) -> None:
+def test_questions_are_answered_by_the_cluster(results):
     assert results["count"] == [results["records"], {"txn-0": results["records"]}]
     folders = {name: kafkarec.open(SEGMENTS / f"{name}-0") for name in ("all-codecs", "txn")}
     expected = {name: {"0": log.offset_for_timestamp(1700000000005)} for name, log in folders.items()}
     assert results["offsets_at"] == expected
 
 
-def test_errors_are_one_line(results: dict[str, Any]) -> None:
+def test_errors_are_one_line(results):
     """Not the traceback of a worker, which is for unexpected errors."""
     assert results["report_missing"].startswith("AnalysisException: [PATH_NOT_FOUND] Path does not exist: ")
     assert results["report_wrong"].startswith("ValueError: subscribe: cannot find nobody; there are: txn")
@@ -116,7 +116,7 @@ def test_errors_are_one_line(results: dict[str, Any]) -> None:
     assert "Please create a new Spark session" in results["stopped"]
 
 
-def test_doctor_reports_every_executor(results: dict[str, Any], bare_python: str) -> None:
+def test_doctor_reports_every_executor(results, bare_python):
     assert results["doctor"]["healthy"]
     rows = results["doctor"]["rows"]
     assert len({row["executor"] for row in rows}) == len(rows) == 2
@@ -125,12 +125,12 @@ def test_doctor_reports_every_executor(results: dict[str, Any], bare_python: str
         assert row["source"] == "unpacked" and row["versions"]["kafkarec"] == kafkarec.__version__
 
 
-def test_each_session_has_its_own_functions(results: dict[str, Any]) -> None:
+def test_each_session_has_its_own_functions(results):
     assert "UNRESOLVED_ROUTINE" in results["other_unregistered"]
     assert results["other"] == results["again"] == results["records"]
     assert results["after_other"] == len(TXN)
 
 
-def test_two_versions_at_once_on_one_server(both_clients: Any) -> None:
+def test_two_versions_at_once_on_one_server(both_clients):
     results, other, _ = both_clients
     assert other == [[results["records"], [f"{kafkarec.__version__}.post1"]]] * 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import golden
@@ -67,7 +66,7 @@ def counted(path: Any, **options: Any) -> Any:
         {"minPartitions": 7},
     ],
 )
-def test_real_logs(options: dict[str, Any]) -> None:
+def test_real_logs(options):
     options = {"startingOffsetsByTimestampStrategy": "latest"} | options
     expected = read(SEGMENTS, **options)
     found = count(SEGMENTS, **options)
@@ -75,7 +74,7 @@ def test_real_logs(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", golden.vectors(), ids=str)
-def test_each_magic_and_codec(tmp_path: Path, case: golden.Case) -> None:
+def test_each_magic_and_codec(tmp_path, case):
     log_folder(tmp_path / "t-0", (0, case.bytes))
     assert counted(tmp_path) == read(tmp_path)
     offsets = [each.offset for each in kafkarec.decode(case.bytes, control=True)]
@@ -86,7 +85,7 @@ def test_each_magic_and_codec(tmp_path: Path, case: golden.Case) -> None:
             assert counted(tmp_path, **options) == read(tmp_path, **options)
 
 
-def test_nothing_is_decompressed_but_batches_that_a_bound_cuts(tmp_path: Path) -> None:
+def test_nothing_is_decompressed_but_batches_that_a_bound_cuts(tmp_path):
     assert count(SEGMENTS, **ONE_BYTE) == 1617
     batches = kafkarec.scan(CODECS)
     compressed = next(each for each in batches if each["compression"] == "zstd" and each["record_count"] > 1)
@@ -101,7 +100,7 @@ def test_nothing_is_decompressed_but_batches_that_a_bound_cuts(tmp_path: Path) -
 
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_random_transactions(tmp_path: Path, data: st.DataObject) -> None:
+def test_random_transactions(tmp_path, data):
     events = data.draw(transaction_logs.logs())
     end = events[-1].last + 1 if events else 1
     middle = data.draw(st.integers(0, end))
@@ -112,7 +111,7 @@ def test_random_transactions(tmp_path: Path, data: st.DataObject) -> None:
             assert counted(tmp_path, **options) == read(tmp_path, **options)
 
 
-def test_partitions_and_files_without_a_name(tmp_path: Path) -> None:
+def test_partitions_and_files_without_a_name(tmp_path):
     log_folder(tmp_path / "orders-2", (0, TXN))
     log_folder(tmp_path / "orders-10", (0, TXN), (30, b""))
     log_folder(tmp_path / "orders-11", (0, b""))
@@ -124,7 +123,7 @@ def test_partitions_and_files_without_a_name(tmp_path: Path) -> None:
     assert (again, again.partitions) == (found, found.partitions)
 
 
-def test_nothing_to_count(tmp_path: Path) -> None:
+def test_nothing_to_count(tmp_path):
     (tmp_path / "t-0").mkdir()
     found = count(tmp_path)
     assert (found, found.partitions) == (0, {})
@@ -135,7 +134,7 @@ def test_nothing_to_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
 @pytest.mark.parametrize("seed", range(12))
-def test_a_damaged_log_is_counted_as_it_is_read(tmp_path: Path, seed: int, mode: str) -> None:
+def test_a_damaged_log_is_counted_as_it_is_read(tmp_path, seed, mode):
     whole = golden.partition_bytes("txn-0")
     data = spoil(repeated(whole, 4, 1000), seed, 1 + seed % 4)
     log_folder(tmp_path / "t-0", (0, data), (1_000_000, repeated(whole, 2, 1_000_000)[len(whole) : -7]))
@@ -165,7 +164,7 @@ DECODING_SHOWS = {
 }
 
 
-def test_what_only_decoding_shows(tmp_path: Path) -> None:
+def test_what_only_decoding_shows(tmp_path):
     """Of the invalid vectors: the same number or error, or an error of the data source for what only decoding shows."""
     same, reasons = 0, Counter[str]()
     for case in golden.invalid():
@@ -183,7 +182,7 @@ def test_what_only_decoding_shows(tmp_path: Path) -> None:
     assert set(reasons) == DECODING_SHOWS and same > 100, (reasons, same)
 
 
-def test_without_checksums_a_damaged_payload_is_counted(tmp_path: Path) -> None:
+def test_without_checksums_a_damaged_payload_is_counted(tmp_path):
     batches = kafkarec.scan(TXN)
     last = batches[-1]
     log_folder(tmp_path / "t-0", (0, flipped(TXN, last["position"] + last["size_in_bytes"] - 1)))
@@ -193,7 +192,7 @@ def test_without_checksums_a_damaged_payload_is_counted(tmp_path: Path) -> None:
     assert count(tmp_path, mode="PERMISSIVE") == 30 - last["record_count"]
 
 
-def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path, caplog):
     late = repeated(TXN, 3, 30)[2 * len(TXN) :]  # offsets 60 to 89
     log_folder(tmp_path / "t-0", (0, flipped(TXN, 275)), (60, late))  # in the batch of offsets 3 to 5
     records = count(tmp_path, mode="PERMISSIVE")
@@ -216,6 +215,6 @@ def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path: Path, caplog: p
         ({"maxOffsetsPerTrigger": 5}, "is for stream, not for read"),
     ],
 )
-def test_wrong_options(options: dict[str, Any], message: str) -> None:
+def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         count(SEGMENTS / "txn-0", **options)

@@ -192,16 +192,12 @@ def dies_everywhere(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_dead_drivers_commit_is_finished_or_has_left_nothing(
-    out: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_drivers_commit_is_finished_or_has_left_nothing(out, kind, tmp_path, monkeypatch):
     """By the same job again, by its abort, by a sweep, or by another job; each second time its abort dies first."""
     dies_everywhere(out, kind, tmp_path / "source", monkeypatch)
 
 
 @pytest.mark.parametrize("kind", ["append", "overwrite"])
-def test_the_same_where_names_of_folders_cannot_be_swapped(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_where_names_of_folders_cannot_be_swapped(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "swap_folders", lambda one, other: False)
     dies_everywhere(f"{tmp_path}/out", kind, tmp_path / "source", monkeypatch, two_renames=True)

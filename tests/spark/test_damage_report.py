@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from builders import flipped
@@ -23,7 +22,7 @@ TXN = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
 
 @pytest.mark.parametrize("cut", ["64k", "1g"])
 @pytest.mark.parametrize("seed", range(4))
-def test_ranges_equal_those_of_the_local_api_and_of_the_data_source(tmp_path: Path, cut: str, seed: int) -> None:
+def test_ranges_equal_those_of_the_local_api_and_of_the_data_source(tmp_path, cut, seed):
     data = repeated(TXN, 40, 1000)
     folder = log_folder(tmp_path / "orders-3", (0, spoil(data, seed, 6)), (39_030, TXN[: len(TXN) - 7]))
     result = report(tmp_path, maxPartitionBytes=cut)
@@ -46,7 +45,7 @@ def test_ranges_equal_those_of_the_local_api_and_of_the_data_source(tmp_path: Pa
     assert sum(each["control_records"] for each in result.files) == control
 
 
-def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "MOST_RANGES", 2)
     batches = [bytes(batch.raw) for batch in kafkarec.batches(TXN)]
     bad = [flipped(raw) if number % 2 else raw for number, raw in enumerate(batches)]
@@ -66,9 +65,7 @@ def without_the_second(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("size", ["1g", "500"])
-def test_a_missing_segment_is_told_by_report_read_and_count(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, size: str
-) -> None:
+def test_a_missing_segment_is_told_by_report_read_and_count(tmp_path, caplog, size):
     missing = without_the_second(tmp_path / "orders-0")
     result = report(tmp_path, maxPartitionBytes=size)
     (row,) = result.rows
@@ -109,7 +106,7 @@ def driver_warnings(caplog: pytest.LogCaptureFixture, folder: Path, **given: str
 
 
 @pytest.mark.parametrize("size", ["1g", "500"])
-def test_the_driver_tells_missing_segments(tmp_path: Path, caplog: pytest.LogCaptureFixture, size: str) -> None:
+def test_the_driver_tells_missing_segments(tmp_path, caplog, size):
     """Also those of a log without indexes; not behind a damaged end, which only a task can judge."""
     folder = tmp_path / "orders-0"
     without_the_second(folder)
@@ -120,9 +117,7 @@ def test_the_driver_tells_missing_segments(tmp_path: Path, caplog: pytest.LogCap
     assert driver_warnings(caplog, tmp_path, maxPartitionBytes=size) == []
 
 
-def test_the_driver_looks_first_where_a_segment_may_be_missing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_driver_looks_first_where_a_segment_may_be_missing(tmp_path, caplog, monkeypatch):
     """Where it cannot look at all ends: at the one with the most offsets for its bytes. Of many gaps it names some."""
     folder = tmp_path / "orders-0"
     log_folder(folder, *((30 * n, repeated(TXN, n + 1, 30)[n * len(TXN) :]) for n in range(40) if n != 20))
@@ -136,9 +131,7 @@ def test_the_driver_looks_first_where_a_segment_may_be_missing(
     assert len(named) == 10 and named == sorted(named) and rest.startswith("9 gaps more between segments; spark_udfs")
 
 
-def test_missing_offsets_of_a_compacted_topic_are_listed_as_normal(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_offsets_of_a_compacted_topic_are_listed_as_normal(tmp_path, caplog):
     without_the_second(tmp_path / "orders-0")
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 60\n")
@@ -148,13 +141,13 @@ def test_missing_offsets_of_a_compacted_topic_are_listed_as_normal(
     assert read(tmp_path, startingOffsets='{"orders": {"0": 40}}')[0]["offset"] == 60
 
 
-def test_damage_at_a_segments_end_is_no_missing_segment(tmp_path: Path) -> None:
+def test_damage_at_a_segments_end_is_no_missing_segment(tmp_path):
     without_the_second(tmp_path / "orders-0")
     log_folder(tmp_path / "orders-0", (0, flipped(TXN)))
     assert [row["reason"] for row in report(tmp_path).rows] == ["crc_mismatch"]
 
 
-def test_an_offset_of_a_missing_segment_is_data_loss(tmp_path: Path) -> None:
+def test_an_offset_of_a_missing_segment_is_data_loss(tmp_path):
     without_the_second(tmp_path / "orders-0")
     for start, is_lost in ((29, False), (30, True), (59, True), (60, False)):
         given = {"startingOffsets": json.dumps({"orders": {"0": start}})}
@@ -167,7 +160,7 @@ def test_an_offset_of_a_missing_segment_is_data_loss(tmp_path: Path) -> None:
 LOSSES = [(3, 7), (3, 3), (3, 2), (None, 2), (3, None), (None, None)]
 
 
-def test_text_names_file_byte_reason_and_offsets() -> None:
+def test_text_names_file_byte_reason_and_offsets():
     place = {"topic": "t", "partition": 0, "file": "/logs/t-0/0.log"}
     row = place | {"position": 10, "length": 5, "next_position": 15, "reason": "crc_mismatch", "detail": "..."}
     rows = tuple(row | {"lost_from": first, "lost_to": last} for first, last in LOSSES)
@@ -186,7 +179,7 @@ def test_text_names_file_byte_reason_and_offsets() -> None:
     ]
 
 
-def test_text_counts_control_records_apart_and_has_each_incomplete_end() -> None:
+def test_text_counts_control_records_apart_and_has_each_incomplete_end():
     counts = dict.fromkeys(reading.COUNTS, 0)
     files = [
         {"file": f"/logs/t-{number}/0.log"}
@@ -217,7 +210,7 @@ def test_text_counts_control_records_apart_and_has_each_incomplete_end() -> None
         ({"checkCrcs": "perhaps"}, "true or false"),
     ],
 )
-def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_wrong_options_are_refused(tmp_path, options, message):
     log_folder(tmp_path / "orders-0", (0, TXN))
     with pytest.raises(ValueError, match=message):
         report(tmp_path, **options)

@@ -23,7 +23,7 @@ FIELDS = [column.name for column in schema.RECORD_COLUMNS]
 
 
 @pytest.mark.parametrize("case", golden.vectors(), ids=str)
-def test_rows_equal_those_of_the_standalone_decode(case: golden.Case) -> None:
+def test_rows_equal_those_of_the_standalone_decode(case):
     assert decode([case.bytes]).to_pylist() == [[expected(each, None, None) for each in kafkarec.decode(case.bytes)]]
 
 
@@ -31,7 +31,7 @@ def addresses(array: pa.Array) -> set[int]:
     return {buffer.address for buffer in array.buffers() if buffer is not None}
 
 
-def test_record_data_is_not_copied() -> None:
+def test_record_data_is_not_copied():
     values = pa.array([GOOD, None, b"", GOOD * 3])
     (piece,) = kafkarec.decode_each(values, columns=schema.kafkarec_names(schema.RECORD_COLUMNS), timestamp_unit="us")
     theirs = pa.array(piece).values
@@ -43,13 +43,13 @@ def test_record_data_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize("type_", [pa.binary(), pa.large_binary()], ids=str)
-def test_null_gives_null_and_empty_gives_empty(type_: pa.DataType) -> None:
+def test_null_gives_null_and_empty_gives_empty(type_):
     rows = decode([None, b"", GOOD, None], type_=type_)
     assert [None if row is None else len(row) for row in rows.to_pylist()] == [None, 0, 5, None]
     assert rows.to_pylist()[2][0]["key"] == b"key-0"
 
 
-def test_damage_is_one_element_between_the_good_records() -> None:
+def test_damage_is_one_element_between_the_good_records():
     rows = decode([GOOD, None, GOOD + flipped(GOOD) + GOOD, b"", flipped(GOOD)], "PERMISSIVE").to_pylist()
     assert [None if row is None else len(row) for row in rows] == [5, None, 11, 0, 1]
     middle = rows[2]
@@ -65,7 +65,7 @@ def test_damage_is_one_element_between_the_good_records() -> None:
 
 
 @pytest.mark.parametrize("case", golden.invalid(), ids=str)
-def test_permissive_never_raises_and_reports_each_damage(case: golden.Case) -> None:
+def test_permissive_never_raises_and_reports_each_damage(case):
     """The core's errors="skip" and the elements report the same damage; a value after a bad one is whole."""
     rows = decode([case.bytes, GOOD], "PERMISSIVE").to_pylist()
     standalone = kafkarec.decode(case.bytes, errors="skip")
@@ -75,7 +75,7 @@ def test_permissive_never_raises_and_reports_each_damage(case: golden.Case) -> N
     assert len(rows[1]) == 5
 
 
-def test_failfast_names_byte_and_offset_in_the_first_line() -> None:
+def test_failfast_names_byte_and_offset_in_the_first_line():
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         decode([GOOD, GOOD + flipped(GOOD)])
     first = str(caught.value).splitlines()[0]
@@ -85,7 +85,7 @@ def test_failfast_names_byte_and_offset_in_the_first_line() -> None:
     assert b"key-0" not in str(caught.value).encode()
 
 
-def test_explode_splits_a_large_value_between_records() -> None:
+def test_explode_splits_a_large_value_between_records():
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([GOOD * 50])], ["name", "value"])
     literal = function_options.to_literal(function_options.from_keywords(max_output_bytes=4 * len(GOOD)))
     pieces = list(decoding.Explode(literal)(iter([batch])))
@@ -94,7 +94,7 @@ def test_explode_splits_a_large_value_between_records() -> None:
     assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches(whole))
 
 
-def test_an_exceeded_payload_limit_is_an_error_or_a_reason() -> None:
+def test_an_exceeded_payload_limit_is_an_error_or_a_reason():
     raw = golden.vector(next(case.name for case in golden.vectors() if case.name.startswith("v2-zstd"))).bytes
     with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes"):
         decode([raw], max_decompressed_bytes=1)
@@ -102,7 +102,7 @@ def test_an_exceeded_payload_limit_is_an_error_or_a_reason() -> None:
     assert json.loads(rows[0]["_corrupt_record"])["reason"] == "limit_exceeded"
 
 
-def test_a_value_too_large_for_an_array_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_too_large_for_an_array_is_a_reason(monkeypatch):
     """kafkarec itself raises, also under "skip", where one value decodes to more than 2 GiB. A real one takes half a
     minute (20 payloads of 120 MiB in 80 kB of zstd), so here `decode_each` raises for one value."""
     huge = b"decodes to more than an array can hold"
@@ -132,7 +132,7 @@ def test_a_value_too_large_for_an_array_is_a_reason(monkeypatch: pytest.MonkeyPa
     }
 
 
-def test_timestamp_beyond_microseconds_is_null() -> None:
+def test_timestamp_beyond_microseconds_is_null():
     """A Kafka timestamp is 64 bits of milliseconds; Spark's is in microseconds, so a huge one does not fit."""
     name = next(case.name for case in golden.vectors() if case.name == "v2-ts-delta-wraps")
     rows = decode([golden.vector(name).bytes])
@@ -143,7 +143,7 @@ def test_timestamp_beyond_microseconds_is_null() -> None:
 
 
 @pytest.mark.parametrize("value", [b'{"id": 7, "text": "paid by card, sent by mail"}', base64.b64encode(GOOD)])
-def test_a_value_that_is_no_batch_is_told_with_what_to_use(value: bytes) -> None:
+def test_a_value_that_is_no_batch_is_told_with_what_to_use(value):
     rows = [
         lambda: decode([GOOD, value]),
         lambda: list(udtf.record_tuples(value, function_options.from_keywords())),
@@ -157,13 +157,13 @@ def test_a_value_that_is_no_batch_is_told_with_what_to_use(value: bytes) -> None
         assert "string(value)" in note and "unbase64(value)" in note and "PERMISSIVE" in note
 
 
-def test_a_compressed_file_is_told() -> None:
+def test_a_compressed_file_is_told():
     with pytest.raises(kafkarec.UnsupportedMagicError) as caught:
         decode([GOOD, gzip.compress(GOOD)])
     assert "the value is compressed by gzip: unpack it first; record batches are" in " ".join(caught.value.__notes__)
 
 
-def test_a_larger_value_than_allowed_is_refused_with_what_reads_it() -> None:
+def test_a_larger_value_than_allowed_is_refused_with_what_reads_it():
     literal = function_options.to_literal(function_options.from_keywords(max_value_bytes=len(GOOD)))
     values, batch = pa.array([GOOD]), pa.record_batch([pa.array([GOOD * 2])], ["value"])
     assert len(list(decoding.kafka_decode(iter([(values, pa.array([literal]))])))) == 1
@@ -175,7 +175,7 @@ def test_a_larger_value_than_allowed_is_refused_with_what_reads_it() -> None:
             refused()
 
 
-def test_scan_reports_damage() -> None:
+def test_scan_reports_damage():
     bad = bytearray(GOOD)
     bad[8:12] = (3).to_bytes(4, "big")  # the size field is below that of any header
     with pytest.raises(kafkarec.CorruptRecordError):
@@ -189,7 +189,7 @@ def test_scan_reports_damage() -> None:
 # ---- arguments ----
 
 
-def test_options_are_passed_as_one_literal() -> None:
+def test_options_are_passed_as_one_literal():
     for options in ({}, {"mode": "permissive"}, {"mode": "PERMISSIVE", "control": True, "max_output_bytes": 5}):
         chosen = function_options.from_keywords(**options)
         assert function_options.from_literal(function_options.to_literal(chosen)) == chosen
@@ -205,7 +205,7 @@ def test_options_are_passed_as_one_literal() -> None:
         ({"max_output_bytes": True}, TypeError, "max_output_bytes must be int, not bool"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_wrong_options_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         function_options.from_keywords(**options)
 
@@ -220,17 +220,17 @@ def test_wrong_options_are_refused(options: dict[str, Any], error: type[Exceptio
         ((), TypeError, r"the call is kafka_decode\(value\[, mode\]\), and 0 arguments were given"),
     ],
 )
-def test_wrong_arguments_of_the_sql_function_are_refused(arguments: Any, error: type[Exception], message: str) -> None:
+def test_wrong_arguments_of_the_sql_function_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         list(decoding.kafka_decode(iter([arguments])))
 
 
-def test_a_null_without_a_type_is_null() -> None:
+def test_a_null_without_a_type_is_null():
     (list_array,) = decoding.kafka_decode(iter([pa.nulls(2)]))
     assert list_array.to_pylist() == [None, None]
 
 
-def test_explode_repeats_kept_columns() -> None:
+def test_explode_repeats_kept_columns():
     batch = pa.RecordBatch.from_arrays(
         [pa.array(["a", "b", "c", "d"]), pa.array([None, GOOD, b"", GOOD + flipped(GOOD)])], ["name", "value"]
     )
@@ -241,7 +241,7 @@ def test_explode_repeats_kept_columns() -> None:
     assert "".join(rows.column("name").to_pylist()) == "bbbbb" + "dddddd"
 
 
-def test_options_have_the_defaults_of_decode() -> None:
+def test_options_have_the_defaults_of_decode():
     standalone = signature(kafkarec.decode).parameters
     options = function_options.FunctionOptions()
     for name in ("check_crcs", "control", "max_decompressed_bytes", "restore"):

@@ -31,7 +31,7 @@ def records_of(rows: list[dict[str, Any] | None], **types: pa.DataType) -> pa.Li
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_decode_of_encode_returns_the_same_rows(codec: str) -> None:
+def test_decode_of_encode_returns_the_same_rows(codec):
     """All vectors in one column, as in a job. Only magic 0's lack of a timestamp type cannot be expressed in magic
     2."""
     list_array = decode([None, *(case.bytes for case in READABLE), b""])
@@ -48,14 +48,14 @@ def test_decode_of_encode_returns_the_same_rows(codec: str) -> None:
     assert codecs == {codec}
 
 
-def test_strings_and_milliseconds_are_accepted() -> None:
+def test_strings_and_milliseconds_are_accepted():
     types = {"offset": pa.int32(), "timestamp": pa.int64(), "key": pa.string(), "value": pa.string()}
     (raw,) = encoded(records_of([{"offset": 7, "timestamp": 1, "key": "ä", "value": "b"}], **types))
     (one,) = kafkarec.decode(raw or b"")
     assert (one.offset, one.timestamp, one.key, one.value) == (7, 1, "ä".encode(), b"b")
 
 
-def test_a_null_list_with_children_below_it_is_null() -> None:
+def test_a_null_list_with_children_below_it_is_null():
     """Arrow permits elements of a null list; they must not be written."""
     whole = records_of([{"value": b"a"}, {"value": b"b"}], value=pa.binary())
     mask = pa.array([True, False])
@@ -64,7 +64,7 @@ def test_a_null_list_with_children_below_it_is_null() -> None:
     assert first is None and [one.value for one in kafkarec.decode(second or b"")] == [b"b"]
 
 
-def test_output_is_split_between_values() -> None:
+def test_output_is_split_between_values():
     one = [{"value": b"v" * (3 << 20)}]
     list_array = pa.array([one] * 7, pa.list_(pa.struct([("value", pa.binary())])))
     pieces = list(encoding.encode_values(list_array, {}))
@@ -83,7 +83,7 @@ def test_output_is_split_between_values() -> None:
         ([{"offset": 5, "headers": [{"key": None, "value": b""}]}], "record 0: a header key is null"),
     ],
 )
-def test_the_error_names_value_and_row(rows: list[dict[str, Any] | None], message: str) -> None:
+def test_the_error_names_value_and_row(rows, message):
     pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
     types = [("offset", pa.int64()), ("timestamp", pa.int64()), ("value", pa.binary()), ("headers", pa.list_(pair))]
     struct = pa.struct([*types, ("_corrupt_record", pa.string())])
@@ -93,7 +93,7 @@ def test_the_error_names_value_and_row(rows: list[dict[str, Any] | None], messag
     assert encoded(list_array[:1]) != [None]
 
 
-def test_damage_of_a_permissive_decode_is_refused_and_can_be_filtered() -> None:
+def test_damage_of_a_permissive_decode_is_refused_and_can_be_filtered():
     case = golden.vector("v2-none-logappend")
     list_array = decode([case.bytes + flipped(case.bytes)], "PERMISSIVE")
     with pytest.raises(ValueError, match="record 5: _corrupt_record is set"):
@@ -110,7 +110,7 @@ def test_damage_of_a_permissive_decode_is_refused_and_can_be_filtered() -> None:
         (records_of([{"value": 7}], value=pa.int32()), "column 'value' has Arrow type 'i'; binary or utf8 is needed"),
     ],
 )
-def test_a_wrong_type_is_refused(array: pa.Array, message: str) -> None:
+def test_a_wrong_type_is_refused(array, message):
     with pytest.raises(TypeError, match=message):
         list(encoding.kafka_encode(iter([array])))
 
@@ -129,7 +129,7 @@ def test_a_wrong_type_is_refused(array: pa.Array, message: str) -> None:
         ({"batch_size": 100, "base_offset": 0}, '{"base_offset": 0, "batch_size": 100}'),
     ],
 )
-def test_options_are_passed_as_one_literal(given: dict[str, Any], literal: str | None) -> None:
+def test_options_are_passed_as_one_literal(given, literal):
     assert encoding.to_literal(given) == literal
     if literal is not None:
         assert encoding.from_literal(literal) == {name: each for name, each in given.items() if each is not None}
@@ -148,12 +148,12 @@ def test_options_are_passed_as_one_literal(given: dict[str, Any], literal: str |
         (None, 'the compression of kafka_encode is null; pass one, or JSON such as {"compression": "zstd"'),
     ],
 )
-def test_wrong_options_are_refused(text: str | None, message: str) -> None:
+def test_wrong_options_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
         encoding.from_literal(text)
 
 
-def test_options_set_fields_of_the_batches() -> None:
+def test_options_set_fields_of_the_batches():
     list_array = records_of([{"value": b"a"}, {"value": b"b"}], value=pa.binary())
     literal = '{"compression": "gzip", "base_offset": 40, "batch_size": 1}'
     (batches,) = encoding.kafka_encode(iter([(list_array, pa.array([literal]))]))
@@ -169,7 +169,7 @@ def test_options_set_fields_of_the_batches() -> None:
         ((["zstd"] * 2, ["more"] * 2), TypeError, r"the call is kafka_encode\(records\[, options\]\), and 3"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments: tuple[list[str], ...], error: type[Exception], message: str) -> None:
+def test_wrong_arguments_are_refused(arguments, error, message):
     list_array = decode([READABLE[0].bytes] * 2)
     with pytest.raises(error, match=message):
         list(encoding.kafka_encode(iter([(list_array, *map(pa.array, arguments))])))

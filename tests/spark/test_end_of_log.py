@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -43,7 +42,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("left", CUTS)
 @pytest.mark.parametrize("split", ["4k", "1g"])
-def test_a_cut_log_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, left: int, split: str) -> None:
+def test_a_cut_log_is_told(tmp_path, caplog, left, split):
     folder = log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]))
     given = {"maxPartitionBytes": split} | CORRUPT
     with caplog.at_level(logging.INFO, "spark_udfs"):
@@ -79,7 +78,7 @@ def test_a_cut_log_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, lef
 
 @pytest.mark.parametrize("left", CUTS)
 @pytest.mark.parametrize("split", ["4k", "1g"])
-def test_damage_report_prints_it(tmp_path: Path, left: int, split: str) -> None:
+def test_damage_report_prints_it(tmp_path, left, split):
     log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]))
     log_folder(tmp_path / "orders-1", (0, LOG))
     found = report(tmp_path, maxPartitionBytes=split)
@@ -104,9 +103,7 @@ def test_damage_report_prints_it(tmp_path: Path, left: int, split: str) -> None:
 
 @pytest.mark.parametrize("zeros", [0, 12, 16, 17, 4096])
 @pytest.mark.parametrize("end", [AT, len(LOG)])
-def test_a_batchs_end_and_preallocated_zeros_are_no_such_end(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, zeros: int, end: int
-) -> None:
+def test_a_batchs_end_and_preallocated_zeros_are_no_such_end(tmp_path, caplog, zeros, end):
     log_folder(tmp_path / "orders-0", (0, LOG[:end] + bytes(zeros)))
     with caplog.at_level(logging.INFO, "spark_udfs"):
         for mode in options.MODES:
@@ -120,7 +117,7 @@ def test_a_batchs_end_and_preallocated_zeros_are_no_such_end(
 
 
 @pytest.mark.parametrize("left", [11, 17, SIZE - 40])
-def test_a_cut_batch_before_zeros_is_told(tmp_path: Path, left: int) -> None:
+def test_a_cut_batch_before_zeros_is_told(tmp_path, left):
     """With more zeros than the batch lacks it is a whole one with a wrong checksum, or a wrong size: damage anyway."""
     log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]))
     log_folder(tmp_path / "orders-1", (0, LOG[: AT + left] + bytes(3 * SIZE)))
@@ -131,7 +128,7 @@ def test_a_cut_batch_before_zeros_is_told(tmp_path: Path, left: int) -> None:
 
 @pytest.mark.parametrize("end_of_log", options.ENDS)
 @pytest.mark.parametrize("left", CUTS)
-def test_an_earlier_segment_that_is_cut_is_damage_in_both(tmp_path: Path, end_of_log: str, left: int) -> None:
+def test_an_earlier_segment_that_is_cut_is_damage_in_both(tmp_path, end_of_log, left):
     log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]), (1000, repeated(LOG, 2, 1000)[len(LOG) :]))
     with pytest.raises(kafkarec.CorruptRecordError, match=f"at byte {AT} "):
         read(tmp_path, mode="FAILFAST", endOfLog=end_of_log)
@@ -144,9 +141,7 @@ def test_an_earlier_segment_that_is_cut_is_damage_in_both(tmp_path: Path, end_of
 
 @pytest.mark.parametrize("view", ["records", "batches"])
 @pytest.mark.parametrize("end", [OFFSET - 300, OFFSET - 1, OFFSET])
-def test_offsets_that_end_before_it_are_complete(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, view: str, end: int
-) -> None:
+def test_offsets_that_end_before_it_are_complete(tmp_path, caplog, view, end):
     log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
     given = {"endOfLog": "strict", "view": view, "mode": "PERMISSIVE"} | CORRUPT
     rows = read(tmp_path, endingOffsets=json.dumps({"orders": {"0": end}}), **given)
@@ -155,7 +150,7 @@ def test_offsets_that_end_before_it_are_complete(
 
 
 @pytest.mark.parametrize("left", [3, 40, 77])
-def test_read_committed_reports_a_cut_behind_an_open_transaction(tmp_path: Path, left: int) -> None:
+def test_read_committed_reports_a_cut_behind_an_open_transaction(tmp_path, left):
     """The cut marker leaves its transaction open, so reading stops far before the cut."""
     markers = [each for each in kafkarec.scan(TXN[1]) if each["is_control"]]
     cut = max(markers, key=lambda each: each["position"])["position"] + left
@@ -171,7 +166,7 @@ def test_read_committed_reports_a_cut_behind_an_open_transaction(tmp_path: Path,
         read(tmp_path, **given | {"mode": "FAILFAST"})
 
 
-def test_a_stream_waits_for_the_rest_of_its_log_and_refuses_strict(tmp_path: Path) -> None:
+def test_a_stream_waits_for_the_rest_of_its_log_and_refuses_strict(tmp_path):
     log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
     query = Query(tmp_path, endOfLog="tail")
     query.run()
@@ -180,7 +175,7 @@ def test_a_stream_waits_for_the_rest_of_its_log_and_refuses_strict(tmp_path: Pat
         Query(tmp_path, endOfLog="STRICT").run()
 
 
-def test_another_end_of_log_is_refused() -> None:
+def test_another_end_of_log_is_refused():
     with pytest.raises(ValueError, match="must be one of tail, strict"):
         read(SEGMENTS, endOfLog="lenient")
 
@@ -193,7 +188,7 @@ CUT_VALUES = [GOOD + GOOD[:left] for left in (1, 11, 12, 16, 17, 60, 61, len(GOO
 
 @pytest.mark.parametrize("value", CUT_VALUES, ids=len)
 @pytest.mark.parametrize("piece", [1, 1 << 20])
-def test_a_cut_value_is_damage_if_strict(value: bytes, piece: int) -> None:
+def test_a_cut_value_is_damage_if_strict(value, piece):
     left = len(value) - len(GOOD)
     values = [GOOD, None, value, b"", GOOD[:30], GOOD]
     tail = decode(values, max_output_bytes=piece).to_pylist()
@@ -215,7 +210,7 @@ def test_a_cut_value_is_damage_if_strict(value: bytes, piece: int) -> None:
 
 
 @pytest.mark.parametrize("value", CUT_VALUES, ids=len)
-def test_explode_and_the_table_function_have_it(value: bytes) -> None:
+def test_explode_and_the_table_function_have_it(value):
     chosen = function_options.from_keywords(mode="PERMISSIVE", end_of_log="strict")
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([value])], ["name", "value"])
     exploded = pa.Table.from_batches(decoding.Explode(function_options.to_literal(chosen))(iter([batch])))
@@ -228,7 +223,7 @@ def test_explode_and_the_table_function_have_it(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", CUT_VALUES, ids=len)
-def test_scan_has_it(value: bytes) -> None:
+def test_scan_has_it(value):
     assert [len(each) for each in scan([value, GOOD])] == [1, 1]
     first, second = scan([value, GOOD], '{"mode": "permissive", "end_of_log": "Strict"}')
     assert [len(first), len(second)] == [2, 1]
@@ -237,7 +232,7 @@ def test_scan_has_it(value: bytes) -> None:
         scan([value, GOOD], '{"end_of_log": "strict"}')
 
 
-def test_wrong_ends_are_refused() -> None:
+def test_wrong_ends_are_refused():
     with pytest.raises(ValueError, match="end_of_log must be one of tail, strict, not 'lenient'"):
         functions.kafka_decode("value", end_of_log="lenient")
     with pytest.raises(ValueError, match="end_of_log must be one of"):

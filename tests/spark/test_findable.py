@@ -69,7 +69,7 @@ def load(root: Path, path: Path, broken: bool = False) -> Any:
     return json.loads(run(LOAD, root, path, "broken" if broken else "", NAME))
 
 
-def test_a_task_on_another_machine_finds_the_package(archive: Path, tmp_path: Path) -> None:
+def test_a_task_on_another_machine_finds_the_package(archive, tmp_path):
     """The file is in the session's folder; the driver's file is not accessible."""
     stored = tmp_path / "files" / "a-session" / NAME
     stored.parent.mkdir(parents=True)
@@ -84,17 +84,17 @@ def test_a_task_on_another_machine_finds_the_package(archive: Path, tmp_path: Pa
     assert (tmp_path / "files" / NAME).samefile(archive)  # a link, which stays when the session ends
 
 
-def test_the_planner_of_a_stream_needs_no_folder(archive: Path, tmp_path: Path) -> None:
+def test_the_planner_of_a_stream_needs_no_folder(archive, tmp_path):
     _, file, _ = load(tmp_path / "streaming_job", archive.with_name("data source"))
     assert file.startswith(str(tmp_path / "streaming_job" / NAME))
 
 
-def test_where_the_folder_cannot_be_written_the_drivers_file_is_imported(archive: Path, tmp_path: Path) -> None:
+def test_where_the_folder_cannot_be_written_the_drivers_file_is_imported(archive, tmp_path):
     _, file, path = load(tmp_path, archive.with_name("writer"), broken=True)
     assert file.startswith(str(archive)) and path == "/x"
 
 
-def test_installed_packages_are_pickled_by_name() -> None:
+def test_installed_packages_are_pickled_by_name():
     import pickle
 
     from spark_udfs.source import KafkarecDataSource

@@ -19,23 +19,21 @@ from spark_udfs import functions, registration
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_untyped_nulls_are_accepted(spark_session: Any) -> None:
+def test_untyped_nulls_are_accepted(spark_session):
     query = "SELECT kafka_decode(NULL) a, kafka_internal('__consumer_offsets', NULL, NULL).problem b"
     row = spark_session.sql(query).first()
     assert row.a is None and row.b
 
 
 @pytest.mark.parametrize("name", functions.__all__)
-def test_every_function_has_an_example_and_is_on_the_page(name: str) -> None:
+def test_every_function_has_an_example_and_is_on_the_page(name):
     examples = [line for line in getattr(functions, name).__doc__.splitlines() if line.strip().startswith(">>> ")]
     assert any(f"{name}(" in line for line in examples)
     assert f"{name}(" in (ROOT / "docs" / "spark" / "decode.md").read_text()
 
 
 @pytest.mark.parametrize("module", [functions, spark_udfs], ids=lambda module: module.__name__)
-def test_examples_in_docstrings_run(
-    spark_session: Any, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_examples_in_docstrings_run(spark_session, module, tmp_path, monkeypatch):
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     monkeypatch.chdir(tmp_path)  # write_table writes a folder there
 
@@ -54,7 +52,7 @@ def test_examples_in_docstrings_run(
     assert runner.failures == 0 and runner.tries >= 1
 
 
-def test_register_says_and_sets_how_many_values_spark_holds(spark_session: Any) -> None:
+def test_register_says_and_sets_how_many_values_spark_holds(spark_session):
     name, before = registration.ROWS, spark_session.conf.get(registration.ROWS)
     try:
         spark_session.conf.set(name, registration.DEFAULT_ROWS)
@@ -67,7 +65,7 @@ def test_register_says_and_sets_how_many_values_spark_holds(spark_session: Any) 
         spark_session.conf.set(name, before)
 
 
-def test_register_says_what_the_workers_python_lacks(tmp_path: Path) -> None:
+def test_register_says_what_the_workers_python_lacks(tmp_path):
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')  # without site-packages
     python.chmod(0o755)
@@ -79,9 +77,7 @@ def test_register_says_what_the_workers_python_lacks(tmp_path: Path) -> None:
         assert not lacks or f"{python}, the Python of Spark's workers, has no pyarrow and pandas" in str(problem)
 
 
-def test_doctor_reports_workers_that_lack_what_all_functions_need(
-    spark_session: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_doctor_reports_workers_that_lack_what_all_functions_need(spark_session, monkeypatch, tmp_path):
     import py4j
     import pyspark
 
@@ -97,7 +93,7 @@ def test_doctor_reports_workers_that_lack_what_all_functions_need(
     assert "has no pyarrow and pandas: queries with kafkarec will fail" in str(found)
 
 
-def test_jobs_of_verbs_are_named(spark_session: Any) -> None:
+def test_jobs_of_verbs_are_named(spark_session):
     context, path = spark_session.sparkContext, str(SEGMENTS / "txn-0")
     store = context._jsc.sc().statusStore()
     spark_udfs.count(spark_session, path)

@@ -59,12 +59,12 @@ def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.slow
 @MINUTES
 class TestPacked:
-    def test_spark_finds_the_data_source_without_register(self, results: dict[str, Any]) -> None:
+    def test_spark_finds_the_data_source_without_register(self, results):
         assert results["by itself"] == RECORDS
         assert results["view"] > 100
         assert results["modules"] == []
 
-    def test_executors_use_the_archive_and_unpack_nothing(self, results: dict[str, Any]) -> None:
+    def test_executors_use_the_archive_and_unpack_nothing(self, results):
         assert len(results["doctor"]) == 2
         for row in results["doctor"]:
             assert row["executable"].endswith("/environment/bin/python")
@@ -72,7 +72,7 @@ class TestPacked:
             assert "/environment/lib/python" in row["path"]
             assert row["versions"]["kafkarec"] == kafkarec.__version__ and row["problem"] is None
 
-    def test_register_changes_nothing_and_reports_what_the_driver_lacks(self, results: dict[str, Any]) -> None:
+    def test_register_changes_nothing_and_reports_what_the_driver_lacks(self, results):
         assert results["registered too"] == results["decode"] == results["stream"] == RECORDS
         ((message, file),) = results["warned"]
         assert "the driver has no ./environment/bin/python" in message and message in results["registered"]
@@ -80,7 +80,7 @@ class TestPacked:
         assert file.endswith("packed.py")
         assert 'Cannot run program "./environment/bin/python"' in results["lateral"]
 
-    def test_everything_works_with_the_archive_unpacked_for_the_driver(self, results: dict[str, Any]) -> None:
+    def test_everything_works_with_the_archive_unpacked_for_the_driver(self, results):
         assert results["lateral unpacked"] == RECORDS
         assert "but the driver" not in results["registered again"]
 
@@ -113,7 +113,7 @@ OTHERS = "from pyspark.sql import datasource as d\nclass DefaultSource(d.DataSou
     ],
     ids=["whole", "incomplete", "raises", "needs a missing module"],
 )
-def test_lookup_of_data_sources_never_fails(tmp_path: Path, spoil: str | None, names: str, message: str) -> None:
+def test_lookup_of_data_sources_never_fails(tmp_path, spoil, names, message):
     """Spark runs its own lookup at the first use of any data source, where an error of ours would hide those of
     others."""
     (tmp_path / "pyspark_kafkarec").symlink_to(ROOT / "pyspark_kafkarec")

@@ -24,7 +24,7 @@ def topic_rows(rows: list[tuple[Any, Any, Any]]) -> list[Any]:
     return list(result.to_pylist())
 
 
-def test_a_row_equals_that_of_internal_topics_read() -> None:
+def test_a_row_equals_that_of_internal_topics_read():
     rows = [("__consumer_offsets", record.key, record.value) for record in OFFSETS]
     for (topic, key, value), row in zip(rows, topic_rows(rows), strict=True):
         record = internal_topics.read(topic, key, value)
@@ -35,7 +35,7 @@ def test_a_row_equals_that_of_internal_topics_read() -> None:
         assert row["problem"] is None
 
 
-def test_other_topics_and_bad_bytes_never_fail() -> None:
+def test_other_topics_and_bad_bytes_never_fail():
     nothing, bad, unknown = topic_rows(
         [("orders", b"k", b"v"), ("__consumer_offsets", b"\0\1\xff", b""), ("__cluster_metadata", None, b"\1\x63\0")]
     )
@@ -55,6 +55,6 @@ def test_other_topics_and_bad_bytes_never_fail() -> None:
         ((pa.array(["t"]), pa.array([b""]), pa.array(["a"])), "kafka_internal takes a binary value, not string"),
     ],
 )
-def test_wrong_arguments_are_refused(given: Any, message: str) -> None:
+def test_wrong_arguments_are_refused(given, message):
     with pytest.raises(TypeError, match=message):
         list(internal.kafka_internal(iter([given])))

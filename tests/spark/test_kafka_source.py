@@ -63,13 +63,13 @@ def ran(kafka: Oracle, fat: Path, bare_python: str, tmp_path_factory: pytest.Tem
         broker.stop()
 
 
-def test_both_sources_have_one_schema(ran: Run) -> None:
+def test_both_sources_have_one_schema(ran):
     for one, other in ran.results["schemas"].values():
         assert one == other
 
 
 @pytest.mark.parametrize("isolation", ISOLATION)
-def test_the_brokers_folders_and_its_topics_hold_the_same(ran: Run, isolation: str) -> None:
+def test_the_brokers_folders_and_its_topics_hold_the_same(ran, isolation):
     counts = {}
     for topic in TOPICS:
         with kafkarec.open(ran.data / f"{topic}-0") as log:
@@ -80,13 +80,13 @@ def test_the_brokers_folders_and_its_topics_hold_the_same(ran: Run, isolation: s
     assert sizes[0] < sizes[1]
 
 
-def test_where_a_record_has_no_timestamp_the_sources_differ(ran: Run) -> None:
+def test_where_a_record_has_no_timestamp_the_sources_differ(ran):
     """1969-12-31 23:59:59.999 in Spark's Kafka source, null here, as docs/howto/spark-and-kafka.md says."""
     assert ran.results["untimed read_uncommitted"] == [13, 13]
 
 
 @pytest.mark.parametrize(("topic", "isolation"), [("growing", "read_uncommitted"), ("txn", "read_committed")])
-def test_streams_of_a_running_brokers_folders_equal_the_kafka_source(ran: Run, topic: str, isolation: str) -> None:
+def test_streams_of_a_running_brokers_folders_equal_the_kafka_source(ran, topic, isolation):
     """`growing` is written while the stream runs, and between its stop and its restart, by Spark's sink: a task that it
     runs again writes its records again."""
     expected = []

@@ -67,7 +67,7 @@ def values(rows: list[dict[str, Any]]) -> list[Any]:
 # ---- one log of several folders ------------------------------------------------------------------------------------
 
 
-def test_date_folders_are_one_log_in_order_of_offsets(days: Path) -> None:
+def test_date_folders_are_one_log_in_order_of_offsets(days):
     job = Read(days)
     assert job.reader.columns[-1].name == "date" and values(job.rows) == EXPECTED
     assert {(row["topic"], row["partition"]) for row in job.rows} == {("ev", 0)}
@@ -86,7 +86,7 @@ def test_date_folders_are_one_log_in_order_of_offsets(days: Path) -> None:
 
 
 @pytest.mark.parametrize("view", ["records", "batches"])
-def test_overlapping_folders_are_refused(tmp_path: Path, view: str) -> None:
+def test_overlapping_folders_are_refused(tmp_path, view):
     whole, half = list(kafkarec.batches(LOG)), parts(2)[1]
     log_folder(tmp_path / "date=2026-11-01" / "ev-0", (0, b"".join(bytes(each.raw) for each in whole[:-3])))
     log_folder(tmp_path / "date=2026-11-02" / "ev-0", half)
@@ -104,7 +104,7 @@ def test_overlapping_folders_are_refused(tmp_path: Path, view: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
-def test_an_overlap_of_compressed_segments_is_found_when_they_are_read(tmp_path: Path, mode: str) -> None:
+def test_an_overlap_of_compressed_segments_is_found_when_they_are_read(tmp_path, mode):
     batches, half = list(kafkarec.batches(LOG)), parts(2)[1]
     first = tmp_path / "date=2026-11-01" / "ev-0" / f"{0:020}.log.gz"
     first.parent.mkdir(parents=True)
@@ -125,7 +125,7 @@ def test_an_overlap_of_compressed_segments_is_found_when_they_are_read(tmp_path:
 # ---- transactions ---------------------------------------------------------------------------------------------------
 
 
-def test_a_marker_in_the_next_folder_ends_a_transaction(tmp_path: Path) -> None:
+def test_a_marker_in_the_next_folder_ends_a_transaction(tmp_path):
     """Cut where transactions are open: the folders' side files are those of other segments, or none."""
     data = b"".join(path.read_bytes() for path in sorted(TXN.glob("*.log")))
     expected = [(each.offset, each.value) for each in kafkarec.open(TXN).read(isolation="read_committed")]
@@ -138,7 +138,7 @@ def test_a_marker_in_the_next_folder_ends_a_transaction(tmp_path: Path) -> None:
 # ---- columns --------------------------------------------------------------------------------------------------------
 
 
-def test_columns_by_name_and_by_schema(days: Path) -> None:
+def test_columns_by_name_and_by_schema(days):
     rows = read(days, columns="date,offset")
     assert list(rows[0]) == ["date", "offset"] and rows[0]["date"] == date(2026, 11, 1)
     texts = read(days, T.StructType([T.StructField("date", T.StringType()), T.StructField("offset", T.LongType())]))
@@ -155,7 +155,7 @@ def test_columns_by_name_and_by_schema(days: Path) -> None:
         read(days, T.StructType([T.StructField("date", T.IntegerType())]))
 
 
-def test_a_row_of_damage_has_its_date(days: Path) -> None:
+def test_a_row_of_damage_has_its_date(days):
     path = next((days / f"date={DAYS[1]}" / "ev-0").glob("*.log"))
     path.write_bytes(flipped(path.read_bytes(), 200))
     rows = read(days, mode="PERMISSIVE", columnNameOfCorruptRecord="bad")
@@ -163,14 +163,14 @@ def test_a_row_of_damage_has_its_date(days: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["offset", "Key", "timestamp", "_magic", "_corrupt_record", "Topic"])
-def test_a_key_with_the_name_of_a_column_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_key_with_the_name_of_a_column_is_refused(tmp_path, name):
     archive(tmp_path, f"{name}=1", f"{name}=2")
     with pytest.raises(ValueError, match=rf"folders {name}=\.\.\. have the name of a column .* by a glob"):
         read(tmp_path)
     assert values(read(tmp_path / f"{name}=*")) == EXPECTED
 
 
-def test_folders_that_are_not_alike_are_refused(days: Path) -> None:
+def test_folders_that_are_not_alike_are_refused(days):
     log_folder(days / "date=2026-11-04" / "hour=00" / "ev-0", (865, LOG))
     message = r"same keys: .* has date, and .*date=2026-11-04/hour=00/ev-0 has date, hour\. Load them one by one"
     with pytest.raises(ValueError, match=message):
@@ -181,7 +181,7 @@ def test_folders_that_are_not_alike_are_refused(days: Path) -> None:
         read(days)
 
 
-def test_a_value_of_another_type_than_the_first_folders_is_refused(tmp_path: Path) -> None:
+def test_a_value_of_another_type_than_the_first_folders_is_refused(tmp_path):
     archive(tmp_path, "date=2026-11-01/hour=05", "date=2026-11-02/hour=late")
     with pytest.raises(ValueError, match=r"hour is int, .*'late' is not a whole number .*hour=late/.*hour string"):
         read(tmp_path)
@@ -209,7 +209,7 @@ def one_row(folder: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", INFERRED)
-def test_names_values_and_types_are_those_of_sparks_file_sources(kind: str, tmp_path: Path, spark_session: Any) -> None:
+def test_names_values_and_types_are_those_of_sparks_file_sources(kind, tmp_path, spark_session):
     folders = [f"k%20ey={value}" for value in INFERRED[kind]]
     archive(tmp_path / "ours", *folders)
     for folder in folders:
@@ -228,9 +228,7 @@ def test_names_values_and_types_are_those_of_sparks_file_sources(kind: str, tmp_
 @pytest.mark.parametrize(
     ("value", "spark"), [("1.5", "double"), ("1e5", "decimal(6,0)"), ("2026-11-01 05%3A00%3A00", "timestamp")]
 )
-def test_types_that_are_strings_here_and_not_in_spark(
-    value: str, spark: str, tmp_path: Path, spark_session: Any
-) -> None:
+def test_types_that_are_strings_here_and_not_in_spark(value, spark, tmp_path, spark_session):
     one_row(tmp_path / f"k={value}")
     assert spark_session.read.parquet(str(tmp_path)).schema["k"].dataType.simpleString() == spark
     assert inferred_type([unquote(value)]) == "string"
@@ -239,7 +237,7 @@ def test_types_that_are_strings_here_and_not_in_spark(
 # ---- basePath -------------------------------------------------------------------------------------------------------
 
 
-def test_a_base_path_gives_the_columns_of_the_folders_below_it(days: Path) -> None:
+def test_a_base_path_gives_the_columns_of_the_folders_below_it(days):
     chosen = days / "date=2026-11-0[12]"
     assert "date" not in read(chosen)[0]
     rows = read(chosen, basePath=str(days))
@@ -262,7 +260,7 @@ def test_a_base_path_gives_the_columns_of_the_folders_below_it(days: Path) -> No
         ("date = '2026-11-1'", "option where: '2026-11-1' is not a date such as 2026-11-01, and the folders of date"),
     ],
 )
-def test_a_where_that_cannot_be_right_is_refused(where: str, message: str, days: Path) -> None:
+def test_a_where_that_cannot_be_right_is_refused(where, message, days):
     with pytest.raises(ValueError, match=message):
         read(days, where=where)
     with pytest.raises(ValueError, match=message):
@@ -271,7 +269,7 @@ def test_a_where_that_cannot_be_right_is_refused(where: str, message: str, days:
         read(TXN, where="date = '2026-11-01'")
 
 
-def test_folders_that_where_excludes_are_not_listed(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_that_where_excludes_are_not_listed(days, monkeypatch):
     listed: list[str] = []
     real = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path=".": (listed.append(str(path)), real(path))[1])
@@ -280,7 +278,7 @@ def test_folders_that_where_excludes_are_not_listed(days: Path, monkeypatch: pyt
     assert not any("2026-11-01" in path or "2026-11-03" in path for path in listed)
 
 
-def test_the_schema_is_the_same_whatever_where_excludes(tmp_path: Path) -> None:
+def test_the_schema_is_the_same_whatever_where_excludes(tmp_path):
     archive(tmp_path, "date=2026-11-01/hour=05", "date=2026-11-02/hour=06")
     schemas = {Read(tmp_path, where=f"date {each} '2026-11-01'").reader.columns for each in "=<>"}
     assert len(schemas) == 1
@@ -291,7 +289,7 @@ def test_the_schema_is_the_same_whatever_where_excludes(tmp_path: Path) -> None:
 # ---- streams --------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_reads_new_date_folders(tmp_path: Path) -> None:
+def test_a_stream_reads_new_date_folders(tmp_path):
     cuts = parts(4)
     log_folder(tmp_path / "date=2026-11-01" / "ev-0", cuts[0])
     query = Query(tmp_path)
@@ -310,7 +308,7 @@ def test_a_stream_reads_new_date_folders(tmp_path: Path) -> None:
     assert query.rows["ev", 0] == EXPECTED
 
 
-def test_a_streams_rows_have_their_date(days: Path) -> None:
+def test_a_streams_rows_have_their_date(days):
     query = Query(days, maxOffsetsPerTrigger="100", columns="topic,partition,offset,value,date")
     seen: list[Any] = []
     real = query._task
@@ -319,7 +317,7 @@ def test_a_streams_rows_have_their_date(days: Path) -> None:
     assert seen == [(row["offset"], row["date"]) for row in read(days)] and len(query.sizes) > 3
 
 
-def test_a_stream_with_where_and_one_whose_new_folder_is_of_another_type(days: Path) -> None:
+def test_a_stream_with_where_and_one_whose_new_folder_is_of_another_type(days):
     query = Query(days, where="date >= '2026-11-02'")
     query.run()
     assert query.rows["ev", 0] == [each for each in EXPECTED if each[0] >= FIRSTS[1]]
@@ -330,7 +328,7 @@ def test_a_stream_with_where_and_one_whose_new_folder_is_of_another_type(days: P
         every.reader.partitions(json.loads(every.log[-1]), every.reader.latestOffset(json.loads(every.log[-1]), None))
 
 
-def test_a_folder_that_appears_after_its_offsets_is_a_loss(days: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_folder_that_appears_after_its_offsets_is_a_loss(days, caplog):
     first = days / f"date={DAYS[0]}"
     first.rename(days.parent / "later")
     for strict in ("true", "false"):
@@ -354,7 +352,7 @@ def test_a_folder_that_appears_after_its_offsets_is_a_loss(days: Path, caplog: p
 
 
 @pytest.mark.spark
-def test_spark_reads_archives(days: Path, tmp_path: Path, spark_session: Any) -> None:
+def test_spark_reads_archives(days, tmp_path, spark_session):
     reader = spark_session.read.format("kafkarec")
     frame = reader.load(str(days))
     assert frame.where("date = '2026-11-02'").count() == FIRSTS[2] - FIRSTS[1]
@@ -376,7 +374,7 @@ def test_spark_reads_archives(days: Path, tmp_path: Path, spark_session: Any) ->
 
 
 @pytest.mark.spark
-def test_a_damage_report_has_the_keys_of_the_folders(days: Path, spark_session: Any) -> None:
+def test_a_damage_report_has_the_keys_of_the_folders(days, spark_session):
     path = next((days / f"date={DAYS[1]}" / "ev-0").glob("*.log"))
     path.write_bytes(flipped(path.read_bytes(), 200))
     report = spark_udfs.damage_report(spark_session, str(days))
@@ -389,7 +387,7 @@ def test_a_damage_report_has_the_keys_of_the_folders(days: Path, spark_session: 
 # ---- buckets --------------------------------------------------------------------------------------------------------
 
 
-def test_archives_in_a_bucket(tmp_path: Path) -> None:
+def test_archives_in_a_bucket(tmp_path):
     with running("s3fs", "pyarrow") as server:
         server.put_folder(archive(tmp_path, *(f"date={day}" for day in DAYS)), "arch", WITH_INDEXES)
         options, url = {"storageOptions": json.dumps(server.options())}, f"s3://{BUCKET}/arch"

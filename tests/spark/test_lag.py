@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from stream_broker import Broker
 
 from spark_udfs import lag
 from spark_udfs.stream_lag import Lag
@@ -34,11 +32,11 @@ EXPECTED_LAG = Lag({"a-0": 70, "a-1": 0})
         progress(*(json.dumps(PROGRESS["sources"][0][name]) for name in ("endOffset", "latestOffset"))),
     ],
 )
-def test_every_form_of_a_progress_is_accepted(of: Any) -> None:
+def test_every_form_of_a_progress_is_accepted(of):
     assert lag(of) == EXPECTED_LAG
 
 
-def test_the_lag_as_text() -> None:
+def test_the_lag_as_text():
     assert lag(SimpleNamespace(lastProgress=None)) is None
     assert EXPECTED_LAG.total == 70 and str(EXPECTED_LAG) == "70 offsets behind in 2 partitions (a-0 70)"
     with pytest.raises(TypeError, match="int is not a query, a progress report or an event"):
@@ -46,13 +44,13 @@ def test_the_lag_as_text() -> None:
 
 
 @pytest.mark.parametrize("other", [None, "[1]", '{"logOffset": 3}', 7, {"logOffset": 3}])
-def test_other_sources_are_ignored(other: Any) -> None:
+def test_other_sources_are_ignored(other):
     both = {"sources": progress(other, other)["sources"] + PROGRESS["sources"]}
     assert lag(both) == EXPECTED_LAG
 
 
 @pytest.mark.spark
-def test_the_lag_of_a_spark_query(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
+def test_the_lag_of_a_spark_query(spark_session, broker, tmp_path):
     for _ in range(10):
         broker.write(10)
     frame = spark_session.readStream.format("kafkarec").option("maxOffsetsPerTrigger", 30).load(str(broker.root))

@@ -45,13 +45,13 @@ def records(name: str) -> Any:
 
 
 @pytest.mark.parametrize("since", list(times()))
-def test_real_logs(since: int) -> None:
+def test_real_logs(since):
     found = offsets_at(SEGMENTS, since, subscribe=["txn", "all-codecs", "logappend"])
     expected = {name: {0: oracle(SEGMENTS / f"{name}-0", since)} for name in ("all-codecs", "logappend", "txn")}
     assert found == expected
 
 
-def test_reading_from_these_offsets_is_reading_from_that_time(tmp_path: Path) -> None:
+def test_reading_from_these_offsets_is_reading_from_that_time(tmp_path):
     for number, first in enumerate((0, 500, 5000)):
         rows = [(n, MS + n, None, b"%d" % n, []) for n in range(first, first + 1000)]
         log_folder(tmp_path / f"orders-{number}", (first, kafkarec.encode(rows, batch_size=4096)))
@@ -66,7 +66,7 @@ def test_reading_from_these_offsets_is_reading_from_that_time(tmp_path: Path) ->
     assert len(before) + len(both[0]) == 3000
 
 
-def test_a_partition_without_a_record_that_late_has_its_end(tmp_path: Path) -> None:
+def test_a_partition_without_a_record_that_late_has_its_end(tmp_path):
     rows = [(7 + n, MS + n, None, b"", []) for n in range(10)]
     log_folder(tmp_path / "t-0", (7, kafkarec.encode(rows)))
     log_folder(tmp_path / "t-1", (40, b""))
@@ -89,7 +89,7 @@ def test_a_partition_without_a_record_that_late_has_its_end(tmp_path: Path) -> N
         NOON - timedelta(microseconds=1),
     ],
 )
-def test_ways_to_write_a_time(tmp_path: Path, time: Any) -> None:
+def test_ways_to_write_a_time(tmp_path, time):
     rows = [(n, MS - 2 + n, None, b"", []) for n in range(5)]
     log_folder(tmp_path / "t-0", (0, kafkarec.encode(rows)))
     assert offsets_at(tmp_path, time) == {"t": {0: 2}}
@@ -105,7 +105,7 @@ def test_ways_to_write_a_time(tmp_path: Path, time: Any) -> None:
         (date(1969, 1, 1), "must not be before 1970"),
     ],
 )
-def test_what_is_no_time(time: Any, message: str) -> None:
+def test_what_is_no_time(time, message):
     with pytest.raises(ValueError, match=message):
         offsets_at(SEGMENTS, time)
 
@@ -117,12 +117,12 @@ def test_what_is_no_time(time: Any, message: str) -> None:
         ({"subscribe": "nothing"}, "subscribe: cannot find nothing; there are: "),
     ],
 )
-def test_wrong_options(options: dict[str, Any], message: str) -> None:
+def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         offsets_at(SEGMENTS, 0, **options)
 
 
-def test_damage_before_the_time_is_an_error(tmp_path: Path) -> None:
+def test_damage_before_the_time_is_an_error(tmp_path):
     """As for startingTimestamp: the header of a damaged batch cannot tell whether an earlier record is late enough."""
     log_folder(tmp_path / "t-0", (0, spoil(CODECS, 4, 20)))
     late = records("all-codecs-0").column("timestamp")[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import doc_blocks
 import doc_spark
@@ -33,7 +32,7 @@ sys.exit(2 * doc_blocks.main(sys.argv[4:]))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_page_prints_the_same_on_every_spark(version: str, fat: Path, tmp_path: Path) -> None:
+def test_the_page_prints_the_same_on_every_spark(version, fat, tmp_path):
     """Spark 3.5 has no data sources in Python: there the page's one `load` is read_log, as the page says."""
     text = PAGE.read_text(encoding="utf-8")
     load, instead = 'spark.read.format("kafkarec").load(logs)', "spark_udfs.read_log(spark, logs)"

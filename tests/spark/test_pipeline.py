@@ -43,7 +43,7 @@ def event(value: bytes) -> dict[str, Any] | None:
     return decoded if isinstance(decoded, dict) and isinstance(decoded.get("n"), int) else None
 
 
-def test_the_tables_have_every_record_and_every_damage_once(fat: Path, bare_python: str, tmp_path: Path) -> None:
+def test_the_tables_have_every_record_and_every_damage_once(fat, bare_python, tmp_path):
     printed, tables = run(fat, bare_python, tmp_path), tmp_path / "tables"
     first = {name: rows(tables / name) for name in ("silver", "quarantine")}
 
@@ -78,6 +78,6 @@ def test_the_tables_have_every_record_and_every_damage_once(fat: Path, bare_pyth
     assert {name: rows(tables / name) for name in first} == first
 
 
-def test_the_pipeline_is_one_page() -> None:
+def test_the_pipeline_is_one_page():
     assert len(PIPELINE.read_text(encoding="utf-8").splitlines()) <= 100
     assert "examples/pipeline.py" in (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -8,7 +8,6 @@ import os
 import pickle
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,7 +50,7 @@ def topic_id(out: str, name: str) -> bytes:
 # ---- what is published --------------------------------------------------------------------------------------
 
 
-def test_staged_data_is_invisible_until_it_is_published_with_a_brokers_files(out: str) -> None:
+def test_staged_data_is_invisible_until_it_is_published_with_a_brokers_files(out):
     made = begun(out)
     staged = stage(made, {"t-0": ["a", "b"], "t-1": ["c"]})
     assert content(out) == {} and left(out) != []
@@ -68,7 +67,7 @@ def test_staged_data_is_invisible_until_it_is_published_with_a_brokers_files(out
     assert names == {*segment, f"{2:020}.snapshot", "leader-epoch-checkpoint", "partition.metadata"}
 
 
-def test_tasks_are_published_in_order_and_appends_follow(out: str) -> None:
+def test_tasks_are_published_in_order_and_appends_follow(out):
     made = begun(out)
     staged = stage(made, {"t-0": ["a", "b"]}, {"t-0": ["c", "d"]}, {"t-0": ["e"]})
     publisher(made).commit(made, staged[::-1])
@@ -83,7 +82,7 @@ def test_tasks_are_published_in_order_and_appends_follow(out: str) -> None:
         assert logs == [f"{0:020}.log"]
 
 
-def test_a_dynamic_overwrite_replaces_only_the_written_partitions(out: str) -> None:
+def test_a_dynamic_overwrite_replaces_only_the_written_partitions(out):
     publish(out, "job-1", {"t-0": ["a", "b"], "t-1": ["c"]})
     publish(out, "job-2", {"t-0": ["x"]})
     before = topic_id(out, "t-0")
@@ -94,7 +93,7 @@ def test_a_dynamic_overwrite_replaces_only_the_written_partitions(out: str) -> N
     assert content(out) == {"t-0": numbered("d"), "t-1": numbered("c")}
 
 
-def test_a_static_overwrite_replaces_all_partitions_of_a_topic(out: str) -> None:
+def test_a_static_overwrite_replaces_all_partitions_of_a_topic(out):
     publish(out, "job-1", {"t-0": ["a", "b"], "t-1": ["c"], "t-x-1": ["x"], "u-0": ["k"]})
     (on_disk(out) / "t-7").mkdir()  # not a log: it is left alone
     (on_disk(out) / "t-7" / "notes.txt").write_text("mine")
@@ -112,9 +111,7 @@ def test_a_static_overwrite_replaces_all_partitions_of_a_topic(out: str) -> None
         publish(out, "job-5", overwrite="static")
 
 
-def test_a_reader_during_an_overwrite_in_a_bucket_finds_the_start_of_the_old_or_of_the_new_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_during_an_overwrite_in_a_bucket_finds_the_start_of_the_old_or_of_the_new_log(tmp_path, monkeypatch):
     store = new_store(tmp_path, monkeypatch)
     publish(store, "job-1", {"t-0": ["a", "b"]})
     publish(store, "job-2", {"t-0": ["c"]})
@@ -139,7 +136,7 @@ def test_a_reader_during_an_overwrite_in_a_bucket_finds_the_start_of_the_old_or_
     assert steps == [old, old[:2], [], new[:1], new]
 
 
-def test_a_log_of_a_later_leader_keeps_its_epoch_and_the_topic_its_id(out: str) -> None:
+def test_a_log_of_a_later_leader_keeps_its_epoch_and_the_topic_its_id(out):
     with kafkarec.SegmentWriter(on_disk(out) / "t-5", leader_epoch=7) as writer:
         writer.write([(0, NOW, None, b"x", []), (1, NOW, None, b"y", [])])
     publish(out, "job-1", {"t-5": ["a"], "t-0": ["b"], "u-0": ["c"]}, {"t-5": ["d"]})
@@ -149,7 +146,7 @@ def test_a_log_of_a_later_leader_keeps_its_epoch_and_the_topic_its_id(out: str) 
     assert topic_id(out, "t-0") == topic_id(out, "t-5") != topic_id(out, "u-0")
 
 
-def test_given_offsets_and_their_gaps_are_kept(out: str) -> None:
+def test_given_offsets_and_their_gaps_are_kept(out):
     publish(out, "job-1", {"t-0": ["a", "b"]}, offsets={"t-0": [100, 105]})
     Dying.log.clear()
     publish(out, "job-2", {"t-0": ["c"]}, offsets={"t-0": [106]})
@@ -165,7 +162,7 @@ def test_given_offsets_and_their_gaps_are_kept(out: str) -> None:
         (({"t-0": ["c", "d"]},), {"t-0": [5, 4]}, r"t-0: .*write_log"),
     ],
 )
-def test_impossible_offsets_are_refused_and_nothing_changes(out: str, tasks: Any, offsets: Any, message: str) -> None:
+def test_impossible_offsets_are_refused_and_nothing_changes(out, tasks, offsets, message):
     publish(out, "job-1", {"t-0": ["a", "b"]})
     before = objects(out)
     with pytest.raises(ValueError, match=message):
@@ -175,12 +172,12 @@ def test_impossible_offsets_are_refused_and_nothing_changes(out: str, tasks: Any
 
 
 @pytest.mark.parametrize("topic", ["../out", "a/b", "", ".", "..", "x" * 250, "sp ace", None])
-def test_invalid_topic_names_are_refused(tmp_path: Path, topic: Any) -> None:
+def test_invalid_topic_names_are_refused(tmp_path, topic):
     with staging_of(begun(tmp_path)) as writer, pytest.raises(ValueError, match="topic"):
         writer.put(topic, 0, table(["a"]), False)
 
 
-def test_only_the_attempts_named_by_commit_messages_are_published(out: str) -> None:
+def test_only_the_attempts_named_by_commit_messages_are_published(out):
     """Neither a lost first attempt, nor one that outlives its job, nor one that begins after it."""
     made = begun(out)
     stage(made, {"t-0": ["lost"]})
@@ -197,9 +194,7 @@ def test_only_the_attempts_named_by_commit_messages_are_published(out: str) -> N
 
 
 @pytest.mark.parametrize("refused", [False, True], ids=["uploads succeed", "an upload fails"])
-def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool
-) -> None:
+def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(tmp_path, monkeypatch, refused):
     store = new_store(tmp_path, monkeypatch)
     publish(store, "job-1", {"t-0": ["a"]})
     before, made = objects(store), begun(store, "job-2")
@@ -221,7 +216,7 @@ def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(
     assert objects(store) == before
 
 
-def test_a_micro_batch_that_is_done_is_not_written_again_and_that_of_another_query_is(out: str) -> None:
+def test_a_micro_batch_that_is_done_is_not_written_again_and_that_of_another_query_is(out):
     for query, batch, rows in (("q", 0, "a"), ("q", 1, "b"), ("q", 0, "a"), ("q", 1, "b"), ("r", 0, "c")):
         publish(out, f"{query}-{batch}", {"t-0": [rows]}, query=query, batch=batch)
     assert content(out) == {"t-0": numbered("a", "b", "c")} and left(out) == []
@@ -231,7 +226,7 @@ def test_a_micro_batch_that_is_done_is_not_written_again_and_that_of_another_que
 # ---- files that are not as expected -------------------------------------------------------------------------
 
 
-def test_more_partitions_than_permitted_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_partitions_than_permitted_open_files(tmp_path, monkeypatch):
     monkeypatch.setattr(staging, "MAX_OPEN_WRITERS", 2)
     monkeypatch.setattr(staging, "FLUSH_BYTES", 1)
     made = begun(tmp_path, batch_size=1)
@@ -243,9 +238,7 @@ def test_more_partitions_than_permitted_open_files(tmp_path: Path, monkeypatch: 
     assert content(tmp_path) == {f"t-{n}": numbered(*(str(m) for m in range(n, 20, 5))) for n in range(5)}
 
 
-def test_a_large_last_segment_stays_unchanged_and_a_new_one_is_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_last_segment_stays_unchanged_and_a_new_one_is_begun(tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "SMALL_SEGMENT", 100)
     publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batch_size=100)
     first = tmp_path / "t-0" / f"{0:020}.log"
@@ -258,9 +251,7 @@ def test_a_large_last_segment_stays_unchanged_and_a_new_one_is_begun(
 
 
 @pytest.mark.parametrize("bad", [False, True], ids=["zeros", "wrong checksum"])
-def test_a_bad_last_batch_is_truncated_in_the_copy_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: bool
-) -> None:
+def test_a_bad_last_batch_is_truncated_in_the_copy_only(tmp_path, monkeypatch, bad):
     monkeypatch.setattr(folders, "SMALL_SEGMENT", 100)
     publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batch_size=100)
     log = tmp_path / "t-0" / f"{0:020}.log"
@@ -273,9 +264,7 @@ def test_a_bad_last_batch_is_truncated_in_the_copy_only(
     assert content(tmp_path) == {"t-0": numbered("a" * 3000, "b")}
 
 
-def test_a_log_in_a_bucket_that_ends_within_a_batch_is_not_appended_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_in_a_bucket_that_ends_within_a_batch_is_not_appended_to(tmp_path, monkeypatch):
     store = new_store(tmp_path, monkeypatch)
     publish(store, "job-1", {"t-0": ["a", "b"]})
     with (on_disk(store) / "t-0" / f"{0:020}.log").open("ab") as log:
@@ -285,7 +274,7 @@ def test_a_log_in_a_bucket_that_ends_within_a_batch_is_not_appended_to(
 
 
 @pytest.mark.parametrize("seen", [0, 40])
-def test_staged_files_that_are_not_whole_change_nothing(seen: int, out: str) -> None:
+def test_staged_files_that_are_not_whole_change_nothing(seen, out):
     """A listing may lag behind, a file may be cut: without the largest batch a last segment is linked, not copied."""
     publish(out, "job-1", {"t-0": ["a"]})
     if "://" not in out:
@@ -302,14 +291,14 @@ def test_staged_files_that_are_not_whole_change_nothing(seen: int, out: str) -> 
     assert {name: data for name, data in objects(out).items() if name.startswith("t-0/")} == before
 
 
-def test_staging_that_the_driver_cannot_see_is_reported(tmp_path: Path) -> None:
+def test_staging_that_the_driver_cannot_see_is_reported(tmp_path):
     made = job(tmp_path / "driver")
     staged = stage(begun(tmp_path / "executor"), {"t-0": ["a"]})
     with pytest.raises(FileNotFoundError, match="must be a folder that the driver and all executors share"):
         publisher(made).commit(made, staged)
 
 
-def test_files_that_cannot_be_linked_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_linked_are_copied(tmp_path, monkeypatch):
     def refused(*_: Any, **__: Any) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -322,7 +311,7 @@ def test_files_that_cannot_be_linked_are_copied(tmp_path: Path, monkeypatch: pyt
 # ---- others that write at the same time ---------------------------------------------------------------------
 
 
-def test_jobs_at_once_publish_one_after_the_other(out: str) -> None:
+def test_jobs_at_once_publish_one_after_the_other(out):
     jobs = [threading.Thread(target=publish, args=(out, f"job-{n}", {"t-0": [f"v{n}"]})) for n in range(6)]
     for each in jobs:
         each.start()
@@ -335,7 +324,7 @@ def test_jobs_at_once_publish_one_after_the_other(out: str) -> None:
     assert left(out) == []
 
 
-def test_a_foreign_write_after_the_commit_is_not_overwritten(out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_write_after_the_commit_is_not_overwritten(out, monkeypatch):
     publish(out, "job-1", {"t-0": ["a"]})
     made = begun(out, "job-2")
     staged = stage(made, {"t-0": ["b"]})
@@ -365,9 +354,7 @@ def test_a_foreign_write_after_the_commit_is_not_overwritten(out: str, monkeypat
     assert content(out) == {"t-0": numbered("a", "b"), "t-1": numbered("c")}
 
 
-def test_a_driver_whose_lock_expired_stops_before_the_next_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_whose_lock_expired_stops_before_the_next_request(tmp_path, monkeypatch):
     """Before its journal it leaves nothing; after it others finish the commit."""
     store = new_store(tmp_path, monkeypatch)
     publish(store, "job-1", {"t-0": ["a"], "t-1": ["b"]})
@@ -392,7 +379,7 @@ def test_a_driver_whose_lock_expired_stops_before_the_next_request(
     assert content(store) == {"t-0": numbered("a", "d"), "t-1": numbered("b", "e", "z")}
 
 
-def test_the_sweep_leaves_running_jobs(out: str) -> None:
+def test_the_sweep_leaves_running_jobs(out):
     dead = begun(out, "dead")
     stage(dead, {"t-0": ["c"]})
     sweep = publishing.Publisher(out).sweep
@@ -410,13 +397,13 @@ def test_the_sweep_leaves_running_jobs(out: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["part-00000-1f.c000.snappy.parquet", "_delta_log", "events.parquet"])
-def test_partition_folders_are_not_written_beside_another_table(tmp_path: Path, name: str) -> None:
+def test_partition_folders_are_not_written_beside_another_table(tmp_path, name):
     (tmp_path / name).mkdir()
     with pytest.raises(ValueError, match=rf"{tmp_path} holds another table \({name}\)"):
         publishing.resolve_folder(str(tmp_path), {})
 
 
-def test_a_pickled_job_shows_no_keys(tmp_path: Path) -> None:
+def test_a_pickled_job_shows_no_keys(tmp_path):
     made = job(tmp_path, storage=StorageOptions({"key": "an-id", "secret": "top-secret"}))
     again = pickle.loads(pickle.dumps(made))
     assert again == made and again.storage["secret"] == "top-secret"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,12 +66,12 @@ def _code(cell: str) -> str:
     return match[2]
 
 
-def test_every_line_is_tried() -> None:
+def test_every_line_is_tried():
     assert list(table()) == list(ACTIONS)
 
 
 @pytest.mark.parametrize("written", ACTIONS)
-def test_spark_refuses_it_in_these_words(written: str, spark_session: Any, tmp_path: Path) -> None:
+def test_spark_refuses_it_in_these_words(written, spark_session, tmp_path):
     columns = ("'t' AS topic", "0 AS partition", "id AS offset", "string(id) AS key", "string(id) AS value")
     frame = spark_session.range(3).selectExpr(*columns)
     path = tmp_path / "out"
@@ -81,7 +80,7 @@ def test_spark_refuses_it_in_these_words(written: str, spark_session: Any, tmp_p
     assert not list(path.glob("t-*"))
 
 
-def test_what_is_to_be_written_instead_works(spark_session: Any, tmp_path: Path) -> None:
+def test_what_is_to_be_written_instead_works(spark_session, tmp_path):
     frame = spark_session.range(3).selectExpr("'t' AS topic", "0 AS partition", "string(id) AS value")
     path = str(tmp_path / "out")
     append(frame).option("numPartitions", 3).save(path)

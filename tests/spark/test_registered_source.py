@@ -36,7 +36,7 @@ def register(session: Session, name: str) -> str | None:
     return registration._register_source(made, name)
 
 
-def test_the_source_is_registered_again_only_if_the_sessions_setting_has_changed() -> None:
+def test_the_source_is_registered_again_only_if_the_sessions_setting_has_changed():
     session = Session("static", None)
     for session.overwrites in ("static", "static", "dynamic", "dynamic"):
         assert register(session, "one") is None
@@ -44,13 +44,13 @@ def test_the_source_is_registered_again_only_if_the_sessions_setting_has_changed
     assert [(source.overwrites, source.cores) for source in session.registered] == [("static", 6), ("dynamic", 6)]
 
 
-def test_an_installed_source_that_stays_is_used() -> None:
+def test_an_installed_source_that_stays_is_used():
     assert register(Session("static", "DATA_SOURCE_ALREADY_EXISTS"), "two") is None
     with pytest.warns(UserWarning, match="dynamic has no effect"):
         problem = register(Session("dynamic", "DATA_SOURCE_ALREADY_EXISTS"), "two")
     assert problem is not None and 'option("partitionOverwriteMode", "dynamic")' in problem
 
 
-def test_other_errors_are_raised() -> None:
+def test_other_errors_are_raised():
     with pytest.raises(AnalysisException):
         register(Session("static", "SOMETHING_ELSE"), "three")

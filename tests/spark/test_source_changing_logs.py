@@ -53,7 +53,7 @@ def change_next_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[
 # ---- changes during the listing -------------------------------------------------------------------------------------
 
 
-def test_a_segment_that_grows_and_rolls_during_the_listing(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_segment_that_grows_and_rolls_during_the_listing(broker, monkeypatch):
     broker.write(10)
     before = len(broker.log())
 
@@ -85,13 +85,13 @@ def options_of(broker: Broker, **source_options: str) -> Any:
 @pytest.mark.parametrize("listed", [(), (0, 1), (1,)])
 @pytest.mark.parametrize(("deleted", "is_named"), [(0, False), (1, False), (1, True)])
 def test_segments_that_are_begun_and_deleted_during_the_listing(
-    broker: Broker,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    listed: tuple[int, ...],
-    deleted: int,
-    is_named: bool,
-) -> None:
+    broker,
+    monkeypatch,
+    tmp_path,
+    listed,
+    deleted,
+    is_named,
+):
     """The first names are read at once, without a second listing: of two new segments it may have the last one only.
     is_named: the deleted one was there still when the folder's names were read, but not for its `stat`."""
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("listed again"))
@@ -134,13 +134,13 @@ def before_listing(monkeypatch: pytest.MonkeyPatch, changes: dict[int, Callable[
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("listing_number", range(6))
 def test_a_segment_that_is_moved_to_another_folder_of_its_partition(
-    broker: Broker,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    archived: int,
-    is_reversed: bool,
-    listing_number: int,
-) -> None:
+    broker,
+    monkeypatch,
+    tmp_path,
+    archived,
+    is_reversed,
+    listing_number,
+):
     """To the archive that holds what is before it, while both folders are listed."""
     broker.fill(4)
     archive = tmp_path / "archive" / "orders-0"
@@ -156,9 +156,7 @@ def test_a_segment_that_is_moved_to_another_folder_of_its_partition(
 
 
 @pytest.mark.parametrize(("number", "is_shown"), [(0, False), (0, True), (1, True)])
-def test_a_segment_that_is_replaced_between_the_first_names_and_the_last(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, number: int, is_shown: bool
-) -> None:
+def test_a_segment_that_is_replaced_between_the_first_names_and_the_last(broker, monkeypatch, number, is_shown):
     """The listing between them has no name of it. is_shown: the last names are the first ones, and no .deleted is left;
     else they have neither the old name of the file nor the new one, as it is renamed meanwhile."""
     broker.fill(4)
@@ -184,9 +182,7 @@ def test_a_segment_that_is_replaced_between_the_first_names_and_the_last(
 
 @pytest.mark.parametrize("step", range(7))
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
-def test_every_step_of_a_segment_replacement(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, step: int, mode: str
-) -> None:
+def test_every_step_of_a_segment_replacement(broker, monkeypatch, step, mode):
     """The cleaner goes on when the listing waits for it."""
     broker.fill(5)
     steps, least = log_cleaning.steps(broker.log()[1:3]), broker.cleaned(1, 3)
@@ -198,9 +194,7 @@ def test_every_step_of_a_segment_replacement(
 
 
 @pytest.mark.parametrize("below", ["", "orders-0", "orders-*", "orders-0/*.log", "orders-{0,1}/0*"])
-def test_an_interrupted_segment_replacement(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, below: str
-) -> None:
+def test_an_interrupted_segment_replacement(broker, monkeypatch, caplog, below):
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     broker.fill(4)
     name = broker.log()[1].name
@@ -215,9 +209,7 @@ def test_an_interrupted_segment_replacement(
     assert f"{name}.swap" in caplog.text
 
 
-def test_names_that_never_stay_the_same_are_refused(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_names_that_never_stay_the_same_are_refused(broker, monkeypatch, caplog):
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     broker.write(10)
     real, seen = os.scandir, iter(range(1000))
@@ -234,9 +226,7 @@ def test_names_that_never_stay_the_same_are_refused(
     assert len(read(broker.root, failOnDataLoss="false")) == 10 and re.search(message, caplog.text)
 
 
-def test_an_unreadable_folder_is_reported(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unreadable_folder_is_reported(broker, monkeypatch, caplog):
     broker.write(10)
     broker.write(10, partition=1)
     unreadable = str(broker.root / "orders-1")
@@ -264,9 +254,7 @@ def change_after_next_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[
 
 
 @pytest.mark.parametrize("size", ["1g", "500"])
-def test_a_segment_replaced_by_one_of_its_name_between_listing_and_planning(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, size: str
-) -> None:
+def test_a_segment_replaced_by_one_of_its_name_between_listing_and_planning(broker, monkeypatch, size):
     broker.fill(4)
     expected = broker.cleaned(1, 2)
     change_after_next_listing(monkeypatch, lambda: log_cleaning.clean(broker.log()[1:2]))
@@ -274,9 +262,7 @@ def test_a_segment_replaced_by_one_of_its_name_between_listing_and_planning(
 
 
 @pytest.mark.parametrize("options", [{}, {"startingTimestamp": "1"}, {"isolationLevel": "read_committed"}])
-def test_retention_between_listing_and_planning(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
-) -> None:
+def test_retention_between_listing_and_planning(broker, monkeypatch, options):
     broker.fill(4)
     change_after_next_listing(monkeypatch, broker.delete_first)
     offsets = offsets_of(read(broker.root, maxPartitionBytes="500", **options))
@@ -287,9 +273,7 @@ def test_retention_between_listing_and_planning(
 @pytest.mark.parametrize("cut", [0, 30])
 @pytest.mark.parametrize("written", [4, 6])
 @pytest.mark.parametrize("call", range(17))
-def test_read_committed_of_a_preallocated_file_that_is_written_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int, written: int, cut: int, indexed: bool
-) -> None:
+def test_read_committed_of_a_preallocated_file_that_is_written_to(tmp_path, monkeypatch, call, written, cut, indexed):
     """Of a transaction that is aborted after the planning. written: the batches in the file from one of the planning's
     calls on that open or read a file; cut: the bytes of the last one when the planning began."""
     plain = [builders.batch(builders.records(1), base_offset=base) for base in range(4)]
@@ -325,7 +309,7 @@ def test_read_committed_of_a_preallocated_file_that_is_written_to(
     assert found in ([0, 1, 2], [0, 1, 2, 3])
 
 
-def test_retention_between_planning_and_reading(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_retention_between_planning_and_reading(broker, caplog):
     broker.fill(4)
     strict, lenient = (Read(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
     late_start = Read(broker.root, startingOffsets=f'{{"orders": {{"0": {int(broker.log()[1].stem)}}}}}')
@@ -340,9 +324,7 @@ def test_retention_between_planning_and_reading(broker: Broker, caplog: pytest.L
 
 @pytest.mark.parametrize("size", ["1g", "700"])
 @pytest.mark.parametrize(("begin", "end"), [(0, 1), (1, 2), (0, 3), (1, 4)])
-def test_a_log_that_is_cleaned_between_planning_and_reading(
-    broker: Broker, caplog: pytest.LogCaptureFixture, size: str, begin: int, end: int
-) -> None:
+def test_a_log_that_is_cleaned_between_planning_and_reading(broker, caplog, size, begin, end):
     broker.fill(6)
     planned, lenient = (Read(broker.root, maxPartitionBytes=size, failOnDataLoss=flag) for flag in ("true", "false"))
     chosen, expected = broker.log()[begin:end], broker.cleaned(begin, end)
@@ -355,7 +337,7 @@ def test_a_log_that_is_cleaned_between_planning_and_reading(
     assert offsets_of(read(broker.root, maxPartitionBytes=size)) == expected
 
 
-def test_a_log_truncated_and_rewritten_between_planning_and_reading(broker: Broker) -> None:
+def test_a_log_truncated_and_rewritten_between_planning_and_reading(broker):
     broker.fill(4)
     planned, lenient = (Read(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
     path = broker.log()[-1]
@@ -371,7 +353,7 @@ def test_a_log_truncated_and_rewritten_between_planning_and_reading(broker: Brok
 # ---- concurrent changes ---------------------------------------------------------------------------------------------
 
 
-def test_every_load_of_a_growing_log_is_a_prefix_of_it(broker: Broker) -> None:
+def test_every_load_of_a_growing_log_is_a_prefix_of_it(broker):
     rng = random.Random(7)
     broker.write(3)
 
@@ -390,7 +372,7 @@ def test_every_load_of_a_growing_log_is_a_prefix_of_it(broker: Broker) -> None:
     assert lengths == sorted(lengths) and lengths[0] < lengths[-1]
 
 
-def test_every_load_of_a_log_being_cleaned_has_all_kept_records_or_fails(broker: Broker) -> None:
+def test_every_load_of_a_log_being_cleaned_has_all_kept_records_or_fails(broker):
     rng = random.Random(11)
     for _ in range(100):
         broker.write(5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ def names(**source_options: str) -> list[str]:
     return struct_type.fieldNames()
 
 
-def test_the_kafka_sources_columns_in_its_order() -> None:
+def test_the_kafka_sources_columns_in_its_order():
     metadata = [column.name for column in columns.METADATA]
     assert names() == KAFKA_SOURCE
     assert names(includeHeaders="true") == [*KAFKA_SOURCE, "headers"]
@@ -40,7 +39,7 @@ def test_the_kafka_sources_columns_in_its_order() -> None:
     assert names(view="batches")[:4] == ["topic", "partition", "file", "position"]
 
 
-def test_types_are_those_of_spark() -> None:
+def test_types_are_those_of_spark():
     for column in (*columns.RECORDS, *columns.METADATA, *columns.BATCHES):
         field = columns.spark_schema((column,)).fields[0]
         assert field.dataType.simpleString() == column.type and field.nullable
@@ -52,7 +51,7 @@ def test_types_are_those_of_spark() -> None:
         assert ours.equals(sparks, check_metadata=True) and str(ours) == str(sparks)
 
 
-def test_names_and_types_of_the_kafka_source() -> None:
+def test_names_and_types_of_the_kafka_source():
     """org.apache.spark.sql.kafka010.KafkaRecordToRowConverter.schemaWithHeaders, plus the corrupt record."""
     assert schema.sql_struct(schema.RECORD_COLUMNS) == (
         "struct<topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,key:binary,value:binary,"
@@ -62,7 +61,7 @@ def test_names_and_types_of_the_kafka_source() -> None:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
-def test_a_users_schema_selects_and_orders_the_columns(path: Path) -> None:
+def test_a_users_schema_selects_and_orders_the_columns(path):
     whole = read(path, includeHeaders="true", includeMetadata="true")
     some = struct(_sequence=T.IntegerType(), value=T.BinaryType(), topic=T.StringType(), offset=T.LongType())
     rows = read(path, some)
@@ -83,7 +82,7 @@ def test_a_users_schema_selects_and_orders_the_columns(path: Path) -> None:
         (struct(position=T.LongType()), "no column 'position'"),
     ],
 )
-def test_wrong_columns_of_a_users_schema_are_refused(source_options: T.StructType, message: str) -> None:
+def test_wrong_columns_of_a_users_schema_are_refused(source_options, message):
     with pytest.raises(ValueError, match=message):
         read(TXN, source_options)
 
@@ -116,7 +115,7 @@ def test_wrong_columns_of_a_users_schema_are_refused(source_options: T.StructTyp
         ),
     ],
 )
-def test_wrong_options_are_refused(source_options: dict[str, str], message: str) -> None:
+def test_wrong_options_are_refused(source_options, message):
     with pytest.raises(ValueError, match=message):
         read(TXN, **source_options)
 
@@ -124,11 +123,11 @@ def test_wrong_options_are_refused(source_options: dict[str, str], message: str)
 @pytest.mark.parametrize(
     ("text", "number"), [("1", 1), ("64m", 64 << 20), ("64MB", 64 << 20), ("2 GiB", 2 << 30), ("8k", 8 << 10)]
 )
-def test_sizes_are_parsed(text: str, number: int) -> None:
+def test_sizes_are_parsed(text, number):
     assert options.parse({"maxpartitionbytes": text}, "read").maxPartitionBytes == number
 
 
-def test_an_option_for_reading_is_refused_for_writing() -> None:
+def test_an_option_for_reading_is_refused_for_writing():
     only_read = next(each.name for each in options.TABLE if each.uses == "read")
     with pytest.raises(ValueError, match=f"option {only_read} is for read, not for write"):
         options.parse_for_write({only_read: "1"})
@@ -137,7 +136,7 @@ def test_an_option_for_reading_is_refused_for_writing() -> None:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
-def test_metadata_equals_the_batch_fields(path: Path) -> None:
+def test_metadata_equals_the_batch_fields(path):
     segment = kafkarec.open(path)
     expected = segment.read(columns=["offset", *(c.source for c in columns.METADATA if c.source)], control=True)
     rows = read(path, includeMetadata="true", includeControl="true", maxPartitionBytes="2000")
@@ -152,7 +151,7 @@ def test_metadata_equals_the_batch_fields(path: Path) -> None:
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
 @pytest.mark.parametrize("size", ["1g", "600"])
-def test_batches_view_equals_the_local_scan(path: Path, size: str) -> None:
+def test_batches_view_equals_the_local_scan(path, size):
     table = kafkarec.open(path).scan()
     rows = read(path, view="batches", maxPartitionBytes=size)
     assert len(rows) == len(table)
@@ -166,7 +165,7 @@ def test_batches_view_equals_the_local_scan(path: Path, size: str) -> None:
         assert path.parent.name == f"{row['topic']}-{row['partition']}"
 
 
-def test_batches_view_reports_damage(tmp_path: Path) -> None:
+def test_batches_view_reports_damage(tmp_path):
     for seed in range(20):  # a flipped bit in a length or a magic is found without the checksum
         data = bytearray(LOGS[-1].read_bytes())
         data[10 + 181 * (seed % 2)] ^= 1 << (seed % 7)
@@ -181,7 +180,7 @@ def test_batches_view_reports_damage(tmp_path: Path) -> None:
             read(path, view="batches")
 
 
-def test_the_corrupt_column_can_be_renamed_and_be_in_a_users_schema(tmp_path: Path) -> None:
+def test_the_corrupt_column_can_be_renamed_and_be_in_a_users_schema(tmp_path):
     path = log_folder(tmp_path / "t-0", (0, spoil(LOGS[2].read_bytes(), 1))) / f"{0:020}.log"
     damage = kafkarec.open(path).read(errors="skip").damage
     assert damage

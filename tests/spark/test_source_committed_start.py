@@ -44,7 +44,7 @@ def walk(broker: Broker, start: int | None) -> planning.Uncommitted:
 
 @pytest.mark.parametrize("still_open", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_every_start_offset(broker: Broker, seed: int, still_open: bool) -> None:
+def test_every_start_offset(broker, seed, still_open):
     broker.write(40)
     fill(broker, seed, still_open)
     whole, visible = walk(broker, None), broker.visible()
@@ -57,7 +57,7 @@ def test_every_start_offset(broker: Broker, seed: int, still_open: bool) -> None
         assert returned == [offset for offset, _ in visible if offset >= start]
 
 
-def test_only_the_segments_read_are_searched_for_markers(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_segments_read_are_searched_for_markers(broker, monkeypatch):
     fill(broker, 1, False)
     readings = counted_files.counted(monkeypatch)
 
@@ -82,7 +82,7 @@ def test_only_the_segments_read_are_searched_for_markers(broker: Broker, monkeyp
     assert searched() == names, "without readable snapshots"
 
 
-def test_an_open_transaction_before_the_start_hides_all_rows(broker: Broker, tmp_path: Path) -> None:
+def test_an_open_transaction_before_the_start_hides_all_rows(broker, tmp_path):
     broker.write(7)
     broker.write_in_transaction(5, 2)
     broker.fill(5)

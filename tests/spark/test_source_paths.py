@@ -26,7 +26,7 @@ def counts(*paths: Path | str, **options: str) -> dict[Any, int]:
     return dict(Counter(row["topic"] for row in Read(**where, **options).rows))
 
 
-def test_an_empty_folder_has_no_rows_and_other_folders_are_refused(tmp_path: Path) -> None:
+def test_an_empty_folder_has_no_rows_and_other_folders_are_refused(tmp_path):
     assert read(tmp_path) == []
     (tmp_path / "_SUCCESS").touch()
     assert read(tmp_path) == []
@@ -36,7 +36,7 @@ def test_an_empty_folder_has_no_rows_and_other_folders_are_refused(tmp_path: Pat
     assert counts(tmp_path / "*") == {"orders": 865}
 
 
-def test_several_paths_are_read_once() -> None:
+def test_several_paths_are_read_once():
     """A folder, a glob and a file of it, and a URL of another one."""
     paths = (
         SEGMENTS / "txn-0",
@@ -55,7 +55,7 @@ def test_several_paths_are_read_once() -> None:
         ("file:///missing/x.log", r"^\[PATH_NOT_FOUND\]"),
     ],
 )
-def test_a_missing_path_is_reported_as_spark_reports_it(path: str, message: str) -> None:
+def test_a_missing_path_is_reported_as_spark_reports_it(path, message):
     with pytest.raises(AnalysisException, match=message):
         read(path)
     with pytest.raises(AnalysisException, match=message):
@@ -70,21 +70,21 @@ def test_a_missing_path_is_reported_as_spark_reports_it(path: str, message: str)
         ("nosuch://bucket/orders-0", r"no library here reads nosuch:// URLs"),
     ],
 )
-def test_a_scheme_that_is_not_supported_says_what_to_do(path: str, why: str) -> None:
+def test_a_scheme_that_is_not_supported_says_what_to_do(path, why):
     with pytest.raises(ValueError, match=rf"^kafkarec cannot read {re.escape(path)}: {why}.*\. It reads .*binaryFile"):
         read(path)
     with pytest.raises(ValueError, match=r"^kafkarec cannot write to .*dbfs:/x is /dbfs/x"):
         publishing.resolve_folder(path, {})
 
 
-def test_no_path_and_index_files_are_refused() -> None:
+def test_no_path_and_index_files_are_refused():
     with pytest.raises(ValueError, match=r"kafkarec needs a path: \.load"):
         Read()
     with pytest.raises(ValueError, match=r"is an offset index and holds no records; name its \.log file"):
         read(SEGMENTS / "txn-0" / f"{0:020}.index")
 
 
-def test_a_plugins_store_is_refused(tmp_path: Path) -> None:
+def test_a_plugins_store_is_refused(tmp_path):
     """Also below key folders: the plugin's key.prefix may be `env=prod/kafka-`."""
     folder = tmp_path / "env=prod" / f"kafka-orders-1-{TOPIC_ID}" / "7"
     folder.mkdir(parents=True)
@@ -107,7 +107,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture, path: Path, **given: str) -> t
     ]
 
 
-def test_folders_without_a_topic_in_their_names_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_folders_without_a_topic_in_their_names_are_told(tmp_path, caplog):
     for name in ("orders", "orders-0 (copy)"):
         log_folder(tmp_path / name, (0, LOG))
         rows, (warning,) = warnings_of(caplog, tmp_path / name)
@@ -118,7 +118,7 @@ def test_folders_without_a_topic_in_their_names_are_told(tmp_path: Path, caplog:
     assert warnings_of(caplog, SEGMENTS / "txn-0")[1] == []
 
 
-def test_folders_that_a_data_folder_leaves_out_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_folders_that_a_data_folder_leaves_out_are_told(tmp_path, caplog):
     for name in ("orders-0", "orders-1 (copy)", "other", "below/orders-1", "orders-2.abc-delete", "_temporary"):
         log_folder(tmp_path / name, (0, LOG))
     (tmp_path / "notes/meeting-1").mkdir(parents=True)
@@ -130,7 +130,7 @@ def test_folders_that_a_data_folder_leaves_out_are_told(tmp_path: Path, caplog: 
     )
 
 
-def test_a_mode_that_leaves_records_out_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_mode_that_leaves_records_out_is_told(tmp_path, caplog):
     folder = log_folder(tmp_path / "t-0", (0, LOG))
     column = {"columnNameOfCorruptRecord": "bad"}
     call = f"spark_udfs.damage_report(spark, {str(folder)!r})"
@@ -140,7 +140,7 @@ def test_a_mode_that_leaves_records_out_is_told(tmp_path: Path, caplog: pytest.L
     assert warnings_of(caplog, folder, mode="PERMISSIVE", **column)[1] == []
 
 
-def test_the_column_of_damage_without_permissive_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_column_of_damage_without_permissive_is_told(tmp_path, caplog):
     folder = log_folder(tmp_path / "t-0", (0, LOG))
     (warning,) = warnings_of(caplog, folder, columnNameOfCorruptRecord="bad")[1]
     assert (
@@ -149,7 +149,7 @@ def test_the_column_of_damage_without_permissive_is_told(tmp_path: Path, caplog:
     )
 
 
-def test_a_folder_without_segments_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_folder_without_segments_is_told(tmp_path, caplog):
     assert warnings_of(caplog, tmp_path) == ([], [f"there are no segments below {str(tmp_path)!r}: no rows"])
 
 
@@ -163,7 +163,7 @@ def test_a_folder_without_segments_is_told(tmp_path: Path, caplog: pytest.LogCap
         "abfss://container@account.dfs.core.windows.net/orders-0",
     ],
 )
-def test_a_url_is_shown_as_kafkarec_shows_it(url: str) -> None:
+def test_a_url_is_shown_as_kafkarec_shows_it(url):
     """spark_udfs does it by itself: a client of Spark Connect may lack kafkarec."""
     assert paths.display_url(url) == remote_errors.display_url(url)
     assert "secret" not in paths.display_url(url) and "abc" not in paths.display_url(url)

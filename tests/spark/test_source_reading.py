@@ -56,7 +56,7 @@ def same(rows: list[dict[str, Any]], expected_rows: list[Any]) -> None:
 
 @pytest.mark.parametrize("path", LOGS, ids=names)
 @pytest.mark.parametrize("size", ["4000", "300", "1"])
-def test_rows_of_many_splits_equal_those_of_the_file(path: Path, size: str) -> None:
+def test_rows_of_many_splits_equal_those_of_the_file(path, size):
     job = Read(path, maxPartitionBytes=size, **EVERYTHING)
     assert job.rows == local(path)
     splits = job.splits
@@ -67,7 +67,7 @@ def test_rows_of_many_splits_equal_those_of_the_file(path: Path, size: str) -> N
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_damaged_copies_are_read_in_all_modes(seed: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_copies_are_read_in_all_modes(seed, tmp_path, caplog):
     source = LOGS[seed % len(LOGS)]
     path = log_folder(tmp_path / source.parent.name, (0, spoil(source.read_bytes(), seed))) / f"{0:020}.log"
     expected_rows = local_with_damage(path)
@@ -89,7 +89,7 @@ def test_damaged_copies_are_read_in_all_modes(seed: int, tmp_path: Path, caplog:
             assert "PERMISSIVE" in refused.value.__notes__[0]
 
 
-def test_arrow_batches_have_a_limited_size_and_number_of_rows(tmp_path: Path) -> None:
+def test_arrow_batches_have_a_limited_size_and_number_of_rows(tmp_path):
     value = bytes(3 << 20)
     data = kafkarec.encode([(i, 1, None, value, []) for i in range(30)], compression="zstd", batch_size=1 << 30)
     path = log_folder(tmp_path / "large-0", (0, data))
@@ -99,7 +99,7 @@ def test_arrow_batches_have_a_limited_size_and_number_of_rows(tmp_path: Path) ->
     assert rows == [30, 100, 100, 37]
 
 
-def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
+def test_a_file_that_grows_or_shrinks_after_planning(tmp_path):
     data = ALL_CODECS.read_bytes()
     cut = len(data) - 10  # a live log: the last batch is half written
     path = log_folder(tmp_path / "live-0", (0, data[:cut])) / f"{0:020}.log"
@@ -124,7 +124,7 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_large_segments_are_split_at_index_entries_or_headers(indexed: bool, tmp_path: Path) -> None:
+def test_large_segments_are_split_at_index_entries_or_headers(indexed, tmp_path):
     data = repeated(ALL_CODECS.read_bytes(), 40, 865)
     path = log_folder(tmp_path / "orders-0", (0, data)) / f"{0:020}.log"
     if indexed:

@@ -42,7 +42,7 @@ ALL_CODECS = SEGMENTS / "all-codecs-0"
         ({"assign": '{"txn": [0]}'}, {"txn"}),
     ],
 )
-def test_partitions_can_be_selected(options: dict[str, str], expected: set[str]) -> None:
+def test_partitions_can_be_selected(options, expected):
     assert {row["topic"] for row in read(SEGMENTS, **options)} == expected
 
 
@@ -53,7 +53,7 @@ def test_partitions_can_be_selected(options: dict[str, str], expected: set[str])
         ({"assign": '{"txn": [0, 1]}'}, "assign: cannot find txn-1; there are: .*txn-0"),
     ],
 )
-def test_missing_partitions_are_refused(options: dict[str, str], message: str) -> None:
+def test_missing_partitions_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         read(SEGMENTS, **options)
 
@@ -67,7 +67,7 @@ def test_missing_partitions_are_refused(options: dict[str, str], message: str) -
         ({"subscribePattern": "("}, "is not a regular expression"),
     ],
 )
-def test_selections_that_cannot_be_read_are_refused(options: dict[str, str], message: str) -> None:
+def test_selections_that_cannot_be_read_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         read(SEGMENTS, **options)
 
@@ -79,7 +79,7 @@ def test_selections_that_cannot_be_read_are_refused(options: dict[str, str], mes
 @pytest.mark.parametrize(
     ("start", "end"), [(-2, -1), (0, 1), (29, 31), (30, -1), (100, 200), (-2, 30), (292, 293), (293, 293), (50, 50)]
 )
-def test_offsets_can_be_limited(start: int, end: int, splits: dict[str, str]) -> None:
+def test_offsets_can_be_limited(start, end, splits):
     options = {
         "startingOffsets": json.dumps({"txn": {"0": start}}),
         "endingOffsets": json.dumps({"txn": {"0": end}}),
@@ -102,7 +102,7 @@ def test_offsets_can_be_limited(start: int, end: int, splits: dict[str, str]) ->
         ({"endingOffsets": '{"txn": {"0": 999}}'}, "endingOffsets asks for offset 999"),
     ],
 )
-def test_wrong_offsets_are_refused(options: dict[str, str], message: str) -> None:
+def test_wrong_offsets_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         read(TXN, **options)
 
@@ -117,15 +117,13 @@ def test_wrong_offsets_are_refused(options: dict[str, str], message: str) -> Non
     ],
     ids=str,
 )
-def test_an_end_that_is_not_after_the_start_is_told(
-    options: dict[str, str], is_told: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_end_that_is_not_after_the_start_is_told(options, is_told, caplog):
     rows = read(TXN, **options, startingOffsetsByTimestampStrategy="latest")
     told = [each.message for each in caplog.records if each.message.startswith("no rows: each partition's end")]
     assert len(told) == is_told and (not is_told or rows == [])
 
 
-def test_offsets_deleted_by_retention(tmp_path: Path) -> None:
+def test_offsets_deleted_by_retention(tmp_path):
     data = (TXN / f"{30:020}.log").read_bytes()
     folder = log_folder(tmp_path / "txn-0", (30, data))
     options = {"startingOffsets": '{"txn": {"0": 7}}', "endingOffsets": '{"txn": {"0": 1000}}'}
@@ -152,7 +150,7 @@ def timed(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("splits", [{}, SPLITS])
-def test_a_time_selects_the_first_offset_at_or_after_it(splits: dict[str, str], tmp_path: Path) -> None:
+def test_a_time_selects_the_first_offset_at_or_after_it(splits, tmp_path):
     times = timed(tmp_path / "t-0")
     first, last = sorted(times)[250], sorted(times)[-1]
     start = next(at for at, time in enumerate(times) if time >= first)
@@ -177,7 +175,7 @@ def test_a_time_selects_the_first_offset_at_or_after_it(splits: dict[str, str], 
 # ---- transactions -----------------------------------------------------------------------------------------
 
 
-def test_ranges_of_segments_with_exchanged_names_are_refused(tmp_path: Path) -> None:
+def test_ranges_of_segments_with_exchanged_names_are_refused(tmp_path):
     """Names say which segments have a range, and in which order transactions end."""
     datas = [builders.batch(builders.records(10), base_offset=base) for base in (0, 10, 20)]
     folder = log_folder(tmp_path / "orders-0", *zip((0, 20, 10), datas, strict=True))
@@ -194,7 +192,7 @@ def test_ranges_of_segments_with_exchanged_names_are_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize("option", ["isolationLevel", "kafka.isolation.level"])
 @pytest.mark.parametrize("size", ["1g", "2000", "1"])
 @pytest.mark.parametrize("topic", ["txn-0", "all-codecs-0", "compacted-0", "logappend-0"])
-def test_read_committed_returns_the_records_of_a_consumer(topic: str, size: str, option: str) -> None:
+def test_read_committed_returns_the_records_of_a_consumer(topic, size, option):
     consumed = json.loads((SEGMENTS / topic / "read_committed.json").read_text())
     rows = read(SEGMENTS / topic, **{option: "read_committed", "maxPartitionBytes": size})
     assert offsets_of(rows) == [record["offset"] for record in consumed["records"]]
@@ -227,7 +225,7 @@ def transactions(seed: int) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_transactions_across_splits_and_segments(seed: int, tmp_path: Path) -> None:
+def test_transactions_across_splits_and_segments(seed, tmp_path):
     data = transactions(seed)
     cuts = [batch for batch in kafkarec.batches(data) if batch.position > len(data) // 2][:1]
     middle = cuts[0].position

@@ -38,7 +38,7 @@ def pushing_source() -> type[DataSource]:
     return Source
 
 
-def test_spark_keeps_pushed_filters_for_the_whole_frame(spark_session: Any) -> None:
+def test_spark_keeps_pushed_filters_for_the_whole_frame(spark_session):
     """Why the source takes no filters: PythonScanBuilder.pushFilters saves the plan in the frame's source, and later
     uses of that frame read it. If this fails, Spark plans each use separately, and filters could be pushed."""
     key = "spark.sql.python.filterPushdown.enabled"
@@ -53,7 +53,7 @@ def test_spark_keeps_pushed_filters_for_the_whole_frame(spark_session: Any) -> N
         spark_session.conf.unset(key)
 
 
-def test_spark_passes_filters_and_nothing_else_to_a_source_in_python(spark_session: Any) -> None:
+def test_spark_passes_filters_and_nothing_else_to_a_source_in_python(spark_session):
     """With columns, aggregates or limits, `df.count()` itself could be cheap: then see docs/explanation/design.md."""
     builder = "org.apache.spark.sql.execution.datasources.v2.python.PythonScanBuilder"
     loader = spark_session._jvm.java.lang.Thread.currentThread().getContextClassLoader()

@@ -47,19 +47,19 @@ def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactor
     return result | {"folder": folder, "executors": executor_stderr(bare_python)}
 
 
-def test_executors_read_a_bucket_with_pyarrow_and_the_fsspec_of_the_wheel(results: dict[str, Any]) -> None:
+def test_executors_read_a_bucket_with_pyarrow_and_the_fsspec_of_the_wheel(results):
     expected = {str(path).replace(str(SEGMENTS), BUCKET_URL): kafkarec.open(path).read() for path in LOGS}
     assert results["bucket"] == {url: [record_row(each)[:6] for each in rows] for url, rows in expected.items() if rows}
 
 
-def test_a_permissive_job_finishes_and_reports_files_and_byte_ranges(results: dict[str, Any]) -> None:
+def test_a_permissive_job_finishes_and_reports_files_and_byte_ranges(results):
     paths = sorted((results["folder"] / "damaged").glob("*/*.log"))
     expected = sorted(each[:3] for path in paths for each in kafkarec.open(path).read(errors="skip").damage)
     assert sorted((each["path"], each["position"], each["length"]) for each in results["damage"]) == expected
     assert len({path for path, _, _ in expected}) > 4
 
 
-def test_a_large_segment_is_read_in_512_mib(results: dict[str, Any]) -> None:
+def test_a_large_segment_is_read_in_512_mib(results):
     count = REPEATS * 1000
     once = kafkarec.open(results["folder"] / "large-0").read(end_offset=1000)
     checks = sum(zlib.crc32(each.value or b"") for each in once) * REPEATS
@@ -71,13 +71,13 @@ def test_a_large_segment_is_read_in_512_mib(results: dict[str, Any]) -> None:
     assert max(used for used, _ in results["memory"]) < 256 << 10
 
 
-def test_results_are_exact_when_a_worker_is_killed(results: dict[str, Any]) -> None:
+def test_results_are_exact_when_a_worker_is_killed(results):
     count = REPEATS * 1000
     assert (results["folder"] / "killed").exists()
     assert results["killed"] == [count, count * (count - 1) // 2]
 
 
-def test_one_line_per_task_in_the_executors_log(results: dict[str, Any]) -> None:
+def test_one_line_per_task_in_the_executors_log(results):
     line = (
         r"kafkarec read files=\d+ bytes=\d+ batches=\d+ records=\d+ damaged=(\d+) incomplete=0 seconds=[\d.]+ first=\S+"
     )

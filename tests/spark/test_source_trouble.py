@@ -67,7 +67,7 @@ CONTENTS = {
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("content", CONTENTS)
-def test_bytes_that_are_no_segment_are_damage(folder: Path, view: str, content: str) -> None:
+def test_bytes_that_are_no_segment_are_damage(folder, view, content):
     path = folder / BAD
     data, reason, message = CONTENTS[content]
     path.write_bytes(data)
@@ -85,7 +85,7 @@ def test_bytes_that_are_no_segment_are_damage(folder: Path, view: str, content: 
     assert [each["damaged_bytes"] for each in result.files] == [0, len(data), 0]
 
 
-def test_damage_is_told_with_what_to_do(folder: Path) -> None:
+def test_damage_is_told_with_what_to_do(folder):
     """Of a file that does not begin as a log, one that is gzip, and a damaged batch."""
     path = folder / BAD
     begins = "the file does not begin as a log segment does. If it is none, a glob such as dir/*.log leaves it out. If "
@@ -104,7 +104,7 @@ def test_damage_is_told_with_what_to_do(folder: Path) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("mode", options.MODES)
-def test_zeros_and_empty_files_are_no_damage(folder: Path, view: str, mode: str) -> None:
+def test_zeros_and_empty_files_are_no_damage(folder, view, mode):
     """A folder with a segment's name, preallocated zeros, an empty file."""
     (folder / BAD).mkdir()
     (folder / f"{1500:020}.log").write_bytes(b"")
@@ -126,7 +126,7 @@ def sources_of(monkeypatch: pytest.MonkeyPatch, path: Path, make: Callable[[], A
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_bad_sector_is_damage(folder: Path, view: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_sector_is_damage(folder, view, monkeypatch):
     data = b"".join(batch(1000 + 20 * n) for n in range(40))
     path = folder / BAD
     path.write_bytes(data)
@@ -144,9 +144,7 @@ def test_a_bad_sector_is_damage(folder: Path, view: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("mode", options.MODES)
-def test_a_file_that_may_not_be_read_fails_in_every_mode(
-    folder: Path, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_may_not_be_read_fails_in_every_mode(folder, mode, monkeypatch):
     """Such bytes are not known to be bad: to leave them out would be an unnoticed loss."""
     path = folder / BAD
     path.write_bytes(batch(1000))
@@ -163,7 +161,7 @@ def test_a_file_that_may_not_be_read_fails_in_every_mode(
 
 
 @pytest.mark.parametrize("mode", options.MODES)
-def test_a_dangling_link_is_a_data_loss(folder: Path, mode: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dangling_link_is_a_data_loss(folder, mode, caplog):
     path = folder / BAD
     path.symlink_to("/not/mounted/here.log")
     message = f"data loss in orders-0: {path} is a link to /not/mounted/here.log, which does not exist"
@@ -176,7 +174,7 @@ def test_a_dangling_link_is_a_data_loss(folder: Path, mode: str, caplog: pytest.
     assert (row["file"], row["reason"], row["detail"]) == (str(path), "unreadable", message)
 
 
-def test_a_file_without_a_known_size_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_a_known_size_is_read(folder, monkeypatch):
     """A file without stat() result in the listing is not taken for an empty one."""
     (folder / BAD).write_bytes(batch(1000))
     real = folders.LocalFolder.entries
@@ -195,7 +193,7 @@ def test_a_file_without_a_known_size_is_read(folder: Path, monkeypatch: pytest.M
 # ---- tasks ----------------------------------------------------------------------------------------------------------
 
 
-def test_small_files_share_tasks() -> None:
+def test_small_files_share_tasks():
     """As in Spark's file sources, each file counts 4 MiB more than its bytes."""
     small = [planning.Split(f"{n}.log", "t", 0, 0, 16 << 10) for n in range(5000)]
     for given, tasks in (({}, 157), ({"minPartitions": "400"}, 400), ({"maxPartitionBytes": "1g"}, 20)):
@@ -206,7 +204,7 @@ def test_small_files_share_tasks() -> None:
 
 
 @pytest.mark.parametrize("cores", [2, 4, 16])
-def test_tasks_of_five_equal_files_follow_the_cores(tmp_path: Path, cores: int) -> None:
+def test_tasks_of_five_equal_files_follow_the_cores(tmp_path, cores):
     values = [(n, 1, None, random.Random(n).randbytes(16_000), []) for n in range(1000)]
     data = bytes(kafkarec.encode(values, base_offset=None))
     logs = repeated(data, 5, 1000)
@@ -219,7 +217,7 @@ def test_tasks_of_five_equal_files_follow_the_cores(tmp_path: Path, cores: int) 
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_line_of_a_task_counts_what_it_read(folder: Path, view: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_line_of_a_task_counts_what_it_read(folder, view, caplog):
     (folder / BAD).write_bytes(NOISE)
     size = sum(path.stat().st_size for path in folder.glob("*.log"))
     line = f"files=3 bytes={size} batches=2 records=40 damaged=1 incomplete=0 seconds="
@@ -232,7 +230,7 @@ def test_the_line_of_a_task_counts_what_it_read(folder: Path, view: str, caplog:
 
 
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE", "DROPMALFORMED", "damage_report"])
-def test_a_missing_library_is_no_damage_in_any_mode(mode: str) -> None:
+def test_a_missing_library_is_no_damage_in_any_mode(mode):
     """A worker that starts in a checkout has kafkarec from there, without the wheel's libraries."""
     code = (
         "import sys\nsys.modules['isal'] = None\nfrom damage_reports import report\nfrom source_rows import read\n"

@@ -15,7 +15,6 @@ from typing import Any
 import log_cleaning
 import pytest
 from log_cleaning import RepeatingThread
-from stream_broker import Broker
 from stream_engine import Query, Reads
 
 import kafkarec
@@ -36,9 +35,7 @@ def got(query: Query, tasks: list[Any]) -> list[int]:
 
 @pytest.mark.parametrize("size", ["1g", "500"])
 @pytest.mark.parametrize(("begin", "end"), [(0, 1), (1, 2), (0, 3), (2, 5)])
-def test_a_replaced_segment_fails_a_task_and_is_read_by_the_batch_that_repeats_it(
-    broker: Broker, size: str, begin: int, end: int
-) -> None:
+def test_a_replaced_segment_fails_a_task_and_is_read_by_the_batch_that_repeats_it(broker, size, begin, end):
     broker.fill(6)
     query = Query(broker.root, maxPartitionBytes=size)
     start, stop = 17, broker.offsets[-1] - 5
@@ -53,7 +50,7 @@ def test_a_replaced_segment_fails_a_task_and_is_read_by_the_batch_that_repeats_i
     assert got(query, planned(query, start, stop)) == [each for each in cleaned if start <= each < stop]
 
 
-def test_a_segment_replaced_by_one_of_its_name_between_two_plans(broker: Broker) -> None:
+def test_a_segment_replaced_by_one_of_its_name_between_two_plans(broker):
     """The folder has the same names as before, so only opening the file shows that the listing is too old."""
     broker.fill(6)
     query = Query(broker.root, maxPartitionBytes="500")
@@ -65,7 +62,7 @@ def test_a_segment_replaced_by_one_of_its_name_between_two_plans(broker: Broker)
     assert got(query, planned(query, 0, stop)) == [each for each in cleaned if each < stop]
 
 
-def test_the_active_segment_is_rolled_and_cleaned(broker: Broker) -> None:
+def test_the_active_segment_is_rolled_and_cleaned(broker):
     broker.fill(3)
     query = Query(broker.root)
     query.trigger()
@@ -80,7 +77,7 @@ def test_the_active_segment_is_rolled_and_cleaned(broker: Broker) -> None:
     assert got(query, planned(query, 5, stop)) == [each for each in cleaned if 5 <= each < stop]
 
 
-def test_retention_while_a_micro_batch_runs(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_retention_while_a_micro_batch_runs(broker, caplog):
     broker.fill(6)
     strict, lenient = Query(broker.root), Query(broker.root, failOnDataLoss="false")
     tasks = {}
@@ -95,7 +92,7 @@ def test_retention_while_a_micro_batch_runs(broker: Broker, caplog: pytest.LogCa
     assert f"{path} no longer exists; failOnDataLoss is false" in caplog.text
 
 
-def test_a_cleaner_that_runs_all_the_time(broker: Broker) -> None:
+def test_a_cleaner_that_runs_all_the_time(broker):
     rng = random.Random(5)
     broker.fill(6)
     query = Query(broker.root, maxOffsetsPerTrigger="150", maxPartitionBytes="900")
@@ -138,7 +135,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return passed.append
 
 
-def test_an_unchanged_folder_is_not_opened(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_folder_is_not_opened(broker, monkeypatch):
     wait = clock(monkeypatch)
     for partition in range(20):
         broker.write(10, partition=partition)
@@ -158,7 +155,7 @@ def test_an_unchanged_folder_is_not_opened(broker: Broker, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_a_file_that_is_preallocated_in_full(broker: Broker, monkeypatch: pytest.MonkeyPatch, isolation: str) -> None:
+def test_a_file_that_is_preallocated_in_full(broker, monkeypatch, isolation):
     wait = clock(monkeypatch)
     broker.segment_bytes = 1 << 20
     broker.writer(preallocate=True)
@@ -171,9 +168,7 @@ def test_a_file_that_is_preallocated_in_full(broker: Broker, monkeypatch: pytest
     assert query.rows == broker.rows
 
 
-def test_a_segment_with_its_old_size_and_new_content_is_noticed(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_segment_with_its_old_size_and_new_content_is_noticed(broker, monkeypatch):
     wait = clock(monkeypatch)
     broker.fill(2)
     query = Query(broker.root)
@@ -192,7 +187,7 @@ def test_a_segment_with_its_old_size_and_new_content_is_noticed(
         query.trigger()
 
 
-def test_new_partitions_segments_and_topics_are_seen_at_once(broker: Broker) -> None:
+def test_new_partitions_segments_and_topics_are_seen_at_once(broker):
     broker.write(3)
     query = Query(broker.root)
     for number in range(1, 8):

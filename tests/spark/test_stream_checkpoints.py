@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
 from paths import TESTS
-from stream_broker import Broker
 from stream_engine import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -18,9 +16,7 @@ CHECKPOINTS = TESTS / "spark" / "checkpoints"
 
 
 @pytest.mark.parametrize("version", sorted(path.name for path in CHECKPOINTS.iterdir()))
-def test_a_checkpoint_of_an_earlier_version_opens(
-    spark_session: Any, broker: Broker, tmp_path: Path, version: str
-) -> None:
+def test_a_checkpoint_of_an_earlier_version_opens(spark_session, broker, tmp_path, version):
     """Batches 0 and 1 are committed; of batch 2 only the offsets were logged."""
     for _ in range(5):  # the partitions from which the checkpoints were made
         broker.write(10)

@@ -22,7 +22,7 @@ from spark_udfs.source.listing import DataLoss
 # ---- growth ---------------------------------------------------------------------------------------------------------
 
 
-def test_appended_records_are_returned_once_in_order(broker: Broker) -> None:
+def test_appended_records_are_returned_once_in_order(broker):
     broker.write(10)
     query = Query(broker.root)
     for number in range(40):
@@ -33,7 +33,7 @@ def test_appended_records_are_returned_once_in_order(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
-def test_an_unchanged_log_starts_no_batch(broker: Broker) -> None:
+def test_an_unchanged_log_starts_no_batch(broker):
     broker.write(10)
     broker.write(3, partition=10)
     broker.write(3, partition=2)
@@ -45,7 +45,7 @@ def test_an_unchanged_log_starts_no_batch(broker: Broker) -> None:
     assert query.log == ['{"orders": {"0": 10, "2": 3, "10": 3}}']
 
 
-def test_offsets_in_another_json_order_start_no_batch(broker: Broker) -> None:
+def test_offsets_in_another_json_order_start_no_batch(broker):
     broker.write(10)
     broker.write(3, topic="audit")
     query = Query(broker.root)
@@ -56,7 +56,7 @@ def test_offsets_in_another_json_order_start_no_batch(broker: Broker) -> None:
 
 @pytest.mark.parametrize("cut", [1, 11, 12, 17, 40, 61, 100])
 @pytest.mark.parametrize("zeros", [0, 5000])
-def test_half_a_batch_is_awaited(broker: Broker, cut: int, zeros: int) -> None:
+def test_half_a_batch_is_awaited(broker, cut, zeros):
     broker.write(10)
     query = Query(broker.root)
     query.run()
@@ -69,7 +69,7 @@ def test_half_a_batch_is_awaited(broker: Broker, cut: int, zeros: int) -> None:
     assert query.rows == broker.rows
 
 
-def test_half_a_batch_in_an_empty_log_is_awaited(broker: Broker) -> None:
+def test_half_a_batch_in_an_empty_log_is_awaited(broker):
     broker.writer()
     query = Query(broker.root)
     finish = broker.begin_batch(20, cut=80)
@@ -80,7 +80,7 @@ def test_half_a_batch_in_an_empty_log_is_awaited(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
-def test_a_preallocated_file_is_followed(broker: Broker) -> None:
+def test_a_preallocated_file_is_followed(broker):
     broker.segment_bytes = 4 << 20
     broker.writer(preallocate=True)
     broker.write(10)
@@ -92,7 +92,7 @@ def test_a_preallocated_file_is_followed(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
-def test_new_partitions_begin_at_their_start(broker: Broker) -> None:
+def test_new_partitions_begin_at_their_start(broker):
     broker.write(10)
     query = Query(broker.root, startingOffsets="latest")
     query.run()
@@ -106,7 +106,7 @@ def test_new_partitions_begin_at_their_start(broker: Broker) -> None:
     assert query.texts()[-1] == {"audit": {"0": 705}, "orders": {"0": 10, "1": 5}}
 
 
-def test_only_subscribed_topics_are_followed(broker: Broker) -> None:
+def test_only_subscribed_topics_are_followed(broker):
     broker.write(10)
     broker.write(10, topic="audit")
     broker.write(10, partition=1)
@@ -141,7 +141,7 @@ def test_only_subscribed_topics_are_followed(broker: Broker) -> None:
     ],
 )
 @pytest.mark.parametrize("crash", [False, True])
-def test_options_choose_the_first_offset(broker: Broker, options: dict[str, str], first: int, crash: bool) -> None:
+def test_options_choose_the_first_offset(broker, options, first, crash):
     for _ in range(6):
         broker.write(10)
     query = Query(broker.root, **options)
@@ -155,7 +155,7 @@ def test_options_choose_the_first_offset(broker: Broker, options: dict[str, str]
     assert query.rows["orders", 0] == [row for row in broker.rows["orders", 0] if row[0] >= first]
 
 
-def test_records_appended_while_latest_is_resolved_survive_a_crash(broker: Broker) -> None:
+def test_records_appended_while_latest_is_resolved_survive_a_crash(broker):
     broker.write(10)
     query = Query(broker.root, startingOffsets="latest")
     query._start()
@@ -177,7 +177,7 @@ def test_records_appended_while_latest_is_resolved_survive_a_crash(broker: Broke
         ({"subscribe": "oders"}, "subscribe: cannot find oders; there are: orders"),
     ],
 )
-def test_missing_start_offsets_are_refused(broker: Broker, options: dict[str, str], message: str) -> None:
+def test_missing_start_offsets_are_refused(broker, options, message):
     broker.write(10)
     with pytest.raises((ValueError, DataLoss), match=message):
         Query(broker.root, **options).run()
@@ -187,7 +187,7 @@ def test_missing_start_offsets_are_refused(broker: Broker, options: dict[str, st
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_offsets_of_a_batch_are_limited(broker: Broker, compression: str) -> None:
+def test_offsets_of_a_batch_are_limited(broker, compression):
     for number in range(30):
         broker.write(1 + number % 7, compression=compression)
         broker.write(2, partition=1, compression=compression)
@@ -197,7 +197,7 @@ def test_offsets_of_a_batch_are_limited(broker: Broker, compression: str) -> Non
     assert max(query.sizes) <= 10 and len(query.sizes) >= sum(map(len, broker.rows.values())) / 10
 
 
-def test_a_kafka_batch_with_more_offsets_than_the_limit_is_split(broker: Broker) -> None:
+def test_a_kafka_batch_with_more_offsets_than_the_limit_is_split(broker):
     broker.write(50, compression="gzip")
     broker.write(50)
     query = Query(broker.root, maxOffsetsPerTrigger="7")
@@ -205,7 +205,7 @@ def test_a_kafka_batch_with_more_offsets_than_the_limit_is_split(broker: Broker)
     assert query.rows == broker.rows and max(query.sizes) == 7
 
 
-def test_bytes_of_a_batch_are_limited(broker: Broker) -> None:
+def test_bytes_of_a_batch_are_limited(broker):
     for _ in range(30):
         broker.write(5)
         broker.write(5, partition=1)
@@ -216,7 +216,7 @@ def test_bytes_of_a_batch_are_limited(broker: Broker) -> None:
     assert 5 <= max(query.sizes) <= 600 / each * 5 + 5
 
 
-def test_a_limit_is_divided_in_proportion_to_the_lag(broker: Broker) -> None:
+def test_a_limit_is_divided_in_proportion_to_the_lag(broker):
     for number in range(100):
         broker.write(10, partition=number % 10 // 9)
     query = Query(broker.root, maxOffsetsPerTrigger="100")
@@ -224,7 +224,7 @@ def test_a_limit_is_divided_in_proportion_to_the_lag(broker: Broker) -> None:
     assert query.texts() == [{"orders": {"0": 90, "1": 10}}]
 
 
-def test_a_limit_below_the_number_of_partitions_starves_none(broker: Broker) -> None:
+def test_a_limit_below_the_number_of_partitions_starves_none(broker):
     for _ in range(10):
         broker.write(50)
     for partition in range(1, 6):
@@ -236,7 +236,7 @@ def test_a_limit_below_the_number_of_partitions_starves_none(broker: Broker) -> 
     assert [query.texts()[-1]["orders"][str(partition)] for partition in range(1, 6)] == [2] * 5
 
 
-def test_a_limit_in_bytes_follows_the_mean_size_of_an_offset(tmp_path: Path) -> None:
+def test_a_limit_in_bytes_follows_the_mean_size_of_an_offset(tmp_path):
     broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
     for number in range(40):
         broker.write(10, partition=number % 4 // 3)
@@ -249,7 +249,7 @@ def test_a_limit_in_bytes_follows_the_mean_size_of_an_offset(tmp_path: Path) -> 
     assert query.rows == broker.rows and max(query.sizes) == 40, query.sizes
 
 
-def test_compressed_segments_are_limited_by_their_size(broker: Broker) -> None:
+def test_compressed_segments_are_limited_by_their_size(broker):
     for _ in range(40):
         broker.write(10)
     broker.close()
@@ -262,7 +262,7 @@ def test_compressed_segments_are_limited_by_their_size(broker: Broker) -> None:
     assert query.rows == broker.rows and 5 <= len(query.sizes) < 20, query.sizes
 
 
-def test_all_available_overrides_the_limit(broker: Broker) -> None:
+def test_all_available_overrides_the_limit(broker):
     for _ in range(10):
         broker.write(10)
     query = Query(broker.root, maxOffsetsPerTrigger="10")
@@ -270,7 +270,7 @@ def test_all_available_overrides_the_limit(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
-def test_lag_of_a_query(broker: Broker) -> None:
+def test_lag_of_a_query(broker):
     for _ in range(10):
         broker.write(10)
     query = Query(broker.root, maxOffsetsPerTrigger="30")
@@ -280,7 +280,7 @@ def test_lag_of_a_query(broker: Broker) -> None:
     assert query.texts()[-1] == {"orders": {"0": 30}}
 
 
-def test_large_segments_are_split_into_tasks(broker: Broker) -> None:
+def test_large_segments_are_split_into_tasks(broker):
     broker.segment_bytes = 1 << 20
     for _ in range(100):
         broker.write(10)
@@ -297,7 +297,7 @@ def test_large_segments_are_split_into_tasks(broker: Broker) -> None:
 # ---- AvailableNow ---------------------------------------------------------------------------------------------------
 
 
-def test_available_now_ends_at_the_offsets_of_its_start(broker: Broker) -> None:
+def test_available_now_ends_at_the_offsets_of_its_start(broker):
     for _ in range(10):
         broker.write(10)
     query = Query(broker.root, maxOffsetsPerTrigger="30")
@@ -312,7 +312,7 @@ def test_available_now_ends_at_the_offsets_of_its_start(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
-def test_available_now_tells_of_a_batch_that_is_not_whole(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_available_now_tells_of_a_batch_that_is_not_whole(broker, caplog):
     broker.write(10)
     for cut in (0, 40):  # zeros; then the first bytes of a batch in their place
         broker.begin_batch(20, cut=cut, zeros=5000 - cut)
@@ -325,7 +325,7 @@ def test_available_now_tells_of_a_batch_that_is_not_whole(broker: Broker, caplog
     assert "orders-0: the log stops in mid-batch after offset 9" in said[0] and "5000 bytes" in said[0]
 
 
-def test_available_now_after_a_crash_in_the_first_batch(broker: Broker) -> None:
+def test_available_now_after_a_crash_in_the_first_batch(broker):
     broker.write(10)
     query = Query(broker.root, startingOffsets="latest")
     query.trigger()
@@ -339,7 +339,7 @@ def test_available_now_after_a_crash_in_the_first_batch(broker: Broker) -> None:
 # ---- restarts -------------------------------------------------------------------------------------------------------
 
 
-def test_crashes_lose_nothing_and_repeat_nothing(broker: Broker) -> None:
+def test_crashes_lose_nothing_and_repeat_nothing(broker):
     rng = random.Random(3)
     broker.write(5)
     query = Query(broker.root, maxOffsetsPerTrigger="13")
@@ -388,9 +388,7 @@ def query_options(draw: st.DrawFn) -> dict[str, str]:
 
 @given(st.data(), query_options())
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
-def test_random_growth_limits_and_restarts(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, options: dict[str, str]
-) -> None:
+def test_random_growth_limits_and_restarts(tmp_path_factory, data, options):
     plan = Plan(data.draw, tmp_path_factory.mktemp("random") / "data")
     plan.broker.write(3)
     query = Query(plan.broker.root, **options)
@@ -425,9 +423,7 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("limit", [{}, {"maxOffsetsPerTrigger": "5"}, {"maxBytesPerTrigger": "50k"}])
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("indexed", [True, False])
-def test_a_trigger_reads_what_is_new_however_long_the_log_is(
-    tmp_path: Path, long_log: Path, limit: dict[str, str], isolation: str, indexed: bool
-) -> None:
+def test_a_trigger_reads_what_is_new_however_long_the_log_is(tmp_path, long_log, limit, isolation, indexed):
     shutil.copytree(long_log, tmp_path / "data")
     broker = Broker(tmp_path / "data", segment_bytes=64 << 20)
     broker.write(3)

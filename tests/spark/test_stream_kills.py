@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -37,7 +36,7 @@ def python(request: pytest.FixtureRequest) -> Iterator[str]:
 PLACES = {"reading": EXECUTORS, "planned": DRIVER_ONLY}
 
 
-def test_a_reading_stream_returns_every_record_once(python: str, fat: Path, tmp_path: Path) -> None:
+def test_a_reading_stream_returns_every_record_once(python, fat, tmp_path):
     options = {"maxPartitionBytes": "4k"} | ({} if older_python("4.1") else {"maxOffsetsPerTrigger": "500"})
     environ = {"KAFKAREC_CACHE": str(tmp_path / "cache")}
 
@@ -82,7 +81,7 @@ KILLS = (
 )
 
 
-def test_a_writing_stream_stores_every_record_once_in_order(python: str, fat: Path, tmp_path: Path) -> None:
+def test_a_writing_stream_stores_every_record_once_in_order(python, fat, tmp_path):
     make_source(tmp_path / "source")
     (tmp_path / "hook").mkdir()
     shutil.copy(APPLICATIONS / "killing_hook.py", tmp_path / "hook" / "sitecustomize.py")

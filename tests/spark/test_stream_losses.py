@@ -38,7 +38,7 @@ def is_lost(strict: Query, lenient: Query, message: str, caplog: pytest.LogCaptu
     return batches
 
 
-def test_retention_of_records_already_read_is_no_loss(broker: Broker) -> None:
+def test_retention_of_records_already_read_is_no_loss(broker):
     query = filled(broker)
     query.trigger()
     query.trigger()
@@ -49,7 +49,7 @@ def test_retention_of_records_already_read_is_no_loss(broker: Broker) -> None:
     assert query.rows == {("orders", 0): rows}
 
 
-def test_retention_of_unread_records_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_retention_of_unread_records_is_a_loss(broker, caplog):
     query, lenient = filled(broker), Query(broker.root, maxOffsetsPerTrigger="10", failOnDataLoss="false")
     strict = Query(broker.root, maxOffsetsPerTrigger="10")
     for each in (strict, lenient):
@@ -68,9 +68,7 @@ def packed(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("most", ["1000000", "7", "100"])
-def test_a_missing_segment_is_told_once_by_driver_and_task(
-    broker: Broker, caplog: pytest.LogCaptureFixture, most: str
-) -> None:
+def test_a_missing_segment_is_told_once_by_driver_and_task(broker, caplog, most):
     filled(broker)
     segments = broker.log()
     segments[1].unlink()
@@ -88,9 +86,7 @@ def test_a_missing_segment_is_told_once_by_driver_and_task(
 
 
 @pytest.mark.parametrize("most", ["1000000", "7", "100"])
-def test_a_segment_missing_behind_a_compressed_one_is_told_by_the_task(
-    broker: Broker, caplog: pytest.LogCaptureFixture, most: str
-) -> None:
+def test_a_segment_missing_behind_a_compressed_one_is_told_by_the_task(broker, caplog, most):
     filled(broker)
     before, missing, after, *_ = broker.log()
     missing.unlink()
@@ -108,9 +104,7 @@ def test_a_segment_missing_behind_a_compressed_one_is_told_by_the_task(
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_a_segment_that_is_not_there_yet_is_a_loss(
-    broker: Broker, caplog: pytest.LogCaptureFixture, is_packed: bool
-) -> None:
+def test_a_segment_that_is_not_there_yet_is_a_loss(broker, caplog, is_packed):
     """A stream that has read to the end of a segment, and finds a later one than the next."""
     filled(broker)
     later = broker.root / "later"
@@ -134,7 +128,7 @@ def test_a_segment_that_is_not_there_yet_is_a_loss(
 
 
 @pytest.mark.parametrize("most", ["1", "5", "9", "13", "59"])
-def test_a_limit_ends_no_batch_between_damage_and_missing_offsets(broker: Broker, most: str) -> None:
+def test_a_limit_ends_no_batch_between_damage_and_missing_offsets(broker, most):
     filled(broker)
     first, second, third, *_ = broker.log()
     second.unlink()
@@ -146,7 +140,7 @@ def test_a_limit_ends_no_batch_between_damage_and_missing_offsets(broker: Broker
 
 
 @pytest.mark.parametrize("segment_bytes", [2000, 1 << 20])
-def test_a_truncated_end_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture, segment_bytes: int) -> None:
+def test_a_truncated_end_is_a_loss(broker, caplog, segment_bytes):
     broker.segment_bytes = segment_bytes
     filled(broker)
     strict, lenient = strict_and_lenient(broker.root)
@@ -160,7 +154,7 @@ def test_a_truncated_end_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixt
     assert lenient.rows["orders", 0] == before + broker.rows["orders", 0][330:]
 
 
-def test_a_truncated_and_rewritten_log_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_truncated_and_rewritten_log_is_a_loss(broker, caplog):
     broker.segment_bytes = 1 << 20
     filled(broker)
     strict, lenient = strict_and_lenient(broker.root)
@@ -175,7 +169,7 @@ def test_a_truncated_and_rewritten_log_is_a_loss(broker: Broker, caplog: pytest.
     assert lenient.rows["orders", 0][400:] == [row for row in broker.rows["orders", 0] if row[0] >= 400]
 
 
-def test_the_deleted_batch_of_a_restart_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_deleted_batch_of_a_restart_is_a_loss(broker, caplog):
     queries = [filled(broker), Query(broker.root, maxOffsetsPerTrigger="100", failOnDataLoss="false")]
     for each in queries:
         each.trigger()
@@ -193,7 +187,7 @@ def test_the_deleted_batch_of_a_restart_is_a_loss(broker: Broker, caplog: pytest
     assert queries[1].rows == broker.rows
 
 
-def test_a_deleted_partition_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_deleted_partition_is_a_loss(broker, caplog):
     filled(broker)
     broker.write(5, partition=1)
     queries = strict_and_lenient(broker.root)
@@ -215,7 +209,7 @@ def damage(path: Path | str, position: int) -> None:
         file.write(b"\xff\xfe\xfd\xfc")
 
 
-def test_damage_is_reported_once_and_all_else_is_read(broker: Broker) -> None:
+def test_damage_is_reported_once_and_all_else_is_read(broker):
     broker.write(10)
     query, limited = Query(broker.root, **TELLS), Query(broker.root, maxOffsetsPerTrigger="10", **TELLS)
     query.run()
@@ -246,7 +240,7 @@ def test_damage_is_reported_once_and_all_else_is_read(broker: Broker) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("segment_bytes", [3000, 1 << 20])
-def test_micro_batches_have_the_damage_of_one_read(tmp_path: Path, seed: int, segment_bytes: int) -> None:
+def test_micro_batches_have_the_damage_of_one_read(tmp_path, seed, segment_bytes):
     rng = random.Random(seed)
     broker = Broker(tmp_path / "data", segment_bytes)
     for _ in range(70):
@@ -276,7 +270,7 @@ def places(query: Query) -> list[tuple[str, int]]:
     return [(each["path"], each["position"]) for each in map(json.loads, query.damage)]
 
 
-def test_failfast_fails_at_damage_before_the_end(broker: Broker) -> None:
+def test_failfast_fails_at_damage_before_the_end(broker):
     broker.segment_bytes = 1 << 20
     for _ in range(3):
         broker.write(10)
@@ -290,7 +284,7 @@ def test_failfast_fails_at_damage_before_the_end(broker: Broker) -> None:
         query.trigger()
 
 
-def test_damage_at_the_end_of_a_segment_is_reported_after_a_restart(broker: Broker) -> None:
+def test_damage_at_the_end_of_a_segment_is_reported_after_a_restart(broker):
     broker.write(10)
     query = Query(broker.root, **TELLS)
     while len(broker.log()) == 1:
@@ -307,7 +301,7 @@ def test_damage_at_the_end_of_a_segment_is_reported_after_a_restart(broker: Brok
 # ---- objects --------------------------------------------------------------------------------------------------------
 
 
-def test_new_objects_in_a_bucket_are_read(broker: Broker) -> None:
+def test_new_objects_in_a_bucket_are_read(broker):
     from s3server import BUCKET, running
 
     with running("s3fs") as server:

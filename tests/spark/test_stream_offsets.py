@@ -13,7 +13,7 @@ from spark_udfs.source.options import offsets_from_json, offsets_to_json
 KEYS = [("b", 10), ("b", 2), ("a", 0), ("c.d", 7)]
 
 
-def test_equal_offsets_have_one_text() -> None:
+def test_equal_offsets_have_one_text():
     texts = set()
     for seed in range(20):
         keys = random.Random(seed).sample(KEYS, len(KEYS))
@@ -24,7 +24,7 @@ def test_equal_offsets_have_one_text() -> None:
 @pytest.mark.parametrize(
     "text", [{"a": 3}, {"a": {"x": 3}}, {"a": {"0": "3"}}, {"a": {"0": None}}, [1], {"a": {"0": True}}]
 )
-def test_a_checkpoint_of_another_source_is_refused(text: object) -> None:
+def test_a_checkpoint_of_another_source_is_refused(text):
     with pytest.raises(ValueError, match="written by another source"):
         offsets_from_json(text)
 
@@ -40,6 +40,6 @@ def test_a_checkpoint_of_another_source_is_refused(text: object) -> None:
         ({"view": "batches"}, "option view is for read, not for stream"),
     ],
 )
-def test_wrong_options_are_refused(given_options: dict[str, str], message: str) -> None:
+def test_wrong_options_are_refused(given_options, message):
     with pytest.raises(ValueError, match=message):
         options.parse(given_options, "stream")

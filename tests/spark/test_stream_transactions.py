@@ -20,7 +20,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     started.close()
 
 
-def test_an_aborted_transaction_is_left_out_also_from_its_middle(broker: Broker) -> None:
+def test_an_aborted_transaction_is_left_out_also_from_its_middle(broker):
     broker.write(10)
     for _ in range(3):
         broker.write_in_transaction(7, 5)
@@ -41,7 +41,7 @@ def test_an_aborted_transaction_is_left_out_also_from_its_middle(broker: Broker)
     assert len(whole.rows["orders", 0]) == 10 + 6 + 3
 
 
-def test_a_transaction_that_began_several_segments_before(broker: Broker) -> None:
+def test_a_transaction_that_began_several_segments_before(broker):
     broker.write_in_transaction(7, 5)
     broker.fill(3)
     begin = broker.writer().next_offset
@@ -56,7 +56,7 @@ def test_a_transaction_that_began_several_segments_before(broker: Broker) -> Non
     assert query.rows["orders", 0] == [row for row in broker.visible() if row[0] >= begin]
 
 
-def test_latest_is_the_last_stable_offset(broker: Broker) -> None:
+def test_latest_is_the_last_stable_offset(broker):
     broker.write(10)
     broker.write_in_transaction(7, 5)
     query = Query(broker.root, startingOffsets="latest", isolationLevel="read_committed")
@@ -67,7 +67,7 @@ def test_latest_is_the_last_stable_offset(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_the_rows_at_any_time_are_those_of_a_consumer(broker: Broker, seed: int) -> None:
+def test_the_rows_at_any_time_are_those_of_a_consumer(broker, seed):
     rng = random.Random(seed)
     limit = rng.choice([{}, {"maxOffsetsPerTrigger": "11"}, {"maxBytesPerTrigger": "300"}])
     broker.write(3)

@@ -28,7 +28,7 @@ def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("way", ["large", "large_explode"])
-def test_rows_of_large_types_equal_the_standalone_decode(results: dict[str, Any], way: str) -> None:
+def test_rows_of_large_types_equal_the_standalone_decode(results, way):
     expected = {case.name: spark_rows.value_rows(case.bytes) for case in golden.vectors()}
     if way == "large_explode":  # kafka_explode has no row for a value without records
         expected = {name: rows for name, rows in expected.items() if rows != [[None] * 9]}
@@ -36,23 +36,23 @@ def test_rows_of_large_types_equal_the_standalone_decode(results: dict[str, Any]
     assert sum(map(len, expected.values())) > 1000
 
 
-def test_wrong_use_is_reported_on_the_driver(results: dict[str, Any]) -> None:
+def test_wrong_use_is_reported_on_the_driver(results):
     assert results["wrong_mode_column"]["type"] == "ValueError"
     assert 'F.col("topic").alias("source_topic")' in results["name_twice"]["message"]
 
 
-def test_permissive_under_case_when(results: dict[str, Any]) -> None:
+def test_permissive_under_case_when(results):
     assert results["case_when"] == [11]
 
 
-def test_null_and_empty_values(results: dict[str, Any]) -> None:
+def test_null_and_empty_values(results):
     assert results["few"] == {"null": None, "empty": 0, "one": 5}
     assert results["few_inline"] == ["one"] * 5
     assert results["few_inline_outer"] == ["empty", "null", *["one"] * 5]
     assert results["no_rows"] == 0
 
 
-def test_register_twice_ships_one_zip_and_changes_nothing(results: dict[str, Any], fat: Path) -> None:
+def test_register_twice_ships_one_zip_and_changes_nothing(results, fat):
     import wheelhouse_pack
 
     name = f"spark_udfs-{kafkarec.__version__}-{wheelhouse_pack.sha256(fat)[:8]}.zip"
@@ -63,11 +63,11 @@ def test_register_twice_ships_one_zip_and_changes_nothing(results: dict[str, Any
     assert "replaced a previously registered function" not in results["log"]
 
 
-def test_register_works_again_after_stop(results: dict[str, Any]) -> None:
+def test_register_works_again_after_stop(results):
     assert results["after_stop"] == 5
 
 
-def test_doctor_reports_every_executor(results: dict[str, Any], bare_python: str) -> None:
+def test_doctor_reports_every_executor(results, bare_python):
     rows = results["doctor"]["rows"]
     assert results["doctor"]["healthy"]
     assert len(rows) == 2
@@ -81,10 +81,10 @@ def test_doctor_reports_every_executor(results: dict[str, Any], bare_python: str
         assert row["path"] in results["doctor"]["text"]
 
 
-def test_driver_needs_no_compiled_module(results: dict[str, Any]) -> None:
+def test_driver_needs_no_compiled_module(results):
     assert results["driver_modules"] == []
 
 
-def test_no_unexpected_warning(results: dict[str, Any]) -> None:
+def test_no_unexpected_warning(results):
     assert "SparkContext" in results["log"], "it is the log of the application"
     assert [line for line in results["log"].splitlines() if re.search(r"Warning\b", line)] == []

@@ -100,7 +100,7 @@ ALL = ["t-0 0 a", "t-0 1 b", "t-0 2 c", "t-1 0 d"]
     ],
     ids=str,
 )
-def test_the_rows_are_those_of_the_source(out: Path, options: dict[str, str]) -> None:
+def test_the_rows_are_those_of_the_source(out, options):
     written = write(SEGMENTS, out, **options)
     assert rows(out) == expected(SEGMENTS, **options) != []
     assert (written.rows, sorted(written.files)) == (len(rows(out)), files(out))
@@ -124,7 +124,7 @@ def with_odd_values(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("by", [("topic", "date"), ("region", "topic", "date"), ()], ids=str)
-def test_duckdb_polars_and_pyarrow_read_the_same_rows(tmp_path: Path, out: Path, by: tuple[str, ...]) -> None:
+def test_duckdb_polars_and_pyarrow_read_the_same_rows(tmp_path, out, by):
     polars = pytest.importorskip("polars", reason="polars is not installed")
     source = with_odd_values(tmp_path / "source")
     write(source, out, partition_by=by)
@@ -157,7 +157,7 @@ def test_duckdb_polars_and_pyarrow_read_the_same_rows(tmp_path: Path, out: Path,
         assert [time for time in day if day[time] is None] == [253_402_300_800_000, -62_135_596_800_001]
 
 
-def test_partitions_of_a_task_share_files_in_their_order(tmp_path: Path, out: Path) -> None:
+def test_partitions_of_a_task_share_files_in_their_order(tmp_path, out):
     for number in range(20):
         grown(tmp_path / "source", "a", "b", partition=number)
     written = write(tmp_path / "source", out)
@@ -170,7 +170,7 @@ def test_partitions_of_a_task_share_files_in_their_order(tmp_path: Path, out: Pa
 
 
 @pytest.mark.parametrize("by", [(), "topic", ["date"], ("date", "topic"), ("partition", "date")], ids=str)
-def test_other_partition_columns(source: Path, out: Path, by: Any) -> None:
+def test_other_partition_columns(source, out, by):
     write(source, out, partition_by=by, columns=["topic", "partition", "offset", "value"])
     names = [by] if isinstance(by, str) else list(by)
     for name in files(out):
@@ -184,7 +184,7 @@ def test_other_partition_columns(source: Path, out: Path, by: Any) -> None:
     assert ds.dataset(out).count_rows() == 4
 
 
-def test_keys_of_folders_are_columns_and_date_is_theirs_if_they_have_it(tmp_path: Path, out: Path) -> None:
+def test_keys_of_folders_are_columns_and_date_is_theirs_if_they_have_it(tmp_path, out):
     for day in ("2026-11-01", "2026-11-02"):
         grown(tmp_path / "arch" / "region=eu west" / f"date={day}", day, topic=f"t{day[-1]}")
     write(tmp_path / "arch", out, partition_by=("topic", "region", "date"))
@@ -200,7 +200,7 @@ def test_keys_of_folders_are_columns_and_date_is_theirs_if_they_have_it(tmp_path
     }
 
 
-def test_values_as_text(source: Path, out: Path) -> None:
+def test_values_as_text(source, out):
     write(source, out, value_as="utf8")
     assert {row["value"] for row in rows(out)} == {"a", "b", "c", "d"}
     with pytest.raises(ValueError, match=r"columns key binary, .*value string; not with .*value binary"):
@@ -215,7 +215,7 @@ def test_values_as_text(source: Path, out: Path) -> None:
 # ---- append, overwrite, errorifexists
 
 
-def test_append_adds_what_the_table_has_not(source: Path, out: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_append_adds_what_the_table_has_not(source, out, caplog):
     caplog.set_level("INFO", "spark_udfs")
     first = write(source, out)
     assert first.offsets == {"t": {0: [0, 3], 1: [0, 1]}}
@@ -232,7 +232,7 @@ def test_append_adds_what_the_table_has_not(source: Path, out: Path, caplog: pyt
     assert json.loads((out / "_table.json").read_text())["offsets"] == {"t": {"0": 5, "1": 1}, "u": {"0": 1}}
 
 
-def test_partitions_that_are_not_chosen_keep_their_offsets(source: Path, out: Path) -> None:
+def test_partitions_that_are_not_chosen_keep_their_offsets(source, out):
     write(source, out, assign={"t": [1]})
     write(source, out, assign={"t": [0]}, endingOffsets={"t": {"0": 2}})
     assert values(out) == [*ALL[:2], ALL[3]]
@@ -240,7 +240,7 @@ def test_partitions_that_are_not_chosen_keep_their_offsets(source: Path, out: Pa
     assert values(out) == ALL
 
 
-def test_errorifexists_refuses_a_table(source: Path, out: Path) -> None:
+def test_errorifexists_refuses_a_table(source, out):
     write(source, out, mode="errorifexists")
     before = files(out)
     with pytest.raises(ValueError, match="is a table already; mode 'append' adds what it lacks"):
@@ -248,7 +248,7 @@ def test_errorifexists_refuses_a_table(source: Path, out: Path) -> None:
     assert files(out) == before
 
 
-def test_overwrite_replaces_the_table(source: Path, out: Path) -> None:
+def test_overwrite_replaces_the_table(source, out):
     write(source, out)
     before = files(out)
     write(source, out, mode="overwrite", assign={"t": [0]}, partition_by="date")
@@ -258,7 +258,7 @@ def test_overwrite_replaces_the_table(source: Path, out: Path) -> None:
     assert values(out) == ALL
 
 
-def test_folders_that_readers_ignore_are_refused(tmp_path: Path, out: Path) -> None:
+def test_folders_that_readers_ignore_are_refused(tmp_path, out):
     grown(tmp_path / "source" / "_region=a", "a")
     with pytest.raises(ValueError, match=r"partition_by=\('_region',\): readers ignore folders .* begin with '_'"):
         write(tmp_path / "source", out, partition_by="_region")
@@ -266,7 +266,7 @@ def test_folders_that_readers_ignore_are_refused(tmp_path: Path, out: Path) -> N
     assert [row["_region"] for row in rows(out)] == ["a"]
 
 
-def test_an_empty_log_makes_an_empty_table(tmp_path: Path, out: Path) -> None:
+def test_an_empty_log_makes_an_empty_table(tmp_path, out):
     log_folder(tmp_path / "source" / "t-0", (5, b""))
     assert write(tmp_path / "source", out).rows == 0
     with kafkarec.SegmentWriter(tmp_path / "source" / "t-0") as writer:
@@ -274,9 +274,7 @@ def test_an_empty_log_makes_an_empty_table(tmp_path: Path, out: Path) -> None:
     assert write(tmp_path / "source", out).offsets == {"t": {0: [5, 6]}}
 
 
-def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told(
-    tmp_path: Path, out: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told(tmp_path, out, caplog):
     """The marker comes with a later call."""
     batches, offset = [], 0
     for producer, count in ((-1, 2), (7, 3), (-1, 1)):
@@ -302,7 +300,7 @@ def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told
 # ---- logs that are not those of the table any more
 
 
-def test_a_log_that_is_shorter_than_the_table(source: Path, out: Path) -> None:
+def test_a_log_that_is_shorter_than_the_table(source, out):
     write(source, out)
     shutil.rmtree(source / "t-0")
     grown(source, "A")
@@ -316,7 +314,7 @@ def test_a_log_that_is_shorter_than_the_table(source: Path, out: Path) -> None:
     assert sorted(values(out)) == sorted([*ALL, "t-0 1 B"])
 
 
-def test_a_log_that_begins_after_the_table(source: Path, out: Path) -> None:
+def test_a_log_that_begins_after_the_table(source, out):
     write(source, out)
     shutil.rmtree(source / "t-0")
     with kafkarec.SegmentWriter(source / "t-0", start_offset=9) as writer:
@@ -327,7 +325,7 @@ def test_a_log_that_begins_after_the_table(source: Path, out: Path) -> None:
     assert values(out) == [*ALL[:3], "t-0 9 x", ALL[3]]
 
 
-def test_append_does_not_go_back_and_says_so(source: Path, out: Path) -> None:
+def test_append_does_not_go_back_and_says_so(source, out):
     """The first two calls begin inside of one partition."""
     chosen = {"startingOffsets": {"t": {"0": 2}}, "assign": {"t": [0]}}
     assert write(source, out, **chosen).notes == ()
@@ -340,7 +338,7 @@ def test_append_does_not_go_back_and_says_so(source: Path, out: Path) -> None:
     assert write(source, out, mode="overwrite").notes == write(source, out).notes == ()
 
 
-def test_folders_that_where_leaves_out_between_two_calls(tmp_path: Path, out: Path) -> None:
+def test_folders_that_where_leaves_out_between_two_calls(tmp_path, out):
     source = tmp_path / "source"
     for number in range(3):
         with kafkarec.SegmentWriter(source / f"day={number}" / "t-0", start_offset=number) as writer:
@@ -355,7 +353,7 @@ def test_folders_that_where_leaves_out_between_two_calls(tmp_path: Path, out: Pa
 # ---- damage
 
 
-def test_damage(tmp_path: Path, out: Path) -> None:
+def test_damage(tmp_path, out):
     source = tmp_path / "source"
     data = [builders.good_batch(3, base_offset=3 * number) for number in range(4)]
     bad = flipped(b"".join(data), len(data[0]) + 80)
@@ -405,13 +403,13 @@ def test_damage(tmp_path: Path, out: Path) -> None:
     ],
     ids=str,
 )
-def test_wrong_arguments_write_nothing(source: Path, out: Path, options: dict[str, Any], text: str) -> None:
+def test_wrong_arguments_write_nothing(source, out, options, text):
     with pytest.raises(ValueError, match=text):
         write(source, out, **options)
     assert not out.exists()
 
 
-def test_a_folder_with_something_else_is_refused(source: Path, tmp_path: Path, out: Path) -> None:
+def test_a_folder_with_something_else_is_refused(source, tmp_path, out):
     with pytest.raises(ValueError, match="holds t-0, and no table that write_table has made"):
         write(source, source)
     (tmp_path / "other").mkdir()
@@ -427,7 +425,7 @@ def test_a_folder_with_something_else_is_refused(source: Path, tmp_path: Path, o
         write(source, tmp_path / "file")
 
 
-def test_no_table_is_written_into_a_folder_that_is_read(source: Path) -> None:
+def test_no_table_is_written_into_a_folder_that_is_read(source):
     """A broker does not start where a folder of its data folder is not named topic-partition."""
     for given, out in ((source, "table"), (source, "t-0/table"), (source / "t-1", "t-1/table")):
         with pytest.raises(ValueError, match=r"/table is in .*, one of the inputs: nothing is written there"):
@@ -454,7 +452,7 @@ class Meanwhile(Frames):
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 @pytest.mark.parametrize("is_new", [True, False])
-def test_of_two_drivers_one_gets_a_conflict(source: Path, out: Path, mode: str, is_new: bool) -> None:
+def test_of_two_drivers_one_gets_a_conflict(source, out, mode, is_new):
     if not is_new:
         write(source, out)
         grown(source, "e")
@@ -476,7 +474,7 @@ def conflicts() -> None:
     raise spark_udfs.Conflict("the table has changed")
 
 
-def test_a_table_that_was_removed_meanwhile_is_a_conflict_also_with_connect(source: Path, out: Path) -> None:
+def test_a_table_that_was_removed_meanwhile_is_a_conflict_also_with_connect(source, out):
     write(source, out)
     grown(source, "e")
     other = Meanwhile((out / "_table.json").unlink)
@@ -489,7 +487,7 @@ def test_a_table_that_was_removed_meanwhile_is_a_conflict_also_with_connect(sour
         cluster.call_in_task(InTasks(), conflicts)
 
 
-def test_staged_files_of_another_machine_are_told(source: Path, out: Path) -> None:
+def test_staged_files_of_another_machine_are_told(source, out):
     other = Meanwhile(lambda: [path.unlink() for path in out.rglob("*.staged")])
     with pytest.raises(FileNotFoundError, match="must be a folder that the driver and all executors share"):
         spark_udfs.write_table(other, str(source), str(out))
@@ -500,7 +498,7 @@ def test_staged_files_of_another_machine_are_told(source: Path, out: Path) -> No
 
 
 @pytest.mark.spark
-def test_the_table_is_the_one_that_spark_writes(spark_session: Any, tmp_path: Path) -> None:
+def test_the_table_is_the_one_that_spark_writes(spark_session, tmp_path):
     from pyspark.sql import functions as F
 
     spark, ours, theirs = spark_session, str(tmp_path / "ours"), str(tmp_path / "theirs")

@@ -38,12 +38,12 @@ def rows_of_udtf(value: bytes, options: function_options.FunctionOptions) -> lis
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
-def test_rows_equal_those_of_kafka_decode(case: golden.Case) -> None:
+def test_rows_equal_those_of_kafka_decode(case):
     options = function_options.from_keywords(mode="PERMISSIVE", control=True)
     assert rows_of_udtf(case.bytes, options) == rows_of_kafka_decode(case.bytes, options)
 
 
-def test_damage_has_its_position() -> None:
+def test_damage_has_its_position():
     bad = flipped(GOOD)
     value = bad + GOOD + bad + bad + GOOD
     options = function_options.from_keywords(mode="permissive")
@@ -57,14 +57,14 @@ def test_damage_has_its_position() -> None:
         list(udtf.record_tuples(value, function_options.FunctionOptions()))
 
 
-def test_null_has_no_rows_and_other_values_have_those_of_kafka_decode() -> None:
+def test_null_has_no_rows_and_other_values_have_those_of_kafka_decode():
     handler = udtf.KafkaExplode()
     assert list(handler.eval(None)) == []
     found = [dict(zip(NAMES, row, strict=True)) for row in handler.eval(bytearray(GOOD), "PERMISSIVE")]
     assert found == rows_of_kafka_decode(GOOD, function_options.from_keywords(mode="PERMISSIVE")) and len(found) == 5
 
 
-def test_the_handler_is_sent_to_workers_by_reference() -> None:
+def test_the_handler_is_sent_to_workers_by_reference():
     sent = CloudPickleSerializer().dumps(udtf.table_function().func)
     assert pickle.loads(sent) is udtf.KafkaExplode and len(sent) < 200
 
@@ -76,7 +76,7 @@ def argument(value: Any, kind: Any, constant: bool = True) -> AnalyzeArgument:
 VALUE = argument(None, BinaryType(), constant=False)
 
 
-def test_the_schema_is_that_of_kafka_decode() -> None:
+def test_the_schema_is_that_of_kafka_decode():
     mode, control = argument("permissive", StringType()), argument(True, BooleanType())
     analyzed = udtf.KafkaExplode.analyze(VALUE, mode, control=control)
     assert [(each.name, each.dataType.simpleString()) for each in analyzed.schema] == [
@@ -95,6 +95,6 @@ def test_the_schema_is_that_of_kafka_decode() -> None:
         ({"max_output_bytes": argument(1, StringType())}, ValueError, "no argument 'max_output_bytes'; there are: val"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_wrong_arguments_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         udtf.KafkaExplode.analyze(**({"value": VALUE} | arguments))

@@ -80,7 +80,7 @@ def ordered(rows: list[Any]) -> list[Any]:
     return sorted(rows, key=json.dumps)
 
 
-def test_every_step_is_a_line_of_the_table_and_ends_as_it_says(run: Run) -> None:
+def test_every_step_is_a_line_of_the_table_and_ends_as_it_says(run):
     assert list(run.steps) and sorted(run.steps) == sorted(line.step for line in doc_spark.LINES)
     wrong = {}
     for line in doc_spark.LINES:
@@ -93,7 +93,7 @@ def test_every_step_is_a_line_of_the_table_and_ends_as_it_says(run: Run) -> None
     print(f"Spark {run.version}: {sum(each['seconds'] for each in run.steps.values()):.0f} s in {len(run.steps)} steps")
 
 
-def test_register_says_what_is_missing_and_what_to_write_instead(run: Run) -> None:
+def test_register_says_what_is_missing_and_what_to_write_instead(run):
     printed, again = run.rows("register")
     assert again is True
     missing = [line for line in printed.splitlines() if "NOT HERE" in line]
@@ -107,11 +107,11 @@ def test_register_says_what_is_missing_and_what_to_write_instead(run: Run) -> No
     assert healthy, report
 
 
-def test_values_stay_arrow_arrays(run: Run) -> None:
+def test_values_stay_arrow_arrays(run):
     assert run.rows("arrow_values") == ([True] if run.version in ("3.5", "4.0") else None)
 
 
-def test_decoded_rows_equal_the_standalone_decode(run: Run) -> None:
+def test_decoded_rows_equal_the_standalone_decode(run):
     expected = of_values()
     zone, columns = run.rows("in_new_york"), run.rows("column_functions")
     with_records = {name: rows for name, rows in expected.items() if rows != [[None] * 9]}
@@ -122,7 +122,7 @@ def test_decoded_rows_equal_the_standalone_decode(run: Run) -> None:
     assert zone["files"] == ordered(of_files("txn-0"))
 
 
-def test_damaged_values_keep_everything_else(run: Run) -> None:
+def test_damaged_values_keep_everything_else(run):
     found = run.rows("sql_decode_permissive")
     assert len(found) == len(golden.invalid())
     for case in golden.invalid():
@@ -136,7 +136,7 @@ def test_damaged_values_keep_everything_else(run: Run) -> None:
     assert f"byte {size}" in spoiled and "base offset 10" in spoiled
 
 
-def test_scanned_rows_equal_the_standalone_scan(run: Run) -> None:
+def test_scanned_rows_equal_the_standalone_scan(run):
     expected = {}
     names = ("position", "crc", "record_count", "compression", "timestamp_type", "max_timestamp")
     for case in golden.vectors():
@@ -151,21 +151,21 @@ def test_scanned_rows_equal_the_standalone_scan(run: Run) -> None:
     assert run.rows("column_functions")["scan"] == expected
 
 
-def test_encoded_and_decoded_again(run: Run) -> None:
+def test_encoded_and_decoded_again(run):
     expected = {name: value_rows(golden.vector(name).bytes) for name in RISING}
     assert run.rows("sql_encode") == expected
     assert run.rows("in_new_york")["encode"] == expected
     assert run.rows("column_functions")["encode"] == expected
 
 
-def test_functions_of_the_user_get_and_return_pandas(run: Run) -> None:
+def test_functions_of_the_user_get_and_return_pandas(run):
     found = run.rows("beside_a_function_of_the_user")
     counts = {name: len(value_rows(golden.vector(name).bytes)) for name in RISING}
     assert found["before"] == {name: [[2 * count]] for name, count in counts.items()}
     assert found["after"] == {name: [[count]] for name, count in counts.items()}
 
 
-def test_internal_topics(run: Run) -> None:
+def test_internal_topics(run):
     records = list(kafkarec.open(SEGMENTS / "__consumer_offsets-0").read())
     expected: list[Any] = []
     for record in records:
@@ -175,7 +175,7 @@ def test_internal_topics(run: Run) -> None:
     assert run.rows("sql_internal") == ordered(expected) == run.rows("column_functions")["internal"]
 
 
-def test_damage_of_files(run: Run) -> None:
+def test_damage_of_files(run):
     log = kafkarec.open(run.work / "damaged" / "orders-0").read(errors="skip")
     (damage,) = log.damage
     printed, rows = run.rows("damage_report")
@@ -187,7 +187,7 @@ def test_damage_of_files(run: Run) -> None:
     assert sorted(offset for offset, bad in run.rows("read_log")["damaged"] if not bad) == [each.offset for each in log]
 
 
-def test_a_log_and_a_value_that_stop_in_mid_batch(run: Run) -> None:
+def test_a_log_and_a_value_that_stop_in_mid_batch(run):
     whole = kafkarec.open(SEGMENTS / "txn-0" / f"{30:020}.log")
     last = whole.scan()[-1]
     records = len(whole.read()) - (0 if last["is_control"] else last["record_count"])
@@ -208,7 +208,7 @@ def test_a_log_and_a_value_that_stop_in_mid_batch(run: Run) -> None:
     )
 
 
-def test_rows_of_files(run: Run) -> None:
+def test_rows_of_files(run):
     both = ordered(of_files("txn-0") + of_files("all-codecs-0"))
     found = run.rows("read_log")
     assert found["all"] == both
@@ -224,14 +224,14 @@ def test_rows_of_files(run: Run) -> None:
 
 
 @pytest.mark.parametrize("step", ["read_log", "read", "stream"])
-def test_missing_offsets_are_told_on_the_driver(run: Run, step: str) -> None:
+def test_missing_offsets_are_told_on_the_driver(run, step):
     if run.rows(step) is not None:
         path = run.work / f"gap-{step}"
         text = f"{path}/txn-0/{0:020}.log: offsets 30 to 299 are missing before the next segment, {300:020}.log: lost"
         assert f"{text}, unless the topic is compacted; spark_udfs.damage_report(spark, {str(path)!r})" in run.log
 
 
-def test_the_number_of_records_and_offsets_at_a_time(run: Run) -> None:
+def test_the_number_of_records_and_offsets_at_a_time(run):
     found = run.rows("count")
     logs = {path.name: kafkarec.open(path) for path in sorted(SEGMENTS.glob("*-0"))}
     expected = {name: len(log.read()) for name, log in logs.items()}
@@ -247,7 +247,7 @@ def test_the_number_of_records_and_offsets_at_a_time(run: Run) -> None:
     assert after == sum(len(logs[f"{name}-0"].read(start_offset=offset)) for name, offset in at.items())
 
 
-def test_lateral(run: Run) -> None:
+def test_lateral(run):
     found = run.rows("lateral")
     if found is not None:
         expected = of_values()
@@ -258,7 +258,7 @@ def test_lateral(run: Run) -> None:
         assert found == expected
 
 
-def test_written_folders(run: Run) -> None:
+def test_written_folders(run):
     for number in range(2):
         log = kafkarec.open(run.work / "written" / f"made-{number}")
         rows = [(each.offset, each.value, each.timestamp) for each in log.read()]
@@ -274,7 +274,7 @@ def test_written_folders(run: Run) -> None:
             assert len({each.partition for each in logs}) == 3
 
 
-def test_a_table_has_the_rows_of_the_log_each_once(run: Run) -> None:
+def test_a_table_has_the_rows_of_the_log_each_once(run):
     found, everything = run.rows("write_table"), of_files("txn-0")
     assert found["rows"] == ordered(everything)
     first = sum(row[2] < 30 for row in everything)
@@ -283,7 +283,7 @@ def test_a_table_has_the_rows_of_the_log_each_once(run: Run) -> None:
     assert found["days"] == ["2023-11-14"]
 
 
-def test_streams(run: Run) -> None:
+def test_streams(run):
     found = run.rows("stream")
     if found is None:
         return
@@ -301,7 +301,7 @@ def test_streams(run: Run) -> None:
         assert limited == [True, ordered(everything)]
 
 
-def test_a_stream_is_written_once(run: Run) -> None:
+def test_a_stream_is_written_once(run):
     if doc_spark.expected_error(line_of("write_stream"), run.version) is None:
         log = kafkarec.open(run.work / "copy" / "txn-0")
         assert [record_row(each) for each in log.read()] == [row + [None] * 3 for _, _, *row in of_files("txn-0")]
@@ -311,10 +311,10 @@ def line_of(step: str) -> doc_spark.Line:
     return next(line for line in doc_spark.LINES if line.step == step)
 
 
-def test_the_newest_release_is_that_of_the_other_tests() -> None:
+def test_the_newest_release_is_that_of_the_other_tests():
     lock = (ROOT / "requirements" / "executor.txt").read_text()
     assert f"pyspark=={list(doc_spark.RELEASES.values())[-1]} " in lock
 
 
-def test_docs_show_the_table() -> None:
+def test_docs_show_the_table():
     assert doc_spark.block() in (ROOT / "docs" / "spark" / "reference.md").read_text(encoding="utf-8")

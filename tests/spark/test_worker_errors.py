@@ -67,13 +67,11 @@ def caught(action: Any) -> Exception:
         (False, lambda: [][0]),
     ],
 )
-def test_errors_of_input_options_and_paths_are_explained_and_mistakes_of_code_are_not(
-    explained: bool, action: Any
-) -> None:
+def test_errors_of_input_options_and_paths_are_explained_and_mistakes_of_code_are_not(explained, action):
     assert is_explained_by_text(caught(action)) == explained
 
 
-def test_a_worker_hides_the_traceback_of_what_is_explained(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_hides_the_traceback_of_what_is_explained(worker, monkeypatch):
     assert "must be" in str(wrong_option())
     assert os.environ[HIDE] == "1"
     mistake()
@@ -83,14 +81,14 @@ def test_a_worker_hides_the_traceback_of_what_is_explained(worker: None, monkeyp
     assert HIDE not in os.environ
 
 
-def test_a_setting_of_the_user_stays(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_of_the_user_stays(worker, monkeypatch):
     monkeypatch.setenv(HIDE, "true")
     wrong_option()
     mistake()
     assert os.environ[HIDE] == "true"
 
 
-def test_a_spark_that_cannot_hide_it_gets_no_frames(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spark_that_cannot_hide_it_gets_no_frames(worker, monkeypatch):
     """As in Spark 3.5, whose worker calls traceback.format_exc()."""
     monkeypatch.delattr(util, "handle_worker_exception")
     wrong_option()
@@ -100,14 +98,14 @@ def test_a_spark_that_cannot_hide_it_gets_no_frames(worker: None, monkeypatch: p
     assert not hasattr(sys, "tracebacklimit")
 
 
-def test_an_application_is_left_alone() -> None:
+def test_an_application_is_left_alone():
     assert not errors.is_in_worker()
     wrong_option()
     assert HIDE not in os.environ
     assert not hasattr(sys, "tracebacklimit")
 
 
-def test_generators_are_covered_and_nested_calls_report_once(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generators_are_covered_and_nested_calls_report_once(worker, monkeypatch):
     reported: list[bool] = []
     monkeypatch.setattr(errors, "hide_traceback", reported.append)
 
@@ -128,7 +126,7 @@ def test_generators_are_covered_and_nested_calls_report_once(worker: None, monke
     assert reported == [True]
 
 
-def test_every_option_can_be_described() -> None:
+def test_every_option_can_be_described():
     """In logs and plans, as it was given; of storageOptions the names only."""
     given = {
         "path": "s3://user:password@bucket/kafka-?",
@@ -154,7 +152,7 @@ def test_every_option_can_be_described() -> None:
 
 
 @pytest.mark.spark
-def test_data_frame_functions_check_types_on_the_driver(spark_session: Any) -> None:
+def test_data_frame_functions_check_types_on_the_driver(spark_session):
     from spark_udfs import functions as K
 
     frame = spark_session.range(1).selectExpr("'a' AS name", "X'00' AS key", "id")
@@ -164,7 +162,7 @@ def test_data_frame_functions_check_types_on_the_driver(spark_session: Any) -> N
 
 
 @pytest.mark.spark
-def test_explain_names_what_a_read_reads(spark_session: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_names_what_a_read_reads(spark_session, capsys):
     import spark_udfs
 
     path = str(SEGMENTS / "txn-0")

@@ -88,7 +88,7 @@ def rows(count: int) -> tuple[pa.Table, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_records_with_offsets_are_read_back_unchanged(tmp_path: Path, compression: str) -> None:
+def test_records_with_offsets_are_read_back_unchanged(tmp_path, compression):
     table, expected = rows(500)
     save(tmp_path / "out", table, compression=compression, segmentBytes="4k", batchSize="1k")
     assert records(tmp_path / "out") == expected
@@ -97,7 +97,7 @@ def test_records_with_offsets_are_read_back_unchanged(tmp_path: Path, compressio
     assert sum(row["records"] for row in partitions.values()) == 500 and left(tmp_path / "out") == []
 
 
-def test_all_permitted_types_write_the_same(tmp_path: Path) -> None:
+def test_all_permitted_types_write_the_same(tmp_path):
     """Strings for bytes, milliseconds for timestamps, large Arrow types, another time zone, values of headers as
     text."""
     table = a_table({"offset": [3, 7], "key": [b"k", None], "value": [b"a", b"b"], "timestamp": [NOW * 1000, None]})
@@ -117,7 +117,7 @@ def test_all_permitted_types_write_the_same(tmp_path: Path) -> None:
         assert (second[0], *second[2:]) == (7, None, b"b", []) and second[1] > NOW  # the time of the write
 
 
-def test_appends_continue_and_overwrites_replace(tmp_path: Path) -> None:
+def test_appends_continue_and_overwrites_replace(tmp_path):
     for mode in ("append", "append", "overwrite", "append"):
         save(tmp_path, values(*range(300)), mode)
     for number in range(2):
@@ -138,7 +138,7 @@ def test_appends_continue_and_overwrites_replace(tmp_path: Path) -> None:
     assert counts(tmp_path) == {"other-0": 3, "other-1": 2} and (tmp_path / "t-1").is_dir()
 
 
-def test_keys_choose_the_partition_as_kafkas_producer_does(tmp_path: Path) -> None:
+def test_keys_choose_the_partition_as_kafkas_producer_does(tmp_path):
     keys = [str(number).encode() for number in range(200)]
     table = a_table({"key": keys, "value": keys})
     save(tmp_path, table, topic="t", numPartitions="5")
@@ -149,7 +149,7 @@ def test_keys_choose_the_partition_as_kafkas_producer_does(tmp_path: Path) -> No
         assert sorted(record[2] for record in records(tmp_path)[f"t-{number}"]) == sorted(own * 2)
 
 
-def test_null_partitions_are_assigned_and_the_others_kept(tmp_path: Path) -> None:
+def test_null_partitions_are_assigned_and_the_others_kept(tmp_path):
     columns = {"key": [b"21", b"21", None], "partition": [2, None, 6], "value": [b"a", b"b", b"c"]}
     save(tmp_path, a_table(columns), topic="t", numPartitions="7")
     assert content(tmp_path) == {"t-2": numbered("a"), "t-3": numbered("b"), "t-6": numbered("c")}
@@ -179,9 +179,7 @@ X = [b"x", b"y"]
         ({"value": X, "_corrupt_record": [None, "{}"]}, {"topic": "t"}, "damage"),
     ],
 )
-def test_unwritable_rows_are_reported_and_nothing_is_written(
-    tmp_path: Path, columns: dict[str, list[Any]], options: dict[str, str], message: str
-) -> None:
+def test_unwritable_rows_are_reported_and_nothing_is_written(tmp_path, columns, options, message):
     types = {"value": pa.int64()} if columns.get("value") == [1, 2] else {}
     table = a_table(columns, ky=pa.binary(), _corrupt_record=pa.string(), **types)
     with pytest.raises(Exception, match=message):
@@ -189,7 +187,7 @@ def test_unwritable_rows_are_reported_and_nothing_is_written(
     assert not (tmp_path / "out").exists() or [*(tmp_path / "out").rglob("*")] == []
 
 
-def test_a_task_that_fails_in_the_middle_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+def test_a_task_that_fails_in_the_middle_leaves_the_folder_as_it_was(tmp_path):
     save(tmp_path, values(*range(100)))
     before = records(tmp_path)
     with pytest.raises(RuntimeError, match="no"):
@@ -197,7 +195,7 @@ def test_a_task_that_fails_in_the_middle_leaves_the_folder_as_it_was(tmp_path: P
     assert records(tmp_path) == before and left(tmp_path) == [] and (tmp_path / "_SUCCESS").exists()
 
 
-def test_folders_of_brokers_and_other_data_are_refused_and_a_file_url_is_the_same_folder(tmp_path: Path) -> None:
+def test_folders_of_brokers_and_other_data_are_refused_and_a_file_url_is_the_same_folder(tmp_path):
     (tmp_path / "broker").mkdir()
     (tmp_path / "broker" / "meta.properties").write_text("version=1\n")
     with kafkarec.SegmentWriter(tmp_path / "t-0") as writer:
@@ -219,9 +217,7 @@ def test_folders_of_brokers_and_other_data_are_refused_and_a_file_url_is_the_sam
 
 
 @pytest.mark.spark
-def test_two_tasks_with_offsets_of_one_partition_are_refused_and_write_log_joins_them(
-    spark_session: Any, tmp_path: Path
-) -> None:
+def test_two_tasks_with_offsets_of_one_partition_are_refused_and_write_log_joins_them(spark_session, tmp_path):
     frame = spark_session.range(0, 10, 1, 2).selectExpr("string(id) AS value", "id AS offset", "0 AS partition")
     out = tmp_path / "out"
     with pytest.raises(Exception, match=r"2 tasks have records with offsets for t-0: spark_udfs\.write_log"):
@@ -236,7 +232,7 @@ def test_two_tasks_with_offsets_of_one_partition_are_refused_and_write_log_joins
 
 
 @pytest.mark.spark
-def test_complete_mode_replaces_the_partitions_with_each_batch(spark_session: Any, tmp_path: Path) -> None:
+def test_complete_mode_replaces_the_partitions_with_each_batch(spark_session, tmp_path):
     source, out = str(tmp_path / "source"), tmp_path / "out"
     for number in (1, 2):
         rows = spark_session.range(10).selectExpr("'t' AS topic", "int(id % 2) AS partition", "string(id) AS value")

@@ -30,7 +30,7 @@ def keys(*values: bytes | None) -> Any:
 
 
 @pytest.mark.parametrize(("column", "count"), [(1, 7), (2, 50)])
-def test_partitions_equal_those_of_kafka(column: int, count: int) -> None:
+def test_partitions_equal_those_of_kafka(column, count):
     all_keys = keys(*(bytes.fromhex(key) for key, *_ in VECTORS))
     actual = assign_partitions(all_keys, 3, count)
     assert actual.tolist() == [vector[column] for vector in VECTORS]
@@ -51,7 +51,7 @@ def murmur2_of_one_key(key: bytes) -> int:
     return h ^ h >> 15
 
 
-def test_columns_and_slices_hash_as_single_keys_do() -> None:
+def test_columns_and_slices_hash_as_single_keys_do():
     rng = random.Random(5)
     many = [rng.randbytes(rng.choice([0, 1, 2, 3, 4, 5, 9, 16, 17, 40, 1000])) for _ in range(500)]
     assert murmur2(keys(*many)).tolist() == [murmur2_of_one_key(key) for key in many]
@@ -60,7 +60,7 @@ def test_columns_and_slices_hash_as_single_keys_do() -> None:
     assert murmur2(keys()).tolist() == []
 
 
-def test_records_without_keys_have_one_partition_after_the_other() -> None:
+def test_records_without_keys_have_one_partition_after_the_other():
     assert assign_partitions(keys(*[None] * 7), 1, 3).tolist() == [1, 2, 0, 1, 2, 0, 1]
     assert assign_partitions(keys(b"21", None, b"foobar", None), 0, 7).tolist() == [3, 1, 0, 3]
     assert assign_partitions(keys(), 1, 3).tolist() == []

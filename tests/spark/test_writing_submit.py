@@ -49,22 +49,22 @@ def expected(partition: int) -> list[tuple[Any, ...]]:
 EXPECTED = {f"t-{partition}": expected(partition) for partition in range(4)}
 
 
-def test_write_log_keeps_every_offset(written: tuple[Path, dict[str, Any]]) -> None:
+def test_write_log_keeps_every_offset(written):
     assert records(written[0] / "log") == EXPECTED
 
 
-def test_a_bucket_keeps_every_offset_of_two_jobs(written: tuple[Path, dict[str, Any]], bucket: Server) -> None:
+def test_a_bucket_keeps_every_offset_of_two_jobs(written, bucket):
     assert records(f"s3://{BUCKET}/out", "segment_gap", storage_options=bucket.options()) == EXPECTED
     assert written[1]["bucket"] == [COUNT, COUNT * (COUNT - 1) // 2, COUNT]
 
 
-def test_a_stream_stores_each_record_once_under_offsets_without_gaps(written: tuple[Path, dict[str, Any]]) -> None:
+def test_a_stream_stores_each_record_once_under_offsets_without_gaps(written):
     for name, rows in records(written[0] / "stream").items():
         assert [row[0] for row in rows] == list(range(COUNT // 4))
         assert sorted(row[1:] for row in rows) == [row[1:] for row in EXPECTED[name]]
 
 
-def test_files_staged_by_killed_executors_are_removed(written: tuple[Path, dict[str, Any]]) -> None:
+def test_files_staged_by_killed_executors_are_removed(written):
     folder, results = written
     assert results["read"] == dict.fromkeys(("log", "stream"), COUNT)
     assert [name for name in ("log", "stream") if (folder / name / "_temporary").exists()] == []

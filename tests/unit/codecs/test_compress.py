@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import random
 import struct
-from pathlib import Path
 
 import golden
 import lz4.block
 import pytest
-from jvm_oracle import Oracle
 
 from kafkarec import codecs
 
@@ -48,7 +46,7 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize(("codec", "level"), [(codec, level) for codec, levels in LEVELS.items() for level in levels])
-def test_every_level_round_trips(codec: int, level: int | None) -> None:
+def test_every_level_round_trips(codec, level):
     for name, content in CONTENTS.items():
         for magic in MAGICS[codec]:
             packed = codecs.compress(codec, content, level, magic)
@@ -69,13 +67,13 @@ def test_every_level_round_trips(codec: int, level: int | None) -> None:
         (0, 1, "none has no compression levels; leave out level 1"),
     ],
 )
-def test_levels_that_kafka_refuses(codec: int, level: int, words: str) -> None:
+def test_levels_that_kafka_refuses(codec, level, words):
     with pytest.raises(ValueError) as refused:
         codecs.compress(codec, b"", level)
     assert str(refused.value) == words
 
 
-def test_wrong_arguments() -> None:
+def test_wrong_arguments():
     for codec in (-1, 5, 7):
         with pytest.raises(ValueError, match="0 to 4"):
             codecs.compress(codec, b"")
@@ -84,7 +82,7 @@ def test_wrong_arguments() -> None:
             codecs.compress(GZIP, b"", level)
 
 
-def test_default_levels_are_kafkas() -> None:
+def test_default_levels_are_kafkas():
     content = rows(14_000)
     for codec, default in ((GZIP, -1), (LZ4, 9), (ZSTD, 3)):
         assert codecs.checked_level(codec, None) == default
@@ -106,7 +104,7 @@ def lz4_blocks(packed: bytes) -> list[tuple[bool, bytes]]:
         at += length
 
 
-def test_lz4_default_level_is_the_fast_compressor() -> None:
+def test_lz4_default_level_is_the_fast_compressor():
     """Kafka's level 9 is not liblz4's: all other levels use the high compressor."""
     content = rows(14_000)
     [(_, fast)] = lz4_blocks(codecs.compress(LZ4, content, 9))
@@ -117,7 +115,7 @@ def test_lz4_default_level_is_the_fast_compressor() -> None:
     assert codecs.compress(LZ4, content, 17) == codecs.compress(LZ4, content, 12)
 
 
-def test_lz4_of_magic_0_has_the_wrong_header_checksum() -> None:
+def test_lz4_of_magic_0_has_the_wrong_header_checksum():
     """KAFKA-3160: clients of 0.8 included the frame's magic number."""
     content = rows(1000)
     old, new = codecs.compress(LZ4, content, None, 0), codecs.compress(LZ4, content, None, 1)
@@ -128,7 +126,7 @@ def test_lz4_of_magic_0_has_the_wrong_header_checksum() -> None:
         codecs.decompress(LZ4, old, LIMIT, 0, 1)
 
 
-def test_snappy_is_a_xerial_stream_of_32_kib() -> None:
+def test_snappy_is_a_xerial_stream_of_32_kib():
     packed = codecs.compress(SNAPPY, rows(32_768 + 1))
     assert packed[:16].hex() == "82534e4150505900" + "00000001" * 2
     (first,) = struct.unpack_from(">I", packed, 16)
@@ -138,21 +136,21 @@ def test_snappy_is_a_xerial_stream_of_32_kib() -> None:
     assert len(codecs.compress(SNAPPY, b"")) == 16
 
 
-def test_gzip_header_is_javas() -> None:
+def test_gzip_header_is_javas():
     magic, deflate, no_flags, no_time, no_extra_flags, unknown_system = "1f8b", "08", "00", "00000000", "00", "ff"
     expected = magic + deflate + no_flags + no_time + no_extra_flags + unknown_system
     for level in (None, 1, 9):  # zlib's own header has extra flags by the level, and the system
         assert codecs.compress(GZIP, b"x", level)[:10].hex() == expected
 
 
-def test_zstd_frames_have_a_content_size() -> None:
+def test_zstd_frames_have_a_content_size():
     """A single segment with the content size: readers allocate once, without a window of 2 MiB."""
     for content, head in ((rows(14_000), "60b035"), (b"abc" * 50, "2096")):
         assert codecs.compress(ZSTD, content)[:7].hex().startswith("28b52ffd" + head)
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_kafkas_streams_read_compressed_payloads(codec: int, kafka: Oracle, tmp_path: Path) -> None:
+def test_kafkas_streams_read_compressed_payloads(codec, kafka, tmp_path):
     packed, content_back = tmp_path / "packed", tmp_path / "content"
     name = codecs.CODECS[codec].name
     cases = [(case, None) for case, content in CONTENTS.items() if content or codec != ZSTD]
@@ -166,7 +164,7 @@ def test_kafkas_streams_read_compressed_payloads(codec: int, kafka: Oracle, tmp_
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_levels_have_kafkas_meaning(codec: int, kafka: Oracle, tmp_path: Path) -> None:
+def test_levels_have_kafkas_meaning(codec, kafka, tmp_path):
     """Sizes differ a little between library versions; another level or window would differ by more."""
     source, packed = tmp_path / "content", tmp_path / "packed"
     for content in (rows(14_000), rows(131_072, 7)):

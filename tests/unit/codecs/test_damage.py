@@ -75,13 +75,13 @@ ENDS_IN_SILENCE = {
 
 @pytest.mark.parametrize("name", GOOD)
 @pytest.mark.parametrize("guess", [0, 1, 9000, len(TEXT), 5 << 20])
-def test_whole_payload(name: str, guess: int) -> None:
+def test_whole_payload(name, guess):
     codec, payload = GOOD[name]
     assert read(codec, payload, guess=guess) == TEXT
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_truncated_at_every_byte(name: str) -> None:
+def test_truncated_at_every_byte(name):
     codec, payload = GOOD[name]
     silent = set()
     for end in range(len(payload)):
@@ -95,7 +95,7 @@ def test_truncated_at_every_byte(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_limit_is_exact(name: str) -> None:
+def test_limit_is_exact(name):
     codec, payload = GOOD[name]
     assert read(codec, payload, limit=len(TEXT)) == TEXT
     for limit in (len(TEXT) - 1, 1, 0):
@@ -106,7 +106,7 @@ def test_limit_is_exact(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_good_payload_after_a_damaged_one(name: str) -> None:
+def test_good_payload_after_a_damaged_one(name):
     """Contexts and buffers are reused; LZ4 1.9.4 keeps state over a reset."""
     codec, payload = GOOD[name]
     for at in range(0, len(payload), 7):
@@ -120,7 +120,7 @@ def test_good_payload_after_a_damaged_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_threads_do_not_share_buffers(name: str) -> None:
+def test_threads_do_not_share_buffers(name):
     codec, payload = GOOD[name]
     wrong: list[int] = []
 
@@ -180,7 +180,7 @@ READ: dict[str, tuple[int, bytes]] = {
 
 
 @pytest.mark.parametrize("name", READ)
-def test_odd_payloads_are_read(name: str) -> None:
+def test_odd_payloads_are_read(name):
     assert read(*READ[name]) == TEXT
 
 
@@ -220,12 +220,12 @@ REFUSED: dict[str, tuple[int, bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_bad_payloads_are_refused(name: str) -> None:
+def test_bad_payloads_are_refused(name):
     codec, payload, reason = REFUSED[name]
     refused(codec, payload, reason)
 
 
-def test_lz4_header_checksum_computed_wrongly_is_read_in_magic_0_only() -> None:
+def test_lz4_header_checksum_computed_wrongly_is_read_in_magic_0_only():
     """KAFKA-3160: old writers included the magic number in the checksum."""
     for options in ({}, {"store_size": True}):
         frame = bytearray(lz4_frame(TEXT, **options))
@@ -244,5 +244,5 @@ def test_lz4_header_checksum_computed_wrongly_is_read_in_magic_0_only() -> None:
         (b"\x28\xb5\x2f\xfd\x01\x38\x00" + THREE, b"abc"),  # of dictionary 0
     ],
 )
-def test_zstd_at_the_limits(payload: bytes, content: bytes) -> None:
+def test_zstd_at_the_limits(payload, content):
     assert read(ZSTD, payload) == content

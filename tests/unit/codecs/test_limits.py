@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from subprocesses import PEAK, run
 
@@ -111,7 +109,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 @pytest.mark.parametrize("limited", [False, True], ids=["peak", "address-space"])
-def test_bomb_stays_within_the_limit(name: str, limited: bool) -> None:
+def test_bomb_stays_within_the_limit(name, limited):
     """`address-space`: with no more address space than the limit and a constant, the result is the same."""
     measure = MEASURE.format(name=name, limit=LIMIT, constant=2 * CONSTANT, limited=limited)
     verdict, peak = run(PEAK + MAKE + measure).splitlines()
@@ -120,7 +118,7 @@ def test_bomb_stays_within_the_limit(name: str, limited: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["gzip_zeros", "snappy_zeros", "lz4_zeros", "zstd_zeros", "zstd_zeros_unsized"])
-def test_content_within_the_limit_is_in_memory_once(name: str) -> None:
+def test_content_within_the_limit_is_in_memory_once(name):
     limit = 320 * MIB
     measure = MEASURE.format(name=name, limit=limit, constant=CONSTANT, limited=False)
     verdict, peak = run(PEAK + MAKE + measure).splitlines()
@@ -132,7 +130,7 @@ def test_content_within_the_limit_is_in_memory_once(name: str) -> None:
     ("module", "codec", "pip_name"),
     [("isal", 1, "isal"), ("cramjam", 2, "cramjam"), ("lz4", 3, "lz4"), ("zstandard", 4, "zstandard")],
 )
-def test_missing_library_is_named_with_its_pip_name(module: str, codec: int, pip_name: str) -> None:
+def test_missing_library_is_named_with_its_pip_name(module, codec, pip_name):
     code = f"""
 import sys
 sys.modules[{module!r}] = None
@@ -146,7 +144,7 @@ for _ in range(2):
     assert run(code).splitlines() == [f"missing_codec {pip_name} True"] * 2
 
 
-def test_a_library_that_cannot_be_loaded_is_told_apart(tmp_path: Path) -> None:
+def test_a_library_that_cannot_be_loaded_is_told_apart(tmp_path):
     """As in a process whose memory is limited."""
     (tmp_path / "cramjam.py").write_text("raise ImportError('cramjam.so: failed to map segment')")
     code = f"""
@@ -162,7 +160,7 @@ except codecs.MissingCodec as error:
     assert run(code).strip() == told
 
 
-def test_no_library_is_imported_before_its_first_use() -> None:
+def test_no_library_is_imported_before_its_first_use():
     names = ("isal", "cramjam", "lz4", "zstandard")
     code = f"import sys; from kafkarec import codecs; print([name for name in {names} if name in sys.modules])"
     assert run(code).strip() == "[]"

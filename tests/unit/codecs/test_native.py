@@ -44,14 +44,14 @@ def run(pointers: str) -> list[list[str]]:
     return [json.loads(line) for line in lines.splitlines()]
 
 
-def test_calls_by_pointer_do_not_change_results() -> None:
+def test_calls_by_pointer_do_not_change_results():
     by_pointer, by_call = run("1"), run("0")
     assert len(by_pointer) > 50 * ROUNDS
     assert by_pointer == by_call
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
-def test_the_limit_is_a_true_cap_by_pointer_too(codec: str) -> None:
+def test_the_limit_is_a_true_cap_by_pointer_too(codec):
     import kafkarec
 
     data = golden.vector(f"v2-{codec}-random-70k").bytes
@@ -60,7 +60,7 @@ def test_the_limit_is_a_true_cap_by_pointer_too(codec: str) -> None:
         kafkarec.decode(data, max_decompressed_bytes=69_999)
 
 
-def test_doctor_reports_what_is_in_use() -> None:
+def test_doctor_reports_what_is_in_use():
     how = {name: info["how"] for name, info in build_info()["codecs"].items()}
     assert set(how) == {"gzip", "snappy", "lz4", "zstd"}
     assert "by kafkarec" in how["snappy"]

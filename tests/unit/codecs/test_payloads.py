@@ -143,7 +143,7 @@ def outcome(payload: Payload, guess: int = 0) -> bytes | str:
 
 
 @pytest.mark.parametrize(("name", "payload"), CASES)
-def test_golden_payload_has_kafkas_verdict_and_content(name: str, payload: Payload) -> None:
+def test_golden_payload_has_kafkas_verdict_and_content(name, payload):
     for guess in GUESSES:
         result = outcome(payload, guess)
         if name in REFUSED:
@@ -154,7 +154,7 @@ def test_golden_payload_has_kafkas_verdict_and_content(name: str, payload: Paylo
 
 
 @pytest.mark.parametrize(("name", "payload"), CASES)
-def test_golden_payload_of_no_declared_records(name: str, payload: Payload) -> None:
+def test_golden_payload_of_no_declared_records(name, payload):
     """Only what Kafka's stream constructor checks can be refused."""
     if name in REFUSED_AT_ONCE:
         with pytest.raises(codecs.CodecError) as caught:
@@ -164,5 +164,5 @@ def test_golden_payload_of_no_declared_records(name: str, payload: Payload) -> N
         codecs.probe(payload.codec, memoryview(payload.data), LIMIT, payload.magic)
 
 
-def test_every_refused_name_is_a_golden_file() -> None:
+def test_every_refused_name_is_a_golden_file():
     assert set(REFUSED) <= {str(parameters.id).rpartition("-")[0] for parameters in CASES}

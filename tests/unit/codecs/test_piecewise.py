@@ -22,7 +22,7 @@ def joined(name: str, payload: bytes, limit: int = 1 << 30) -> bytes:
 
 
 @pytest.mark.parametrize("name", builders.CODECS[1:])
-def test_all_pieces_are_the_content(name: str) -> None:
+def test_all_pieces_are_the_content(name):
     codec_id = codecs.BY_NAME[name].id
     for content in CONTENTS:
         for payload in (codecs.compress(codec_id, content), builders.compress(name, content)):
@@ -31,13 +31,13 @@ def test_all_pieces_are_the_content(name: str) -> None:
             assert reads == sorted(reads) and all(0 < read <= len(payload) for read in reads)
 
 
-def test_snappy_streams_one_after_another_are_read_as_in_one_piece() -> None:
+def test_snappy_streams_one_after_another_are_read_as_in_one_piece():
     two = codecs.compress(2, CONTENTS[2]) + codecs.compress(2, b"more")
     assert joined("snappy", two) == bytes(codecs.decompress(2, two, 1 << 20))
 
 
 @pytest.mark.parametrize("name", builders.CODECS[1:])
-def test_the_limit_is_kept(name: str) -> None:
+def test_the_limit_is_kept(name):
     payload = codecs.compress(codecs.BY_NAME[name].id, bytes(64 << 20))
     total = 0
     with pytest.raises(codecs.LimitReached):
@@ -51,7 +51,7 @@ def test_the_limit_is_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", builders.CODECS[1:])
-def test_every_truncation_and_many_flips_raise_codec_errors_only(name: str) -> None:
+def test_every_truncation_and_many_flips_raise_codec_errors_only(name):
     content = RANDOM.randbytes(3000) + bytes(3000)
     payload = codecs.compress(codecs.BY_NAME[name].id, content)
     for size in itertools.chain(range(60), range(60, len(payload), 7)):

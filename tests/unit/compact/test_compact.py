@@ -53,7 +53,7 @@ END = batch((b"end", b"x"), base=1000)
 """Appended to logs, because the last batch always keeps its header."""
 
 
-def test_the_last_value_of_each_key_stays() -> None:
+def test_the_last_value_of_each_key_stays():
     data = batch((b"a", b"1"), (b"b", b"2"), (b"a", b"3")) + batch((b"b", b"4"), (b"", b"5"), base=3)
     left = compact(data, now=NOW)
     assert pairs(left) == [(2, b"a", b"3"), (3, b"b", b"4"), (4, b"", b"5")]
@@ -61,20 +61,20 @@ def test_the_last_value_of_each_key_stays() -> None:
     assert (left.stats.messages_superseded, left.stats.keys, left.stats.messages_retained) == (2, 3, 3)
 
 
-def test_a_clean_log_stays_byte_for_byte() -> None:
+def test_a_clean_log_stays_byte_for_byte():
     once = compact(batch((b"a", b"1"), (b"a", b"2")) + END, now=NOW)
     again = compact(once, now=NOW + 10 * DAY)
     assert again == once
     assert (again.stats.batches_rewritten, again.stats.batches_copied) == (0, 2)
 
 
-def test_a_record_without_key_is_removed() -> None:
+def test_a_record_without_key_is_removed():
     left = compact(batch((None, b"1"), (b"a", b"2"), (None, None)) + END, now=NOW)
     assert pairs(left)[:-1] == [(1, b"a", b"2")]
     assert (left.stats.messages_invalid, left.stats.messages_superseded) == (2, 0)
 
 
-def test_a_tombstone_stays_until_the_horizon_that_its_first_pass_sets() -> None:
+def test_a_tombstone_stays_until_the_horizon_that_its_first_pass_sets():
     first = compact(batch((b"a", b"1"), (b"a", None)) + END, now=NOW, delete_retention_ms=DAY)
     assert pairs(first)[:-1] == [(1, b"a", None)]
     assert kafkarec.scan(first)[0]["delete_horizon_ms"] == NOW + DAY
@@ -84,7 +84,7 @@ def test_a_tombstone_stays_until_the_horizon_that_its_first_pass_sets() -> None:
     assert (following.stats.tombstones_removed, following.stats.batches_removed) == (1, 1)
 
 
-def test_data_of_an_aborted_transaction_is_removed_at_once_and_replaces_no_value() -> None:
+def test_data_of_an_aborted_transaction_is_removed_at_once_and_replaces_no_value():
     data = (
         batch((b"a", b"kept"))
         + batch((b"a", b"gone"), (b"b", b"gone"), base=1, **of(7))
@@ -98,7 +98,7 @@ def test_data_of_an_aborted_transaction_is_removed_at_once_and_replaces_no_value
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_marker_is_removed_when_its_data_is_gone_and_its_horizon_has_passed(commit: bool) -> None:
+def test_a_marker_is_removed_when_its_data_is_gone_and_its_horizon_has_passed(commit):
     newer = batch((b"a", b"2"), base=500)
     data = batch((b"a", b"1"), base=1, **of(7)) + marker(7, 2, commit=commit) + newer
     settings = {"producer_expiration_ms": 0, "delete_retention_ms": DAY}
@@ -114,13 +114,13 @@ def test_a_marker_is_removed_when_its_data_is_gone_and_its_horizon_has_passed(co
     assert third.stats.markers_removed == 1
 
 
-def test_control_records_of_a_kraft_log_stay() -> None:
+def test_control_records_of_a_kraft_log_stay():
     change = builders.record(key=struct.pack(">hh", 0, 2), value=b"\x00\x00\x00\x00\x00\x01\x01\x01\x00")
     data = builders.batch([change], attributes=builders.CONTROL) + END
     assert compact(data, now=NOW + 10 * DAY) == data
 
 
-def test_nothing_is_cleaned_after_the_first_open_transaction() -> None:
+def test_nothing_is_cleaned_after_the_first_open_transaction():
     clean = batch((b"a", b"1"), (b"a", b"2"))
     rest = (
         batch((b"a", b"maybe"), base=2, **of(7))
@@ -136,21 +136,21 @@ def test_nothing_is_cleaned_after_the_first_open_transaction() -> None:
     assert left.aborted_transactions == (AbortedTransaction(8, 5, 6, 2),)
 
 
-def test_the_uncleanable_offset_can_be_lowered_but_not_raised() -> None:
+def test_the_uncleanable_offset_can_be_lowered_but_not_raised():
     data = b"".join(batch((b"a", b"%d" % i), base=i) for i in range(4)) + batch((b"a", b"x"), base=4, **of(7))
     assert [offset for offset, *_ in pairs(compact(data, now=NOW, first_uncleanable_offset=2))] == [1, 2, 3, 4]
     assert [offset for offset, *_ in pairs(compact(data, now=NOW, first_uncleanable_offset=5))] == [3, 4]
     assert compact(data, now=NOW, first_uncleanable_offset=0) == data
 
 
-def test_young_records_are_unchanged() -> None:
+def test_young_records_are_unchanged():
     data = b"".join(batch((b"a", b"%d" % i), base=i, base_timestamp=NOW + 1000 * i) for i in range(4))
     left = compact(data, now=NOW + 3000, min_compaction_lag_ms=1000)
     assert [offset for offset, *_ in pairs(left)] == [2, 3]
     assert left.stats.first_uncleanable_offset == 3
 
 
-def test_keys_of_the_clean_part_are_not_compared_again() -> None:
+def test_keys_of_the_clean_part_are_not_compared_again():
     """The part declared clean may have a key twice; only newer values remove it."""
     data = b"".join(batch((b"ab"[i % 2 : i % 2 + 1], b"%d" % i), base=i) for i in range(5)) + END
     left = compact(data, now=NOW, first_dirty_offset=4)
@@ -159,7 +159,7 @@ def test_keys_of_the_clean_part_are_not_compared_again() -> None:
     assert compact(data, now=NOW, first_dirty_offset=1001) == data
 
 
-def test_a_producers_last_sequence_stays_until_it_writes_again() -> None:
+def test_a_producers_last_sequence_stays_until_it_writes_again():
     written = batch((b"a", b"1"), (b"b", b"1"), **of(7, transactional=False))
     newer = batch((b"a", b"2"), (b"b", b"2"), base=2)
     left = compact(written + newer + END, now=NOW + 1000)
@@ -170,7 +170,7 @@ def test_a_producers_last_sequence_stays_until_it_writes_again() -> None:
     assert spans(compact(left + more, now=NOW + 1000))[0] == (2, 3, 2)
 
 
-def test_an_emptied_batch_keeps_offsets_sequences_and_max_timestamp() -> None:
+def test_an_emptied_batch_keeps_offsets_sequences_and_max_timestamp():
     fields = of(7, 20, epoch=3) | {"attributes": builders.TRANSACTIONAL | builders.LOG_APPEND}
     written = batch((b"a", b"1"), (b"a", b"2"), codec="zstd", leader_epoch=4, max_timestamp=NOW + 99, **fields)
     data = written + marker(7, 2, commit=True, epoch=3) + batch((b"a", b"3"), base=3)
@@ -182,13 +182,13 @@ def test_an_emptied_batch_keeps_offsets_sequences_and_max_timestamp() -> None:
     assert emptied.is_transactional
 
 
-def test_a_producers_last_sequence_is_removed_when_the_producer_expires() -> None:
+def test_a_producers_last_sequence_is_removed_when_the_producer_expires():
     data = batch((b"a", b"1"), **of(7, transactional=False)) + batch((b"a", b"2"), base=1) + END
     assert spans(compact(data, now=NOW + 999, producer_expiration_ms=1000))[0] == (0, 0, 0)
     assert spans(compact(data, now=NOW + 1000, producer_expiration_ms=1000))[0] == (1, 1, 1)
 
 
-def test_a_marker_with_a_producers_newest_epoch_keeps_its_header() -> None:
+def test_a_marker_with_a_producers_newest_epoch_keeps_its_header():
     """KIP-890: the marker has the next epoch, which no other batch of the log has."""
     data = batch((b"a", b"1"), **of(7)) + marker(7, 1, commit=True, epoch=1) + batch((b"a", b"2"), base=2) + END
     settings: dict[str, Any] = {"delete_retention_ms": 0, "producer_expiration_ms": 10 * DAY}
@@ -200,13 +200,13 @@ def test_a_marker_with_a_producers_newest_epoch_keeps_its_header() -> None:
     assert spans(compact(data, now=NOW + 20 * DAY, **settings))[0] == (2, 2, 1)
 
 
-def test_the_last_batch_keeps_its_header_and_so_the_logs_end_offset() -> None:
+def test_the_last_batch_keeps_its_header_and_so_the_logs_end_offset():
     left = compact(batch((b"a", b"1")) + batch((None, b"2"), base=1), now=NOW)
     assert spans(left) == [(0, 0, 1), (1, 1, 0)]
     assert kafkarec.scan(left)[-1]["next_offset"] == left.stats.next_offset == 2
 
 
-def test_messages_of_magic_0_and_1_become_batches_of_magic_2() -> None:
+def test_messages_of_magic_0_and_1_become_batches_of_magic_2():
     plain = builders.message(magic=0, key=b"a", value=b"1")
     inner = [builders.message(offset=i, key=key, value=b"2") for i, key in enumerate([b"a", b"b", b"a"])]
     data = plain + builders.wrapper(inner, offset=3) + END
@@ -219,14 +219,14 @@ def test_messages_of_magic_0_and_1_become_batches_of_magic_2() -> None:
     assert (ends_sooner["base_offset"], ends_sooner["last_offset"]) == (2, 2)
 
 
-def test_a_removed_last_message_becomes_an_empty_batch() -> None:
+def test_a_removed_last_message_becomes_an_empty_batch():
     """A broker fails here: MemoryRecords.filterTo cannot empty a message."""
     left = compact(builders.message(key=b"a") + builders.message(offset=1, key=None), now=NOW)
     assert spans(left) == [(0, 0, 1), (1, 1, 0)]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_the_last_wrapper_keeps_the_logs_end_offset(magic: int) -> None:
+def test_the_last_wrapper_keeps_the_logs_end_offset(magic):
     """A broker, which does not clean the active segment, writes the offset of the last kept record."""
     inner = [builders.message(magic=magic, offset=i, key=key) for i, key in enumerate([b"a", None, None])]
     left = compact(builders.wrapper(inner, magic=magic, offset=2), now=NOW)
@@ -251,7 +251,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("source", REFUSED.values(), ids=REFUSED)
-def test_what_kafkas_builder_refuses_is_refused_where_a_batch_is_rewritten(source: bytes) -> None:
+def test_what_kafkas_builder_refuses_is_refused_where_a_batch_is_rewritten(source):
     front = batch((b"front", b"1"))
     assert compact(front + source + END, now=NOW) == front + source + END
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
@@ -259,7 +259,7 @@ def test_what_kafkas_builder_refuses_is_refused_where_a_batch_is_rewritten(sourc
     assert (caught.value.position, caught.value.next_position) == (len(front), len(front) + len(source))
 
 
-def test_header_keys_keep_their_bytes() -> None:
+def test_header_keys_keep_their_bytes():
     headers = [(b"\xff\xed\xa0\x80", b"x"), ("ü".encode(), None)]
     source = builders.batch([builders.record(headers=headers), builders.record(offset_delta=1, key=b"a")])
     left = compact(source + batch((b"a", b"2"), base=2), now=NOW)
@@ -267,20 +267,20 @@ def test_header_keys_keep_their_bytes() -> None:
     assert kafkarec.decode(left, header_keys="binary").column("headers")[0] == tuple(headers)
 
 
-def test_a_horizon_that_overflows_a_long_is_none() -> None:
+def test_a_horizon_that_overflows_a_long_is_none():
     """Java's sum overflows, and a negative horizon is not set."""
     left = compact(batch((b"a", None)), now=NOW, delete_retention_ms=2**63 - 1)
     assert (kafkarec.scan(left)[0]["delete_horizon_ms"], left.stats.horizons_set) == (None, 0)
 
 
-def test_log_append_time_stays_the_brokers() -> None:
+def test_log_append_time_stays_the_brokers():
     source = batch((b"a", b"1"), (b"b", None), (b"a", b"3"), attributes=builders.LOG_APPEND, max_timestamp=NOW + 77)
     left = compact(source + END, now=NOW)
     assert [record.timestamp for record in kafkarec.decode(left)][:-1] == [NOW + 77] * 2
     assert kafkarec.scan(left)[0]["max_timestamp"] == NOW + 77
 
 
-def test_an_unreadable_control_record_raises() -> None:
+def test_an_unreadable_control_record_raises():
     broken = builders.batch([builders.record(key=b"abc")], base_offset=1001, attributes=builders.CONTROL)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         compact(END + broken, now=NOW)
@@ -288,7 +288,7 @@ def test_an_unreadable_control_record_raises() -> None:
 
 
 @pytest.mark.parametrize("case", golden.vectors(), ids=str)
-def test_the_vectors_keep_the_last_record_of_each_key(case: golden.Case) -> None:
+def test_the_vectors_keep_the_last_record_of_each_key(case):
     try:
         records = kafkarec.decode(case.bytes)
         left = compact(case.bytes, now=NOW)
@@ -302,7 +302,7 @@ def test_the_vectors_keep_the_last_record_of_each_key(case: golden.Case) -> None
     assert {record.key for record in kept} <= set(last)
 
 
-def test_the_vectors_of_odd_bytes_raise_only_kafka_errors() -> None:
+def test_the_vectors_of_odd_bytes_raise_only_kafka_errors():
     for case in golden.invalid():
         for settings in ({}, {"check_crcs": False}):
             try:
@@ -313,7 +313,7 @@ def test_the_vectors_of_odd_bytes_raise_only_kafka_errors() -> None:
                 assert left.stats.bytes_read + left.stats.bytes_left_alone + left.remaining == len(case.bytes)
 
 
-def test_a_stream_yields_what_compact_returns() -> None:
+def test_a_stream_yields_what_compact_returns():
     for seed in range(30):
         data = broker_logs.Log(seed).data
         whole, going = compact(data, now=NOW), cleaned(data, now=NOW)
@@ -323,7 +323,7 @@ def test_a_stream_yields_what_compact_returns() -> None:
         assert (going.stats, going.aborted_transactions) == (whole.stats, whole.aborted_transactions)
 
 
-def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_follows() -> None:
+def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_follows():
     """An open transaction after it must not change the result before it, and every byte is counted."""
     whole = batch((b"a", b"1"), (b"a", b"2"))
     lying = builders.good_batch(1, base_offset=2, length=5000)
@@ -346,14 +346,14 @@ def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_follows() -> 
     ],
     ids=str,
 )
-def test_settings_out_of_range(settings: dict[str, Any]) -> None:
+def test_settings_out_of_range(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         compact(b"", **settings)
 
 
 @pytest.mark.parametrize("magic", [1, 2])
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_max_decompressed_message_bytes_ends_compaction_at_a_larger_record(codec: str, magic: int) -> None:
+def test_max_decompressed_message_bytes_ends_compaction_at_a_larger_record(codec, magic):
     rows = [(offset, NOW, b"k%d" % offset, bytes(size), []) for offset, size in enumerate((3, 90))]
     data = kafkarec.encode(rows[:1], magic=magic) + kafkarec.encode(rows, base_offset=1, magic=magic, compression=codec)
     fields: dict[str, Any] = {"key": b"k1", "value": bytes(90)}

@@ -53,7 +53,7 @@ def most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.usefixtures("most")
 @pytest.mark.parametrize("most", [64 << 20, 5000, 0], indirect=True)
-def test_the_last_committed_record_of_each_key_stays() -> None:
+def test_the_last_committed_record_of_each_key_stays():
     for seed in range(6):
         log = b"".join(long_transactions(seed))
         left = compact(log, now=NOW)
@@ -67,7 +67,7 @@ def test_the_last_committed_record_of_each_key_stays() -> None:
 
 @pytest.mark.usefixtures("most")
 @pytest.mark.parametrize("most", [4 << 20], indirect=True)
-def test_memory_is_limited_while_a_transaction_hangs() -> None:
+def test_memory_is_limited_while_a_transaction_hangs():
     log = b"".join(data(b"%d" % base + bytes(20_000), base, 1 if base == 5 else None, b"") for base in range(2500))
     cleaning = cleaned(log, now=NOW)
     tracemalloc.start()
@@ -79,7 +79,7 @@ def test_memory_is_limited_while_a_transaction_hangs() -> None:
     assert peak < 10 << 20
 
 
-def test_damage_is_no_error_where_nothing_is_cleaned() -> None:
+def test_damage_is_no_error_where_nothing_is_cleaned():
     damaged = data(b"a", 3, None)[:-1] + b"\1"
     rest = data(b"b", 2, 1) + damaged + data(b"a", 4, None)
     left = compact(data(b"a", 0, None) + data(b"a", 1, None) + rest, now=NOW)
@@ -88,7 +88,7 @@ def test_damage_is_no_error_where_nothing_is_cleaned() -> None:
         compact(rest + end(1, 5, commit=True), now=NOW)
 
 
-def test_the_payload_of_an_aborted_transaction_may_be_unreadable() -> None:
+def test_the_payload_of_an_aborted_transaction_may_be_unreadable():
     aborted = builders.batch(payload=b"no gzip", codec="gzip", count=1, **of(1))
     log = aborted + data(b"a", 1, None) + end(1, 2, commit=False) + data(b"a", 3, None)
     left = compact(log, now=NOW, producer_expiration_ms=0)

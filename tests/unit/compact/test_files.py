@@ -33,7 +33,7 @@ def one(key: bytes, value: bytes | None, base: int, **fields: object) -> bytes:
     return builders.batch([builders.record(key=key, value=value)], base_offset=base, **fields)
 
 
-def test_files_and_bytes_give_the_same_result(tmp_path: Path) -> None:
+def test_files_and_bytes_give_the_same_result(tmp_path):
     for seed in range(25):
         log = broker_logs.Log(seed, ((2,), (1, 2))[seed % 2], codecs=("none",))
         folder = tmp_path / f"t-{seed}"
@@ -54,7 +54,7 @@ def aborted_log(folder: Path) -> Path:
     return partition(folder, first, second)
 
 
-def test_an_entry_of_the_index_is_kept_as_the_broker_wrote_it(tmp_path: Path) -> None:
+def test_an_entry_of_the_index_is_kept_as_the_broker_wrote_it(tmp_path):
     """The transaction's first batch may have been deleted with an older segment."""
     folder = aborted_log(tmp_path / "t-0")
     entry = AbortedTransaction(7, 3, 7, 4)
@@ -73,7 +73,7 @@ def test_an_entry_of_the_index_is_kept_as_the_broker_wrote_it(tmp_path: Path) ->
     ],
     ids=["another producer", "no marker there", "garbage"],
 )
-def test_a_wrong_index_costs_no_data(tmp_path: Path, wrong: bytes) -> None:
+def test_a_wrong_index_costs_no_data(tmp_path, wrong):
     folder = aborted_log(tmp_path / "t-0")
     (folder / f"{6:020}.txnindex").write_bytes(wrong)
     left = compact(kafkarec.open(folder), now=NOW)
@@ -81,7 +81,7 @@ def test_a_wrong_index_costs_no_data(tmp_path: Path, wrong: bytes) -> None:
     assert [record.offset for record in kafkarec.decode(left)] == [0, 8]
 
 
-def test_an_index_that_begins_a_transaction_too_early_costs_no_data(tmp_path: Path) -> None:
+def test_an_index_that_begins_a_transaction_too_early_costs_no_data(tmp_path):
     data = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
     committed = one(b"c", b"committed", 0, base_sequence=0, **data)
     committed += builders.end_marker(commit=True, producer_id=7, base_offset=1)
@@ -102,7 +102,7 @@ def legacy_log(folder: Path, modified: list[int]) -> kafkarec.Log:
     return kafkarec.open(folder)
 
 
-def test_old_tombstones_of_magic_1_are_removed_and_young_ones_get_a_horizon(tmp_path: Path) -> None:
+def test_old_tombstones_of_magic_1_are_removed_and_young_ones_get_a_horizon(tmp_path):
     log = legacy_log(tmp_path / "t-0", [NOW - 2 * DAY, NOW - DAY, NOW])
     left = compact(log, now=NOW, delete_retention_ms=DAY, first_dirty_offset=3)
     assert [record.offset for record in kafkarec.decode(left)] == [2, 3]
@@ -110,12 +110,12 @@ def test_old_tombstones_of_magic_1_are_removed_and_young_ones_get_a_horizon(tmp_
     assert kafkarec.scan(left)[0]["delete_horizon_ms"] == NOW + DAY
 
 
-def test_without_a_clean_part_all_tombstones_of_magic_1_stay(tmp_path: Path) -> None:
+def test_without_a_clean_part_all_tombstones_of_magic_1_stay(tmp_path):
     log = legacy_log(tmp_path / "t-0", [NOW - 2 * DAY, NOW])
     assert compact(log, now=NOW, delete_retention_ms=0).stats.tombstones_removed == 0
 
 
-def test_a_log_that_a_broker_cleaned_is_unchanged() -> None:
+def test_a_log_that_a_broker_cleaned_is_unchanged():
     """As of the broker's last run, when the newest batches were in the active segment."""
     path = golden.VECTORS / "segments" / "compacted-0" / f"{0:020}.log"
     data = path.read_bytes()
@@ -128,7 +128,7 @@ def test_a_log_that_a_broker_cleaned_is_unchanged() -> None:
 @pytest.mark.parametrize(
     "folder", sorted(path.name for path in (golden.VECTORS / "segments").iterdir() if path.name[-1] == "0")
 )
-def test_segments_of_a_broker(folder: str) -> None:
+def test_segments_of_a_broker(folder):
     log = kafkarec.open(golden.VECTORS / "segments" / folder)
     left = compact(log, now=NOW)
     last = {record.key: record.offset for record in log.read(isolation="read_committed") if record.key is not None}
@@ -137,7 +137,7 @@ def test_segments_of_a_broker(folder: str) -> None:
     assert len(kept) == len(last)
 
 
-def test_damage_is_reported_with_its_file(tmp_path: Path) -> None:
+def test_damage_is_reported_with_its_file(tmp_path):
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"a", b"2", 1) + one(b"b", b"2", 2, crc=5))
     pieces = cleaned(kafkarec.open(folder), now=NOW)
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
@@ -145,7 +145,7 @@ def test_damage_is_reported_with_its_file(tmp_path: Path) -> None:
     assert caught.value.file == str(folder / f"{1:020}.log")
 
 
-def test_a_cut_segment_in_the_middle_of_a_log_is_damage(tmp_path: Path) -> None:
+def test_a_cut_segment_in_the_middle_of_a_log_is_damage(tmp_path):
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0) + one(b"b", b"1", 1), one(b"c", b"2", 2))
     path = folder / f"{0:020}.log"
     path.write_bytes(path.read_bytes()[:-5])
@@ -153,14 +153,14 @@ def test_a_cut_segment_in_the_middle_of_a_log_is_damage(tmp_path: Path) -> None:
         compact(kafkarec.open(folder), now=NOW)
 
 
-def test_a_data_folder_is_refused(tmp_path: Path) -> None:
+def test_a_data_folder_is_refused(tmp_path):
     partition(tmp_path / "t-0", one(b"a", b"1", 0))
     partition(tmp_path / "t-1", one(b"a", b"1", 0))
     with pytest.raises(TypeError, match="one partition at a time"):
         compact(kafkarec.open(tmp_path))
 
 
-def test_memory_is_constant_but_for_the_keys(tmp_path: Path) -> None:
+def test_memory_is_constant_but_for_the_keys(tmp_path):
     """64 MB of records with one key: the offset map has one entry."""
     value = os.urandom(1 << 16)
     path = tmp_path / f"{0:020}.log"
@@ -175,6 +175,6 @@ def test_memory_is_constant_but_for_the_keys(tmp_path: Path) -> None:
     assert peak < 24 << 20
 
 
-def test_a_path_is_refused() -> None:
+def test_a_path_is_refused():
     with pytest.raises(TypeError, match=r"open it first with kafkarec\.open"):
         compact("t-0")

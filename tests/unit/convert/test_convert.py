@@ -51,7 +51,7 @@ options = st.fixed_dictionaries(
 
 
 @given(seed=st.integers(0, 2**32), asked=options, held=st.sampled_from([0, 256 << 10]))
-def test_records_are_kept(seed: int, asked: dict[str, Any], held: int) -> None:
+def test_records_are_kept(seed, asked, held):
     data = convertible(seed).data
     with patch("kafkarec.ops.convert.run._RUN_BYTES", held):
         result = convert(data, **asked)
@@ -68,7 +68,7 @@ def test_records_are_kept(seed: int, asked: dict[str, Any], held: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32), asked=options)
-def test_a_second_conversion_changes_nothing(seed: int, asked: dict[str, Any]) -> None:
+def test_a_second_conversion_changes_nothing(seed, asked):
     once = convert(convertible(seed).data, **asked)
     again = convert(once, **asked)
     assert bytes(again) == bytes(once)
@@ -76,7 +76,7 @@ def test_a_second_conversion_changes_nothing(seed: int, asked: dict[str, Any]) -
 
 
 @given(seed=st.integers(0, 2**32), asked=options)
-def test_producer_state_and_offsets_are_kept(seed: int, asked: dict[str, Any]) -> None:
+def test_producer_state_and_offsets_are_kept(seed, asked):
     data = convertible(seed, magics=(2,)).data
     result = convert(data, **asked)
     assert sequences(result) == sequences(data)
@@ -98,7 +98,7 @@ def covered(table: Any) -> list[tuple[int, int]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("codec", "size"), [("none", 1), ("gzip", None), ("lz4", 300), ("zstd", 1 << 20)])
 @pytest.mark.parametrize("folder", ["txn-0", "compacted-0", "logappend-0", "all-codecs-0", "__cluster_metadata-0"])
-def test_a_brokers_folders_have_the_same_records_afterwards(folder: str, codec: str, size: int | None) -> None:
+def test_a_brokers_folders_have_the_same_records_afterwards(folder, codec, size):
     data = golden.partition_bytes(folder)
     result = convert(data, compression=codec, batch_size=size)
     assert records(result) == records(data)
@@ -131,7 +131,7 @@ def test_a_brokers_folders_have_the_same_records_afterwards(folder: str, codec: 
     ],
     ids=lambda value: str(value),
 )
-def test_which_batches_are_merged(second: dict[str, Any], batches: int) -> None:
+def test_which_batches_are_merged(second, batches):
     data = two(**second)
     result = convert(data, batch_size=16384)
     assert len(kafkarec.scan(result)) == batches
@@ -151,7 +151,7 @@ def test_which_batches_are_merged(second: dict[str, Any], batches: int) -> None:
     ],
     ids=lambda value: str(value),
 )
-def test_a_producers_batches_are_merged_if_their_sequences_continue(second: dict[str, Any], batches: int) -> None:
+def test_a_producers_batches_are_merged_if_their_sequences_continue(second, batches):
     producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
     second_fields = {**producer, "base_offset": 1, "base_sequence": 6, **second}
     data = builders.good_batch(1, **producer) + builders.good_batch(1, **second_fields)
@@ -161,7 +161,7 @@ def test_a_producers_batches_are_merged_if_their_sequences_continue(second: dict
     assert sequences(result) == sequences(data)
 
 
-def test_parts_of_a_compacted_batch_are_merged() -> None:
+def test_parts_of_a_compacted_batch_are_merged():
     parts = [builders.record(offset_delta=delta) for delta in (3, 7)]
     data = builders.batch(
         parts,
@@ -178,7 +178,7 @@ def test_parts_of_a_compacted_batch_are_merged() -> None:
 
 
 @pytest.mark.parametrize("name", ["v2-varint-not-minimal", "v2-attributes-high-byte", "v2-offset-delta-descending"])
-def test_where_only_the_codec_changes_the_payload_is_unchanged(name: str) -> None:
+def test_where_only_the_codec_changes_the_payload_is_unchanged(name):
     """Records are not rewritten: odd varints, unknown attributes and odd offsets are kept."""
     data = golden.invalid_case(name).bytes
     result = convert(data, compression="gzip")
@@ -186,7 +186,7 @@ def test_where_only_the_codec_changes_the_payload_is_unchanged(name: str) -> Non
     assert bytes(convert(result, compression="none")) == data
 
 
-def test_log_append_time_keeps_its_type_and_time() -> None:
+def test_log_append_time_keeps_its_type_and_time():
     data = golden.vector("v2-none-logappend").bytes
     for size in (None, 1):
         for row in kafkarec.scan(convert(data, compression="lz4", batch_size=size)):
@@ -195,7 +195,7 @@ def test_log_append_time_keeps_its_type_and_time() -> None:
     assert bytes(there_and_back) == data  # the stored deltas, which no reader returns, are kept
 
 
-def test_a_level_is_used_even_where_the_codec_stays() -> None:
+def test_a_level_is_used_even_where_the_codec_stays():
     data = golden.vector("v2-none-text").bytes
     fast, strong = (convert(data, compression="zstd", level=level) for level in (1, 19))
     assert len(strong) < len(fast)
@@ -203,7 +203,7 @@ def test_a_level_is_used_even_where_the_codec_stays() -> None:
     assert bytes(convert(fast, compression="zstd")) == bytes(fast)
 
 
-def test_uncompressed_messages_are_merged_and_wrappers_are_not() -> None:
+def test_uncompressed_messages_are_merged_and_wrappers_are_not():
     plain = b"".join(builders.message(offset=i) for i in range(1000))
     wrapped = builders.wrapper([builders.message(offset=i) for i in range(2)], offset=1001)
     table = kafkarec.scan(convert(plain + wrapped))
@@ -215,7 +215,7 @@ def test_uncompressed_messages_are_merged_and_wrappers_are_not() -> None:
 
 
 @pytest.mark.parametrize(("name", "codec"), [("broker-v1-none-to-v2", 0), ("broker-v1-snappy-to-v2-snappy", 2)])
-def test_up_conversion_writes_what_a_broker_wrote(name: str, codec: int) -> None:
+def test_up_conversion_writes_what_a_broker_wrote(name, codec):
     """Except for the leader epoch, which a broker sets, and the compressed bytes."""
     case = golden.vector(name).bytes
     result = kafkarec.decode(case, columns=("offset", "timestamp", "key", "value", "headers"), header_keys="binary")
@@ -228,7 +228,7 @@ def test_up_conversion_writes_what_a_broker_wrote(name: str, codec: int) -> None
 @pytest.mark.parametrize(
     "name", [case.name for case in golden.vectors() if case.name.startswith("downconverted-v2-to")]
 )
-def test_down_conversion_writes_what_a_broker_wrote(name: str) -> None:
+def test_down_conversion_writes_what_a_broker_wrote(name):
     """The vectors' source is not stored, so it is rebuilt from their records, with headers, which are dropped."""
     case = golden.vector(name)
     _, _, _, magic, codec = name.split("-")
@@ -267,7 +267,7 @@ def lossy_log() -> bytes:
     )
 
 
-def test_each_loss_is_counted() -> None:
+def test_each_loss_is_counted():
     lost = {
         "headers": 2,
         "records_with_headers": 1,
@@ -293,7 +293,7 @@ def test_each_loss_is_counted() -> None:
     assert "5 records in 5 batches, lost: 2 headers" in repr(result)
 
 
-def test_on_loss_raise_names_the_losses() -> None:
+def test_on_loss_raise_names_the_losses():
     with pytest.raises(LossError, match="record headers: 2, ") as caught:
         convert(lossy_log(), magic=1, on_loss="raise")
     assert caught.value.lost == convert(lossy_log(), magic=1).stats.losses
@@ -311,7 +311,7 @@ def test_on_loss_raise_names_the_losses() -> None:
     assert bytes(convert(lossy_log(), on_loss="raise")) == lossy_log()
 
 
-def test_zstd_is_refused_below_magic_2_unless_another_codec_is_named() -> None:
+def test_zstd_is_refused_below_magic_2_unless_another_codec_is_named():
     data = golden.vector("v2-zstd-create").bytes
     with pytest.raises(
         kafkarec.UnsupportedCompressionError, match="magic 1 does not support zstd; choose another compression"
@@ -325,7 +325,7 @@ def test_zstd_is_refused_below_magic_2_unless_another_codec_is_named() -> None:
     assert skipped == b"" and [damage.reason for damage in skipped.damage] == ["unsupported_codec"]
 
 
-def test_what_kafkas_builder_refuses_is_not_written() -> None:
+def test_what_kafkas_builder_refuses_is_not_written():
     for reason, parts in (
         ("offsets_out_of_order", [builders.record(offset_delta=1), builders.record(offset_delta=1)]),
         ("timestamp_negative", [builders.record(timestamp_delta=-builders.NOW - 2)]),
@@ -339,7 +339,7 @@ def test_what_kafkas_builder_refuses_is_not_written() -> None:
         assert [(damage.position, damage.reason) for damage in result.damage] == [(0, reason)]
 
 
-def test_offsets_too_far_apart_for_one_batch_are_not_written() -> None:
+def test_offsets_too_far_apart_for_one_batch_are_not_written():
     inner = [builders.message(offset=0), builders.message(offset=2**31)]
     with pytest.raises(kafkarec.InvalidRecordError, match="too far") as caught:
         convert(builders.wrapper(inner, offset=2**31))
@@ -348,7 +348,7 @@ def test_offsets_too_far_apart_for_one_batch_are_not_written() -> None:
         convert(builders.wrapper(inner, offset=2**31), magic=0)
 
 
-def test_a_wrapper_that_no_reader_accepts_is_not_written() -> None:
+def test_a_wrapper_that_no_reader_accepts_is_not_written():
     """Kafka's converter writes it: relative inner offsets under a negative wrapper offset."""
     data = builders.good_batch(2, base_offset=-5, codec="gzip")
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
@@ -358,7 +358,7 @@ def test_a_wrapper_that_no_reader_accepts_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("case", golden.invalid(), ids=str)
-def test_unreadable_batches_are_not_converted(case: golden.Case) -> None:
+def test_unreadable_batches_are_not_converted(case):
     """Damaged content gets no new checksum: it is refused if and only if the reader refuses it."""
     try:
         before = records(case.bytes)
@@ -372,7 +372,7 @@ def test_unreadable_batches_are_not_converted(case: golden.Case) -> None:
     ]
 
 
-def test_damage_is_skipped_and_listed() -> None:
+def test_damage_is_skipped_and_listed():
     good = builders.good_batch(2)
     bad = builders.flipped(builders.good_batch(2, base_offset=2))
     data = good + bad + builders.good_batch(2, base_offset=4) + b"\0" * 5
@@ -387,7 +387,7 @@ def test_damage_is_skipped_and_listed() -> None:
 
 
 @pytest.mark.slow
-def test_random_damage_is_reported_as_by_the_reader() -> None:
+def test_random_damage_is_reported_as_by_the_reader():
     """Under "skip" the same bytes are left out, and every byte is accounted for."""
     damaged = 0
     for seed in range(400):
@@ -402,13 +402,13 @@ def test_random_damage_is_reported_as_by_the_reader() -> None:
     assert damaged > 100
 
 
-def test_the_limit_on_decompressed_bytes_applies() -> None:
+def test_the_limit_on_decompressed_bytes_applies():
     data = convert(builders.batch([builders.record(value=b"v" * 5000)]), compression="gzip")
     with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes"):
         convert(data, compression="lz4", max_decompressed_bytes=4000)
 
 
-def test_a_missing_library_raises_even_under_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_raises_even_under_skip(monkeypatch):
     def missing(*_: Any) -> bytes:
         raise codecs.MissingCodec("gzip", "isal")
 

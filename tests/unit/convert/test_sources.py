@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import builders
 import golden
@@ -16,7 +15,7 @@ from kafkarec import LossError, codecs, convert
 from kafkarec.ops.convert import converted
 
 
-def test_sources_of_every_kind_give_the_same_result(tmp_path: Path) -> None:
+def test_sources_of_every_kind_give_the_same_result(tmp_path):
     folder = tmp_path / "topic-0"
     folder.mkdir()
     for path in sorted((golden.VECTORS / "segments" / "txn-0").glob("*.log")):
@@ -32,7 +31,7 @@ def test_sources_of_every_kind_give_the_same_result(tmp_path: Path) -> None:
     assert convert(b"") == b""
 
 
-def test_several_partitions_are_refused(tmp_path: Path) -> None:
+def test_several_partitions_are_refused(tmp_path):
     for name in ("a-0", "a-1"):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{0:020}.log").write_bytes(builders.good_batch(1))
@@ -40,7 +39,7 @@ def test_several_partitions_are_refused(tmp_path: Path) -> None:
         convert(kafkarec.open(tmp_path))
 
 
-def test_an_error_names_the_file(tmp_path: Path) -> None:
+def test_an_error_names_the_file(tmp_path):
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(golden.vector("v2-zstd-create").bytes)
     with pytest.raises(kafkarec.UnsupportedCompressionError, match=r"00000\.log at byte 0"):
@@ -57,7 +56,7 @@ def long_log(size: int, count: int = 100, *, codec: str = "none") -> bytes:
 
 @pytest.mark.parametrize("batch_size", [200, 5000, 16384, 100_000, 3 << 20])
 @pytest.mark.parametrize(("count", "codec"), [(1, "none"), (37, "none"), (100, "gzip"), (5000, "none")])
-def test_runs_longer_than_the_bytes_held_at_once(count: int, codec: str, batch_size: int) -> None:
+def test_runs_longer_than_the_bytes_held_at_once(count, codec, batch_size):
     """An unfinished batch is continued with the next piece; no record is lost."""
     data = long_log(100_000 if codec == "gzip" else 2 << 20, count, codec=codec)
     result = convert(data, compression="none", batch_size=batch_size)
@@ -69,7 +68,7 @@ def test_runs_longer_than_the_bytes_held_at_once(count: int, codec: str, batch_s
     assert max(sizes) <= batch_size and min(sizes[:-1], default=batch_size) > batch_size - record
 
 
-def test_payloads_that_grow_a_lot_are_decompressed_one_at_a_time() -> None:
+def test_payloads_that_grow_a_lot_are_decompressed_one_at_a_time():
     value = b"v" * 1_000_000
     batch = convert(builders.batch([builders.record(value=value)]), compression="zstd")
     data = b"".join(struct.pack(">q", i) + batch[8:] for i in range(60))
@@ -80,7 +79,7 @@ def test_payloads_that_grow_a_lot_are_decompressed_one_at_a_time() -> None:
     assert len(kafkarec.decode(result)) == 60 and peak < 20 << 20
 
 
-def test_memory_stays_flat() -> None:
+def test_memory_stays_flat():
     """Measured by Python's allocations; the columns are in recycled pages."""
     data = long_log(10 << 20)
     for options in ({"compression": "lz4"}, {"batch_size": 1 << 16}, {"magic": 1}):
@@ -107,13 +106,13 @@ def test_memory_stays_flat() -> None:
         ({"errors": "ignore"}, "one of raise, skip"),
     ],
 )
-def test_wrong_arguments_are_refused(options: dict[str, Any], words: str) -> None:
+def test_wrong_arguments_are_refused(options, words):
     with pytest.raises((ValueError, TypeError), match=words):
         convert(builders.good_batch(1), **options)
 
 
 @pytest.mark.parametrize(("codec", "head"), [("gzip", 10), ("snappy", 16), ("lz4", 7), ("zstd", 0)])
-def test_the_payload_of_an_empty_batch_is_not_read(codec: str, head: int) -> None:
+def test_the_payload_of_an_empty_batch_is_not_read(codec, head):
     """Readers only open the stream. The output has no codec: an empty stream would be refused."""
     stream = codecs.compress(codecs.BY_NAME[codec].id, b"")
     data = builders.batch([], last_offset_delta=3, codec=codec, payload=stream[:head] + b"and no stream")

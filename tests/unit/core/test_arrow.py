@@ -75,13 +75,13 @@ def schema_fields(key_format: bytes = b"u") -> tuple[Any, ...]:
     )
 
 
-def test_the_fields_of_the_exported_schema() -> None:
+def test_the_fields_of_the_exported_schema():
     for keys, format_ in (("utf8", b"u"), ("binary", b"z")):
         capsule = kafkarec.decode(FOUR, header_keys=keys).__arrow_c_schema__()
         assert c_stream.schema_fields(c_stream.schema_of(capsule)) == schema_fields(format_)
 
 
-def test_the_fields_of_exported_arrays_and_slices() -> None:
+def test_the_fields_of_exported_arrays_and_slices():
     columns = kafkarec.decode(FOUR)
     assert arrays(columns) == arrays(columns[:]) == [table(4, 2, 1, 3, 1)]
     assert arrays(columns[1:3]) == [table(2, UNKNOWN, UNKNOWN, 3, 1, offset=1)]
@@ -105,7 +105,7 @@ def move_child(kind: Any, parent: Any, number: int) -> Any:
     return child
 
 
-def test_moved_children_live_until_they_are_released() -> None:
+def test_moved_children_live_until_they_are_released():
     """For arrays and schemas, and the entries of headers; after the last release no memory is left."""
     with Allocations(_core) as heap:
         stream = c_stream.stream_of(capsule := kafkarec.decode(FOUR).__arrow_c_stream__())
@@ -130,7 +130,7 @@ def test_moved_children_live_until_they_are_released() -> None:
     assert (heap.alive, heap.overrun) == (0, 0)
 
 
-def test_a_struct_may_have_any_content_before_it_is_filled() -> None:
+def test_a_struct_may_have_any_content_before_it_is_filled():
     """As uninitialised memory on a consumer's stack."""
     with Allocations(_core) as heap:
         stream = c_stream.stream_of(capsule := kafkarec.decode(ONE).__arrow_c_stream__())

@@ -43,7 +43,7 @@ def complaint(table: pa.Table) -> tuple[int | None, int | None, int | None] | No
 
 
 @pytest.mark.parametrize("kind", [*BYTES, "list", "large_list"])
-def test_offsets_of_every_shape(kind: str) -> None:
+def test_offsets_of_every_shape(kind):
     """The first offset is not negative, and none is below the previous: row, expected, found."""
     for offsets in itertools.product((-1, 0, 1, 3), repeat=3):
         falls = [
@@ -59,7 +59,7 @@ def test_offsets_of_every_shape(kind: str) -> None:
         assert complaint(table) == wanted, offsets
 
 
-def test_views_of_every_shape() -> None:
+def test_views_of_every_shape():
     """Above 12 bytes a view needs an existing buffer, and a range inside it."""
     sizes = [len(part) for part in DATA]
     for length, index, offset in itertools.product((-1, 0, 12, 13, 20, 21, 26, 27), (-1, 0, 1, 2), (-1, 0, 1, 6, 7, 8)):
@@ -76,7 +76,7 @@ def test_views_of_every_shape() -> None:
 
 
 @pytest.mark.parametrize("kind", ["list_view", "large_list_view"])
-def test_list_views_of_every_shape(kind: str) -> None:
+def test_list_views_of_every_shape(kind):
     """Neither number is negative, and the range ends within the four entries."""
     for start, size in itertools.product((-2, -1, 0, 1, 3, 4, 5, 6), (-2, -1, 0, 1, 3, 4, 5)):
         wanted = None
@@ -95,7 +95,7 @@ def test_list_views_of_every_shape(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["list_view", "large_list_view"])
-def test_list_views_without_an_entry(kind: str) -> None:
+def test_list_views_without_an_entry(kind):
     """No row has an entry; then no key is checked, though each key ends before its start."""
     for start in (0, 2, 4):
         keys = array_over(pa.string(), 4, [None, packed("i", 4, 3, 2, 1, 0), b"abcd"])
@@ -112,7 +112,7 @@ def test_list_views_without_an_entry(kind: str) -> None:
     assert [record.headers for record in rows] == [[], []]
 
 
-def test_the_longest_field_with_64_bit_offsets() -> None:
+def test_the_longest_field_with_64_bit_offsets():
     """A field has at most 2^31-1 bytes; that no record can hold so many is found when it is written."""
     most = 2**31 - 1
     for rows, long in ((1, 0), (3, 0), (3, 1), (3, 2)):

@@ -44,7 +44,7 @@ def usual() -> ExportedBatch:
     )
 
 
-def test_the_usual_batch_is_accepted() -> None:
+def test_the_usual_batch_is_accepted():
     """The array is read without the changes of the tests below."""
     result = kafkarec.decode(kafkarec.encode(usual()))
     assert [(r.offset, r.key, r.value, r.headers) for r in result] == [
@@ -118,7 +118,7 @@ CHANGES: dict[str, tuple[Callable[[ExportedBatch], None], str | None, str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_wrong_fields_of_the_structs_are_refused(change: str) -> None:
+def test_wrong_fields_of_the_structs_are_refused(change):
     apply, column, words = CHANGES[change]
     made = usual()
     apply(made)
@@ -133,7 +133,7 @@ def test_wrong_fields_of_the_structs_are_refused(change: str) -> None:
 
 
 @pytest.mark.parametrize("width", [b"w:-3", b"w:", b"w:4294967296", b"w:3x", b"w:99999999999999999999"])
-def test_a_fixed_size_format_without_a_valid_width(width: bytes) -> None:
+def test_a_fixed_size_format_without_a_valid_width(width):
     made = ExportedBatch(value=pa.array([b"abc"], pa.binary(3)))
     made.schema_child(0).format = width
     assert_refused(made, "value", None, "no width from 0 to 2147483647")
@@ -156,7 +156,7 @@ def test_a_fixed_size_format_without_a_valid_width(width: bytes) -> None:
         ("headers", lambda: headers_of("list_view", [2, 0, 4], [2, 5, 0]), "ends at entry 5, and there are 4"),
     ],
 )
-def test_the_column_and_the_row_are_named(column: str, array: Callable[[], pa.Array], words: str) -> None:
+def test_the_column_and_the_row_are_named(column, array, words):
     """Rows are counted over the whole stream. test_arrow_check.py has buffers of every shape."""
     wrong = table_of(**{"key": [b""] * 3, column: array()})
     assert_refused(wrong, column, 1, words)
@@ -166,14 +166,14 @@ def test_the_column_and_the_row_are_named(column: str, array: Callable[[], pa.Ar
 # ---- views
 
 
-def test_a_view_of_a_missing_buffer() -> None:
+def test_a_view_of_a_missing_buffer():
     made = usual()
     made.child(1).buffers[2] = None
     assert_refused(made, "value", 0, "its view is in buffer 0, and there are 1")
     made.restore()
 
 
-def test_a_negative_size_of_a_views_buffer() -> None:
+def test_a_negative_size_of_a_views_buffer():
     made = ExportedBatch(value=filled(views_of([view(13)], DATA)))
     sizes = ctypes.create_string_buffer(struct.pack("<qq", 20, -5), 16)
     made.child(0).buffers[4] = ctypes.addressof(sizes)
@@ -185,7 +185,7 @@ def test_a_negative_size_of_a_views_buffer() -> None:
 
 
 @pytest.mark.parametrize("kind", LISTS)
-def test_only_the_entries_of_the_rows_are_checked(kind: str) -> None:
+def test_only_the_entries_of_the_rows_are_checked(kind):
     """Of a slice only its own entries are checked, none before or after it."""
     keys = array_over(pa.string(), 4, [None, packed("i", 5, 1, 2, 3, 1), b"abcdefgh"])
     whole = ([0, 1, 3], [1, 2, 1]) if "view" in kind else ([0, 1, 3, 4], None)
@@ -199,7 +199,7 @@ def test_only_the_entries_of_the_rows_are_checked(kind: str) -> None:
 # ---- streams and capsules
 
 
-def test_a_stream_is_consumed_once() -> None:
+def test_a_stream_is_consumed_once():
     """A second import found no data, and wrote an empty log."""
     batch = pa.record_batch({"key": [b"a"], "value": [b"b"]})
     schema, array = batch.__arrow_c_array__()
@@ -210,14 +210,14 @@ def test_a_stream_is_consumed_once() -> None:
     assert stream.released == 1
 
 
-def test_an_array_is_consumed_once() -> None:
+def test_an_array_is_consumed_once():
     pair = pa.record_batch({"key": [b"a"]}).__arrow_c_array__()
     assert len(kafkarec.decode(kafkarec.encode(c_stream.Capsules(array=pair)))) == 1
     assert_refused(c_stream.Capsules(array=pair), None, None, "its array was already consumed")
 
 
 @pytest.mark.parametrize("other", [{"key": [b"a"]}, {"key": [1], "value": [2]}, {"key": [[1]], "value": [b""]}])
-def test_a_later_batch_of_another_layout(other: dict[str, Any]) -> None:
+def test_a_later_batch_of_another_layout(other):
     first = pa.record_batch({"key": [b"a"], "value": [b"b"]})
     schema, array = first.__arrow_c_array__()
     stream = c_stream.Stream(schema, [array, pa.record_batch(other).__arrow_c_array__()[1]])
@@ -226,7 +226,7 @@ def test_a_later_batch_of_another_layout(other: dict[str, Any]) -> None:
     assert stream.released == 1
 
 
-def test_objects_that_are_no_capsules_are_named() -> None:
+def test_objects_that_are_no_capsules_are_named():
     with pytest.raises(TypeError, match="an Arrow capsule 'arrow_array_stream' is needed, not 17"):
         kafkarec.encode(c_stream.Capsules(stream=17))
     pair = pa.record_batch({"key": [b"a"]}).__arrow_c_array__()
@@ -241,7 +241,7 @@ def test_objects_that_are_no_capsules_are_named() -> None:
 
 @pytest.mark.parametrize("read", [kafkarec.decode_each, kafkarec.scan_each])
 @pytest.mark.parametrize("kind", BYTES)
-def test_a_column_of_batches_is_checked_too(read: Callable[..., Any], kind: str) -> None:
+def test_a_column_of_batches_is_checked_too(read, kind):
     batch = kafkarec.encode([(0, 1, b"k", b"v", [])])
     size = len(batch)
     good = filled(bytes_of(kind, [0, size, 2 * size], batch * 2))

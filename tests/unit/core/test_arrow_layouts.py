@@ -44,7 +44,7 @@ def table_of(rows: list[Row], **columns: pa.Array) -> pa.Table:
     return pa.table({**plain, **columns})
 
 
-def test_cells_of_every_layout() -> None:
+def test_cells_of_every_layout():
     texts = [
         b"%d" % n * (n % 5 * 4) for n in range(COUNT)
     ]  # 0 to 16 and more bytes: inline views, and views of a buffer
@@ -59,7 +59,7 @@ def test_cells_of_every_layout() -> None:
         same(table_of(rows, value=pa.array(cells, pa.binary(width))), rows)
 
 
-def test_views_far_into_a_buffer() -> None:
+def test_views_far_into_a_buffer():
     """All four bytes of an offset are used."""
     area = mmap.mmap(-1, (1 << 24) + 64)
     places = (0, 1, 255, 256, 65_536, (1 << 24) - 7, 1 << 24, (1 << 24) + 40)
@@ -71,7 +71,7 @@ def test_views_far_into_a_buffer() -> None:
     assert kafkarec.decode(kafkarec.encode(pa.table({"value": column}))).column("value") == result
 
 
-def test_units_are_rounded_down_to_milliseconds() -> None:
+def test_units_are_rounded_down_to_milliseconds():
     """Rounded down before 1970 as well, in any time zone; a second is 1000 milliseconds."""
     for unit, times, per in (("s", 1000, 1), ("ms", 1, 1), ("us", 1, 1000), ("ns", 1, 1_000_000)):
         near = (sign * (n * per + more) for n in range(4) for more in (-1, 0, 1) for sign in (-1, 1))
@@ -89,7 +89,7 @@ def pairs_of(n: int) -> list[tuple[str, bytes | None]]:
     return [PAIRS[(n + i) % 5] for i in range(n % 4)]
 
 
-def test_headers_of_every_layout() -> None:
+def test_headers_of_every_layout():
     entry = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
     loose = pa.struct([pa.field("key", pa.large_binary()), pa.field("value", pa.binary_view())])
     viewed = pa.struct([pa.field("key", pa.string_view()), pa.field("value", pa.large_binary())])
@@ -114,7 +114,7 @@ def test_headers_of_every_layout() -> None:
         same(table_of(rows, headers=pa.array(lists, type_)), rows)
 
 
-def test_names_of_codecs() -> None:
+def test_names_of_codecs():
     """compression="keep" uses the column; null means none; a longer, shorter or other name is refused."""
     names = ["none", "gzip", "snappy", "lz4", "zstd", None]
     for type_ in (pa.string(), pa.large_string(), pa.string_view()):

@@ -72,7 +72,7 @@ ALIKE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def test_each_difference_begins_a_batch_and_equal_fields_do_not() -> None:
+def test_each_difference_begins_a_batch_and_equal_fields_do_not():
     for pairs, count in ((DIFFERENCES, 2), (ALIKE, 1)):
         for name, (first, second) in pairs.items():
             data = one(7, **first) + one(**{"offset": 8, **second})
@@ -85,7 +85,7 @@ def test_each_difference_begins_a_batch_and_equal_fields_do_not() -> None:
                 assert count == 1 or kafkarec.encode(kafkarec.decode(data, control=True), batch_size=16384) == data
 
 
-def test_a_column_of_magics_writes_each_row_in_its_magic() -> None:
+def test_a_column_of_magics_writes_each_row_in_its_magic():
     """Magic 2 where it is null or not kept; consecutive rows of one magic are one batch."""
     values = [f"v{n}" for n in range(10)]
     table = pa.table({"offset": range(10), "timestamp": range(50, 60), "key": ["k"] * 10, "value": values})
@@ -98,7 +98,7 @@ def test_a_column_of_magics_writes_each_row_in_its_magic() -> None:
     assert len(kafkarec.scan(kafkarec.encode(wide))) == 1
 
 
-def test_empty_batches_stay_where_they_were() -> None:
+def test_empty_batches_stay_where_they_were():
     """61 bytes with their codec; an empty batch with bytes after its header loses them and its codec."""
     streams = [(CODECS[name], builders.compress(name, b"")) for name in CODECS]
     for codec, more in [*streams, (0, b"\0"), (0, bytes(20)), (CODECS["zstd"], b"")]:
@@ -117,7 +117,7 @@ def test_empty_batches_stay_where_they_were() -> None:
     assert kept(two) == two and kept(two + one(9) + two) == two + one(9) + two
 
 
-def test_a_part_of_a_batch_keeps_producer_and_sequences() -> None:
+def test_a_part_of_a_batch_keeps_producer_and_sequences():
     """Rows [low, high) of five, with gaps in offsets: base offset and sequence are those of the first remaining row."""
     deltas = [0, 1, 3, 7, 8]
     rows = [builders.record(offset_delta=delta, value=b"%d" % delta) for delta in deltas]
@@ -140,7 +140,7 @@ def test_a_part_of_a_batch_keeps_producer_and_sequences() -> None:
         assert sequences == [(sequence + delta) % 2**31 for delta in deltas]
 
 
-def test_negative_offsets_are_kept_in_kept_batches() -> None:
+def test_negative_offsets_are_kept_in_kept_batches():
     for codec in ("none", "gzip", "lz4"):
         data = one(-5, codec=codec)
         again = kept(data)
@@ -154,7 +154,7 @@ def test_negative_offsets_are_kept_in_kept_batches() -> None:
             kafkarec.encode(kafkarec.decode(plain), magic=magic, compression="gzip")
 
 
-def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers() -> None:
+def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers():
     for magic in (0, 1):
         plain = [builders.message(magic=magic, offset=n, key=b"k", value=b"v" * n, timestamp=n) for n in (4, 6, 9)]
         assert kept(b"".join(plain)) == b"".join(plain)
@@ -194,7 +194,7 @@ def wide(**facts: Any) -> pa.Table:
     return pa.table({"value": ["v"] * rows, "offset": pa.array(range(10, 10 + rows)), **columns})
 
 
-def test_contradictory_batch_fields_are_refused() -> None:
+def test_contradictory_batch_fields_are_refused():
     right = {"producer_id": 0, "producer_epoch": 0, "sequence": 0, "is_transactional": True, "is_control": False}
     kafkarec.encode(wide(**{name: [value] for name, value in right.items()}))
     for change in (

@@ -70,9 +70,7 @@ def of(count: int, key: bytes | None = None, value: bytes | None = None, headers
         (["offset", "timestamp", "timestamp_type", "key", "value", "headers"], 17, 32, 2),
     ],
 )
-def test_the_buffers_of_a_small_input_in_memory_are_parts_of_one_page(
-    names: list[str], parts: int, row: int, values: int
-) -> None:
+def test_the_buffers_of_a_small_input_in_memory_are_parts_of_one_page(names, parts, row, values):
     """Each begins at a multiple of 64 bytes and has the slack; together they take no more than the page.
 
     parts: of the page; row: bytes of these columns for each row; values: buffers that may become as long as the input.
@@ -94,7 +92,7 @@ def test_the_buffers_of_a_small_input_in_memory_are_parts_of_one_page(
 
 
 @pytest.mark.parametrize("name", FIXED)
-def test_memory_of_columns_of_numbers(name: str) -> None:
+def test_memory_of_columns_of_numbers(name):
     """For one batch, and for a second that does not fit: half as much again, or what is needed. After the first there
     is space for as many more like it as the input has bytes for."""
     width = FIXED[name]
@@ -117,7 +115,7 @@ def test_memory_of_columns_of_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize("header", [(b"name", b"a value"), (b"a longer name", b"1")])
-def test_memory_of_a_chunk_is_reserved_in_advance(header: tuple[bytes, bytes]) -> None:
+def test_memory_of_a_chunk_is_reserved_in_advance(header):
     """As much as the previous chunk had and a sixteenth more, whatever follows; keys and values also the batch's size,
     since it may consist of one."""
     names = ["offset", "timestamp", "timestamp_type", "key", "value", "headers"]

@@ -67,25 +67,25 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="crc32c exports ot
         ("table", "auto", "None None table None"),
     ],
 )
-def test_each_routine_agrees_with_bit_by_bit(setting: str, software: str, used: str) -> None:
+def test_each_routine_agrees_with_bit_by_bit(setting, software, used):
     environment = {"KAFKAREC_CRC32C": setting, "CRC32C_SW_MODE": software}
     assert subprocesses.run(f"import os\nos.environ.update({environment})\n{EVERY_LENGTH}").startswith(used)
 
 
 @ON_LINUX
 @pytest.mark.parametrize(("isal_is_faster", "large"), [(True, "isal"), (False, "crc32c")])
-def test_many_bytes_go_to_the_faster_library(isal_is_faster: bool, large: str) -> None:
+def test_many_bytes_go_to_the_faster_library(isal_is_faster, large):
     found = _checksum.find(isal_is_faster)
     assert (found.small.library, found.large.library, found.crc32.library) == ("crc32c", large, "isal")
 
 
-def test_check_values_of_the_catalogue() -> None:
+def test_check_values_of_the_catalogue():
     assert _core.xxh32_of(b"123456789") == 0x937BAD67
     assert _core.crc32c(b"123456789") == 0xE3069283
     assert _core.crc32(b"123456789") == 0xCBF43926
 
 
-def test_xxh32_of_each_length_and_alignment() -> None:
+def test_xxh32_of_each_length_and_alignment():
     data = memoryview(random.Random(3).randbytes(5000))
     for start in range(9):
         for length in (*range(70), 4991):
@@ -93,7 +93,7 @@ def test_xxh32_of_each_length_and_alignment() -> None:
             assert _core.xxh32_of(piece) == xxh32(bytes(piece))
 
 
-def test_an_unknown_setting_is_refused_by_name() -> None:
+def test_an_unknown_setting_is_refused_by_name():
     code = """
 import os
 os.environ["KAFKAREC_CRC32C"] = "own"
@@ -106,7 +106,7 @@ except ValueError as error:
     assert subprocesses.run(code).strip() == "KAFKAREC_CRC32C='own': one of isal, crc32c, table"
 
 
-def test_tables_serve_where_the_libraries_are_missing() -> None:
+def test_tables_serve_where_the_libraries_are_missing():
     code = """
 import golden, sys
 class Without:
@@ -125,7 +125,7 @@ print(len(kafkarec.decode(golden.vector("v2-none-logappend").bytes)), ROUTINES)
     )
 
 
-def test_a_library_with_wrong_checksums_is_not_used_and_doctor_says_so(tmp_path: Path) -> None:
+def test_a_library_with_wrong_checksums_is_not_used_and_doctor_says_so(tmp_path):
     found = find_spec("crc32c")
     assert found is not None and found.origin is not None
     package = tmp_path / "crc32c"
@@ -147,7 +147,7 @@ print(main(["doctor"]))
     assert "  crc32c            small kafkarec's table (below 256 bytes), large kafkarec's table (from" in answer
 
 
-def test_the_package_of_crc32c_is_not_imported() -> None:
+def test_the_package_of_crc32c_is_not_imported():
     """Its import takes longer than that of kafkarec, as it reads its own metadata."""
     code = "import sys, kafkarec\nkafkarec.decode, kafkarec.encode\n"
     code += "print({'crc32c', 'importlib.metadata'} & {*sys.modules})"

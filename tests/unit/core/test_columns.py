@@ -23,7 +23,7 @@ def counted(table: pa.Table, name: str, wanted: list[Any]) -> None:
     assert [chunk.null_count for chunk in column.chunks] == [wanted.count(None)], name
 
 
-def test_names_of_codecs_and_the_ids_that_have_none() -> None:
+def test_names_of_codecs_and_the_ids_that_have_none():
     names = ["none", "gzip", "snappy", "lz4", "zstd", None, None, None]
     data = b"".join(builders.batch(count=0, base_offset=n, attributes=n, last_offset_delta=0) for n in range(8))
     counted(checked_table(kafkarec.scan(data)), "compression", names)
@@ -32,7 +32,7 @@ def test_names_of_codecs_and_the_ids_that_have_none() -> None:
     counted(decoded, "compression", [name for name in names[:5] for _ in range(3)])
 
 
-def test_flags_of_batches_over_the_borders_of_bytes() -> None:
+def test_flags_of_batches_over_the_borders_of_bytes():
     """One bit per row: batches of 1 to 17 rows, every second is transactional, every third a control batch; in the
     attributes of old messages these bits mean nothing."""
     data, wanted, base = b"", [], 0
@@ -58,7 +58,7 @@ def test_flags_of_batches_over_the_borders_of_bytes() -> None:
     assert len(kafkarec.decode(old, **all_aborted)) == 2
 
 
-def test_a_text_column_of_more_than_two_gigabytes_is_refused() -> None:
+def test_a_text_column_of_more_than_two_gigabytes_is_refused():
     """Its end offsets have 32 bits. No byte is written before the check."""
     count = 110_000
     data = builders.batch(payload=b"\x0c\0\0\0\1\1\0" * count, count=count)

@@ -20,7 +20,7 @@ def offsets(data: bytes, *, control: bool, aborted: Iterable[tuple[int, ...]] = 
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_rows_of_committed_batches(seed: int) -> None:
+def test_rows_of_committed_batches(seed):
     dice, log = random.Random(seed), broker_logs.Log(seed, magics=((2,), (1, 2))[seed % 2])
     part = reading.read_batches(log.data, columns=["offset"], control=True)
     [rows], runs = part.tables, part.chunks[0].runs() if part.chunks else b""
@@ -36,7 +36,7 @@ def test_rows_of_committed_batches(seed: int) -> None:
     assert found == offsets(log.data, control=False, aborted=aborted)
 
 
-def test_a_batch_that_is_not_there_is_refused() -> None:
+def test_a_batch_that_is_not_there_is_refused():
     [rows] = reading.read_batches(broker_logs.Log(1).data, columns=[]).tables
     for start in (-1, len(rows) + 1):
         with pytest.raises(ValueError, match="batch"):

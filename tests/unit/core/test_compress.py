@@ -70,7 +70,7 @@ def sizes_around_a_block(magic: int) -> list[int]:
     return [size for one in [0, 3, 500, *around] for size in (one, one)]
 
 
-def test_lz4_equals_the_library_block_by_block() -> None:
+def test_lz4_equals_the_library_block_by_block():
     for magic, level in [(0, None), (0, 3), (1, None), (1, 3), *itertools.product([2], (None, 1, 3, 9, 12, 17))]:
         sizes = sizes_around_a_block(magic) if level in (None, 3) else [700, 500, BLOCK + 90, 600, 90]
         values = texts(sizes)
@@ -80,7 +80,7 @@ def test_lz4_equals_the_library_block_by_block() -> None:
         assert payloads(data, magic) == wanted, (magic, level)
 
 
-def test_zstd_equals_the_library_at_every_level() -> None:
+def test_zstd_equals_the_library_at_every_level():
     for level in (None, -5, 1, 2, 3, 4, 6, 9, 12, 15):
         values = texts([900, 900, 5000, 0, 20_000 if level != 15 else 300, 1, 150_000 if level in (None, 6) else 40])
         rows = [(n, 5, None, v, ()) for n, v in enumerate(values)]
@@ -90,7 +90,7 @@ def test_zstd_equals_the_library_at_every_level() -> None:
         assert payloads(data, 2) == [*map(compress, contents(values, 2))], level
 
 
-def test_lz4_and_zstd_are_compressed_without_python_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lz4_and_zstd_are_compressed_without_python_calls(monkeypatch):
     """A codec's Python call holds the GIL; gzip and snappy have no other call."""
     called: list[int] = []
 
@@ -115,7 +115,7 @@ def room_for(codec: str, size: int) -> int:
 
 
 @pytest.mark.recycled
-def test_output_buffers_fit_incompressible_payloads() -> None:
+def test_output_buffers_fit_incompressible_payloads():
     """Exactly as much as the codec may need: payloads at the border of a buffer's size class, and one byte above."""
     slack = 64
     for codec, magic, head in (("lz4", 0, 26), ("lz4", 1, 34), ("lz4", 2, 61), ("zstd", 2, 61)):

@@ -103,13 +103,13 @@ def whole(rows: Sequence[Row]) -> None:
     assert error_as_oracle(wanted) is None
 
 
-def test_an_offset_delta_at_the_borders_of_a_varint() -> None:
+def test_an_offset_delta_at_the_borders_of_a_varint():
     for delta in VARINT_BORDERS:
         for base in (0, 2**62):
             whole([row(base), row(base + delta)] if delta else [row(base)])
 
 
-def test_a_timestamp_delta_at_the_borders_of_a_varint() -> None:
+def test_a_timestamp_delta_at_the_borders_of_a_varint():
     for delta in (
         *VARINT_BORDERS,
         2**31,
@@ -130,7 +130,7 @@ def test_a_timestamp_delta_at_the_borders_of_a_varint() -> None:
     whole([row(0, 2**63 - 1), row(1, None), row(2, 0), row(3, 2**63 - 1)])
 
 
-def test_a_key_or_value_of_every_size() -> None:
+def test_a_key_or_value_of_every_size():
     for size in (*range(70), 127, 128, 254, 255, 256, 257, 258, 511, 512, 8191, 8192, 8193):
         text = bytes(n * 7 % 251 for n in range(size))
         name = ("0123456789abcdef" * 600)[:size]
@@ -145,7 +145,7 @@ def test_a_key_or_value_of_every_size() -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_compressed_batch_ends_where_the_ratio_says(codec: str) -> None:
+def test_a_compressed_batch_ends_where_the_ratio_says(codec):
     """Estimated as the bytes so far times the ratio so far times 1.05, in floats, plus the uncompressed record."""
     texts = [bytes([n % 7]) * (90 + n) for n in range(40)]
     texts += [random.Random(n).randbytes(90 + n) for n in range(40)]  # the ratio rises again
@@ -178,7 +178,7 @@ def test_a_compressed_batch_ends_where_the_ratio_says(codec: str) -> None:
         assert at == len(rows) and len(splits) > 1
 
 
-def test_sequences_continue_from_the_largest_int_with_0() -> None:
+def test_sequences_continue_from_the_largest_int_with_0():
     rows = [row(n) for n in range(9)]
     for first in (0, INT_MAX - 5, INT_MAX - 2, INT_MAX - 1, INT_MAX):
         for batch_size in (0, len(expected_batch(rows[:2])), 16384):
@@ -190,7 +190,7 @@ def test_sequences_continue_from_the_largest_int_with_0() -> None:
             assert error_as_oracle(data) is None
 
 
-def test_a_refused_row_is_named() -> None:
+def test_a_refused_row_is_named():
     """Offsets must rise, timestamps be -1 or above, header keys not null. Rows of both loops."""
     for before in (0, 1, 2, 5):
         rows = [row(n) for n in range(before)]
@@ -213,7 +213,7 @@ def test_a_refused_row_is_named() -> None:
                 kafkarec.encode(source, compression=codec)
 
 
-def test_rows_that_a_mask_keeps() -> None:
+def test_rows_that_a_mask_keeps():
     """One byte per row, from `start` on; if no row is kept, the batch is empty."""
     rows = [(n, 1000 + n * 3 % 5, b"k%d" % n, None if n % 3 else b"v", [("h", None)] * (n % 2)) for n in range(10)]
     pieces = pa.concat_tables([as_arrow(rows[:1]), as_arrow(rows[1:6]), as_arrow(rows[6:])])
@@ -250,7 +250,7 @@ LEGACY = [
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_messages_are_written_byte_for_byte_by_encode_and_by_the_builder(magic: int) -> None:
+def test_messages_are_written_byte_for_byte_by_encode_and_by_the_builder(magic):
     for count in range(1, 5):
         data = kafkarec.encode(LEGACY[:count], magic=magic)
         assert data == kafkarec.encode(as_arrow(LEGACY[:count]), magic=magic) == messages(LEGACY[:count], magic)
@@ -300,7 +300,7 @@ def odd_rows(chosen: random.Random, count: int) -> list[Row]:
     return rows
 
 
-def test_a_summary_of_rows_is_that_of_a_loop_over_them() -> None:
+def test_a_summary_of_rows_is_that_of_a_loop_over_them():
     chosen = random.Random(11)
     for _ in range(60):
         rows = odd_rows(chosen, chosen.randrange(1, 40))
@@ -320,7 +320,7 @@ def test_a_summary_of_rows_is_that_of_a_loop_over_them() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_batches_begin_before_the_first_row_that_does_not_fit(magic: int) -> None:
+def test_batches_begin_before_the_first_row_that_does_not_fit(magic):
     """Each batch, written without a codec, is within the limit, and is above it with the row that follows."""
     chosen = random.Random(12 + magic)
     several = 0

@@ -36,7 +36,7 @@ def chunks_of(decoder: Decoder, data: bytes) -> list[tuple[int, int]]:
     return result
 
 
-def test_a_chunk_ends_with_the_batch_that_fills_it() -> None:
+def test_a_chunk_ends_with_the_batch_that_fills_it():
     """Counted are the bytes of records, of messages with their headers, of compressed payloads after decompression."""
     made: list[tuple[bytes, int, int]] = []
     for n in range(40):
@@ -70,7 +70,7 @@ def spoiled(raw: bytes) -> bytes:
     return builders.patched(raw, at, bytes([raw[at] ^ 1]))
 
 
-def test_checksums_are_checked_as_asked_for() -> None:
+def test_checksums_are_checked_as_asked_for():
     """Of all batches, of those whose records are read, or of none."""
     plain, control = builders.good_batch(2), builders.end_marker(commit=True, producer_id=7, base_offset=2)
     for payloads, checks in itertools.product(
@@ -98,7 +98,7 @@ def offsets_or_none(data: bytes, **limits: tuple[int | None, int | None]) -> lis
         return None
 
 
-def test_a_corrupt_batch_outside_of_the_range_by_its_header_is_skipped() -> None:
+def test_a_corrupt_batch_outside_of_the_range_by_its_header_is_skipped():
     """Below a range by its last offset or max timestamp; above a range of times only by its log append time."""
     first = builders.good_batch(4, base_timestamp=1000)
     last = builders.good_batch(4, base_offset=8, base_timestamp=3000)
@@ -125,7 +125,7 @@ def test_a_corrupt_batch_outside_of_the_range_by_its_header_is_skipped() -> None
         assert offsets_or_none(first + spoiled(above) + last, offsets=(0, 9)) is None
 
 
-def test_the_bytes_of_all_payloads_have_a_limit() -> None:
+def test_the_bytes_of_all_payloads_have_a_limit():
     """The limit is inclusive and per input; uncompressed batches do not count."""
     sizes = [sum(map(len, builders.records(count))) for count in (5, 7)]
     for codec in ("gzip", "lz4", "zstd", "snappy"):

@@ -45,7 +45,7 @@ def in_every_place(data: bytes) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_a_size_at_its_limits(magic: int) -> None:
+def test_a_size_at_its_limits(magic):
     """Below 14 and above 2^31-13: no frame; then the header's minimum size counts; larger sizes are cut tails."""
     whole = builders.good_batch(2) if magic == 2 else builders.message(magic=magic, key=b"k" * 90)
     least = {0: 14, 1: 22, 2: 49}[magic]
@@ -88,7 +88,7 @@ def legacy_places(raw: bytes, magic: int) -> Iterator[tuple[bytes, int]]:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize(("field", "exact"), MESSAGES)
-def test_a_length_in_a_message_at_its_limits(magic: int, field: str, exact: int) -> None:
+def test_a_length_in_a_message_at_its_limits(magic, field, exact):
     for value in (
         *BORDERS,
         exact - 1,
@@ -116,7 +116,7 @@ def test_a_length_in_a_message_at_its_limits(magic: int, field: str, exact: int)
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
-def test_the_content_of_a_wrapper_at_its_limits(magic: int, codec: str) -> None:
+def test_the_content_of_a_wrapper_at_its_limits(magic, codec):
     inner = [builders.message(magic=magic, offset=n, key=None, value=b"v" * 70) for n in range(3)]
 
     def verdict(parts: list[bytes], **fields: Any) -> tuple[Any, ...]:

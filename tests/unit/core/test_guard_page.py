@@ -87,5 +87,5 @@ IN_CORE = {"records cut at every byte under a right checksum", "varints and text
 @pytest.mark.parametrize(
     "name", [name if name in IN_CORE else pytest.param(name, marks=pytest.mark.slow) for name in LOOPS]
 )
-def test_nothing_is_read_beyond(name: str) -> None:
+def test_nothing_is_read_beyond(name):
     subprocesses.run(SETUP + LOOPS[name])

@@ -50,7 +50,7 @@ LOG = log_of(SIZES)
 STARTS = [sum(SIZES[:n]) for n in range(len(SIZES))]
 
 
-def test_headers_that_are_far_apart_are_read_alone() -> None:
+def test_headers_that_are_far_apart_are_read_alone():
     """If more than skip_bytes after the window; otherwise as a window of 64 bytes, 512, 4096, up to window_bytes."""
     for window, skip_bytes, start, asked in (
         (512, 32, 0, [(0, 512), (1200, 64), (1300, 64), (1396, 512), (6493, 64), (6589, 512), (11808, 61)]),
@@ -66,7 +66,7 @@ def test_headers_that_are_far_apart_are_read_alone() -> None:
         assert fake.asked == asked, (window, skip_bytes, start)
 
 
-def test_headers_in_the_page_cache_are_read_alone_if_4_kib_apart(tmp_path: Path) -> None:
+def test_headers_in_the_page_cache_are_read_alone_if_4_kib_apart(tmp_path):
     """Of a local file. After the first window of 1 MiB; where the page cache lacks them, in windows."""
     for number, (sizes, cached, preads, cached_calls) in enumerate(
         (
@@ -105,7 +105,7 @@ def damage_and_tail(scanned: BatchTable) -> tuple[list[tuple[int, int, str]], in
     return damage, scanned.remaining, list(scanned.column("position"))
 
 
-def test_a_hole_is_not_read(tmp_path: Path) -> None:
+def test_a_hole_is_not_read(tmp_path):
     """Of a window of 1 MiB at its beginning it is known that they are zeros."""
     path = tmp_path / "0.log"
     batch, hole = LOG[:100], 64 << 30
@@ -123,7 +123,7 @@ def test_a_hole_is_not_read(tmp_path: Path) -> None:
         assert reads.calls // 2 < 16
 
 
-def test_an_unreadable_byte_is_located_by_halving_from_either_end() -> None:
+def test_an_unreadable_byte_is_located_by_halving_from_either_end():
     """After a failure reads are page by page; of the page, the readable bytes before and after are kept."""
     for bad, most, asked in (
         (
@@ -219,7 +219,7 @@ class Refusing(Asked):
         return super().read_at(position, length)
 
 
-def test_a_reader_is_not_called_again_after_an_error() -> None:
+def test_a_reader_is_not_called_again_after_an_error():
     """Not in the search for the end of damage either, which reads at several places."""
     data = LOG[:3000] + b"\xff" * 700 + LOG
     for window in (64, 500, 4096):

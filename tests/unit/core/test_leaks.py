@@ -73,7 +73,7 @@ print(repeated(TIMES) - before)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_memory_stays_flat(name: str) -> None:
+def test_memory_stays_flat(name):
     call, times = CALLS[name]
     grown = int(subprocesses.run(PREPARED + MEASURED.replace("CALL", call).replace("TIMES", str(times))))
     assert grown < times * 60 + (1 << 20), f"{grown} bytes in {times} calls"

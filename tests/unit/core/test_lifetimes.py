@@ -47,7 +47,7 @@ class Broken(FakeFile):
 
 
 @pytest.mark.parametrize("errors", ["raise", "skip"])
-def test_a_file_whose_read_raises_is_let_go(errors: str) -> None:
+def test_a_file_whose_read_raises_is_let_go(errors):
     """With the error, whose traceback has the frames that had the file."""
     fake = Broken(PLAIN * 4, window_bytes=len(PLAIN))
     alive = weakref.ref(fake)
@@ -85,7 +85,7 @@ def beyond_c(count: int = 3, base_offset: int = 0) -> bytes:
     return builders.batch([first, *rest], codec="gzip", payload=both, base_offset=base_offset)
 
 
-def test_what_a_codec_was_given_stays_as_it_was() -> None:
+def test_what_a_codec_was_given_stays_as_it_was():
     """A traceback's frame may have it, after the memory that it was read into has other bytes."""
     keeping = Keeping()
     one = Decoder(USUAL.layout, USUAL.options, keeping)
@@ -99,7 +99,7 @@ def test_what_a_codec_was_given_stays_as_it_was() -> None:
     assert bytes(payload) == data[61:]
 
 
-def test_what_a_codec_was_given_to_compress_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_codec_was_given_to_compress_stays_as_it_was(monkeypatch):
     kept: list[Any] = []
     compress = codecs.compress
 
@@ -115,7 +115,7 @@ def test_what_a_codec_was_given_to_compress_stays_as_it_was(monkeypatch: pytest.
     assert b"v" * 5000 in bytes(kept[0])
 
 
-def test_a_view_of_new_bytes_keeps_them() -> None:
+def test_a_view_of_new_bytes_keeps_them():
     view = writable_view(bytes(bytearray(100_000)))
     gc.collect()
     view[:3] = b"abc"
@@ -134,7 +134,7 @@ class Restoring(SimpleNamespace):
         return at.read_restored(bytearray(self.right), start, {"batch_length": (0, 1, "x")})
 
 
-def test_a_codec_that_raises_in_a_restored_batch_leaves_the_decoder_its_input() -> None:
+def test_a_codec_that_raises_in_a_restored_batch_leaves_the_decoder_its_input():
     right = beyond_c(base_offset=3)
     wrong = builders.patched(right, 8, (len(right) - 15).to_bytes(4, "big"))
     data = PLAIN + wrong + builders.good_batch(2, base_offset=6)
@@ -171,7 +171,7 @@ print(len(first), len(second))
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc/self/statm and limits the address space")
-def test_an_estimate_refuses_no_batch() -> None:
+def test_an_estimate_refuses_no_batch():
     """After a chunk of 300 MB there is no memory for another one, which the next, of three records, is not."""
     assert subprocesses.run(ESTIMATES) == "10 3\n"
 
@@ -192,7 +192,7 @@ class Holder:
     one: Any = None
 
 
-def test_a_cycle_through_the_headers_of_a_record_is_collected() -> None:
+def test_a_cycle_through_the_headers_of_a_record_is_collected():
     def cycle_of(record: kafkarec.Record) -> weakref.ref[Holder]:
         holder = Holder()
         holder.one = record
@@ -203,7 +203,7 @@ def test_a_cycle_through_the_headers_of_a_record_is_collected() -> None:
     assert collected(lambda: cycle_of(kafkarec.Record(0, 1, 0, b"k", b"v", [])))
 
 
-def test_records_that_cannot_be_in_a_cycle_cost_the_collector_nothing() -> None:
+def test_records_that_cannot_be_in_a_cycle_cost_the_collector_nothing():
     [record, *_] = kafkarec.decode(builders.batch([builders.record(headers=[(b"h", b"x")])]))
     assert not gc.is_tracked(record)
     headers = record.headers
@@ -212,7 +212,7 @@ def test_records_that_cannot_be_in_a_cycle_cost_the_collector_nothing() -> None:
     assert gc.is_tracked(record)
 
 
-def test_a_cycle_through_a_list_of_headers_that_was_appended_is_collected() -> None:
+def test_a_cycle_through_a_list_of_headers_that_was_appended_is_collected():
     class Headers:
         def __init__(self) -> None:
             self.pairs: list[Any] = [("h", b"x")]
@@ -246,7 +246,7 @@ class Meddling(FakeFile):
         return super().read_at(position, length)
 
 
-def test_a_decoder_that_another_thread_uses_is_refused() -> None:
+def test_a_decoder_that_another_thread_uses_is_refused():
     one = decoder()
     fake = Meddling(PLAIN * 4, window_bytes=len(PLAIN))
     one.feed(Source(file=fake))

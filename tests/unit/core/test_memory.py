@@ -200,7 +200,7 @@ def place_of(error: kafkarec.KafkaRecordError) -> Place:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_any_allocation_may_fail(way: str) -> None:
+def test_any_allocation_may_fail(way):
     call = WAYS[way]
     wanted = call()
     with Allocations(_core) as heap:
@@ -225,7 +225,7 @@ def test_any_allocation_may_fail(way: str) -> None:
     assert places == REFUSED[way]
 
 
-def test_nothing_is_written_after_a_column() -> None:
+def test_nothing_is_written_after_a_column():
     """Header keys that triple leave the next key the rest of the buffer, to the byte; so do
     values after the first mebibyte, for which memory is reserved one by one."""
     following = builders.record(offset_delta=1, value=bytes(200))
@@ -251,7 +251,7 @@ def test_nothing_is_written_after_a_column() -> None:
         assert heap.overrun == 0, more
 
 
-def test_columns_outside_of_the_projection_take_no_memory() -> None:
+def test_columns_outside_of_the_projection_take_no_memory():
     """Count the blocks allocated for each column alone."""
     asked = {}
     for name in reading.RECORD_FIELDS:

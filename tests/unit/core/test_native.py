@@ -120,7 +120,7 @@ def lz4_frame(
     return b"".join([LZ4_MAGIC, head, bytes([xxh32(head) >> 8 & 0xFF ^ wrong]), *blocks, end])
 
 
-def test_plain_lz4_frames_are_decompressed_by_pointer(by_pointer: Callable[..., bool]) -> None:
+def test_plain_lz4_frames_are_decompressed_by_pointer(by_pointer):
     for code in (4, 7):
         for piece in (len(CONTENT), 100):
             for flags in (0x60, 0x60 | SIZED, 0x60 | CHECKED, 0x60 | BLOCK_CHECKED, 0x60 | SIZED | CHECKED, 0x7C):
@@ -136,7 +136,7 @@ def test_plain_lz4_frames_are_decompressed_by_pointer(by_pointer: Callable[..., 
         assert by_pointer("lz4", lz4_frame([packed(CONTENT)], 0x68, size=claimed))
 
 
-def test_other_lz4_frames_are_left_to_the_library(by_pointer: Callable[..., bool]) -> None:
+def test_other_lz4_frames_are_left_to_the_library(by_pointer):
     for blocks in ([packed(b""), packed(CONTENT)], [packed(CONTENT), packed(b"")]):
         assert not by_pointer("lz4", lz4_frame(blocks)), "a block of nothing"
     blocks = [packed(CONTENT)]
@@ -165,7 +165,7 @@ def test_other_lz4_frames_are_left_to_the_library(by_pointer: Callable[..., bool
         assert not by_pointer("lz4", lz4_frame([checked(blocks[0], wrong)], 0x70))
 
 
-def test_lz4_blocks_at_their_maximum(by_pointer: Callable[..., bool]) -> None:
+def test_lz4_blocks_at_their_maximum(by_pointer):
     """A stored block has at most 64 KiB, and so has a decompressed block."""
     for code, most in ((4, 64 << 10), (5, 256 << 10)):
         for size in (most - 1, most, most + 1):
@@ -183,7 +183,7 @@ def test_lz4_blocks_at_their_maximum(by_pointer: Callable[..., bool]) -> None:
 # ---- gzip
 
 
-def test_other_gzip_payloads_are_left_to_the_library(by_pointer: Callable[..., bool]) -> None:
+def test_other_gzip_payloads_are_left_to_the_library(by_pointer):
     member = gzip_member(CONTENT)
     others = [gzip_member(CONTENT[:100]) + gzip_member(CONTENT[100:]), member + b"x", member + bytes(30), b"x" + member]
     others += [gzip_member(CONTENT, 8, b"name\0"), gzip_member(CONTENT, 4, b"\2\0ab"), gzip_member(CONTENT, 32)]
@@ -218,7 +218,7 @@ def size_of(content: bytes) -> bytes:
     return raw_varint(len(content))
 
 
-def test_plain_snappy_payloads_are_decompressed_in_c(by_pointer: Callable[..., bool]) -> None:
+def test_plain_snappy_payloads_are_decompressed_in_c(by_pointer):
     for size in (1, 7, 100, 10_000):
         assert by_pointer("snappy", xerial(*cut(CONTENT, size))), size
     assert by_pointer("snappy", raw_snappy(CONTENT))
@@ -229,7 +229,7 @@ def test_plain_snappy_payloads_are_decompressed_in_c(by_pointer: Callable[..., b
     assert by_pointer("snappy", builders.xerial(inner), 3, 1)
 
 
-def test_snappy_copies_of_every_offset_and_size(calls: list[int]) -> None:
+def test_snappy_copies_of_every_offset_and_size(calls):
     """A value that begins with `offset` different bytes and repeats them, by each kind of copy."""
     for kind in (1, 2, 3):
         for size in range(4, 12) if kind == 1 else range(1, 65):
@@ -248,7 +248,7 @@ def test_snappy_copies_of_every_offset_and_size(calls: list[int]) -> None:
                 assert found.value == value and not calls, (kind, size, offset)
 
 
-def test_other_snappy_payloads_are_left_to_the_library(by_pointer: Callable[..., bool]) -> None:
+def test_other_snappy_payloads_are_left_to_the_library(by_pointer):
     stream, one = xerial(CONTENT[:90], CONTENT[90:]), raw_snappy(CONTENT)
     others = [stream + b"x", stream + bytes(4), stream + stream, stream[:16], one + b"x", one + b"\0x"]
     others += [size_of(CONTENT) + literal(CONTENT, 2)[:-1], size_of(CONTENT + b"x") + literal(CONTENT, 2)]
@@ -289,7 +289,7 @@ def zstd_frame(
     return b"".join([ZSTD_MAGIC, bytes([code]), b"" if window is None else bytes([window]), content_size, *blocks])
 
 
-def test_other_zstd_payloads_are_left_to_the_library(by_pointer: Callable[..., bool]) -> None:
+def test_other_zstd_payloads_are_left_to_the_library(by_pointer):
     frame = zstd_frame([raw_block(CONTENT, last=True)])
     skippable = b"\x50\x2a\x4d\x18" + struct.pack("<I", 3) + b"any"
     for payload in (frame + frame, skippable + frame, frame + skippable, frame + b"x", b"x" + frame):
@@ -303,7 +303,7 @@ def test_other_zstd_payloads_are_left_to_the_library(by_pointer: Callable[..., b
         assert not by_pointer("zstd", zstd_frame([raw_block(CONTENT, last=True)], size=size))
 
 
-def test_a_zstd_window_at_the_contents_size(by_pointer: Callable[..., bool], calls: list[int]) -> None:
+def test_a_zstd_window_at_the_contents_size(by_pointer, calls):
     """The window's exponent has five bits, its mantissa three; content larger than its window is left to a stream."""
     for exponent in range(4):
         for eighths in range(8):
@@ -323,7 +323,7 @@ def test_a_zstd_window_at_the_contents_size(by_pointer: Callable[..., bool], cal
             assert (not calls) == good, exponent
 
 
-def test_zstd_frames_of_eight_mebibytes_are_the_largest(calls: list[int]) -> None:
+def test_zstd_frames_of_eight_mebibytes_are_the_largest(calls):
     for size, good in (((8 << 20) - 1, True), (8 << 20, True), ((8 << 20) + 1, False)):
         content = builders.record_of_size(size)
         head = content[:20]
@@ -335,7 +335,7 @@ def test_zstd_frames_of_eight_mebibytes_are_the_largest(calls: list[int]) -> Non
         assert (not calls) == good, size
 
 
-def test_a_new_process_calls_by_pointer(calls: list[int]) -> None:
+def test_a_new_process_calls_by_pointer(calls):
     """The pointers are passed on once, at the first payload of a codec."""
     subprocesses.run("""
 import builders, kafkarec
@@ -373,7 +373,7 @@ def judged(frame: bytes) -> bytes | None:
     return outcome(lambda payload: zstd.decompress(payload, 4 << 20), frame)
 
 
-def test_the_verdict_on_a_zstd_frame_depends_on_its_bytes_alone() -> None:
+def test_the_verdict_on_a_zstd_frame_depends_on_its_bytes_alone():
     """Not on what the thread decompressed before: a used context keeps a larger buffer, in which a reference
     beyond the window still finds its bytes. Kafka has a new stream for each batch."""
     chance = random.Random(11)

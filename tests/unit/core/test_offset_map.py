@@ -46,7 +46,7 @@ def agrees(keys: list[bytes | None], offsets: list[int], parts: int = 1) -> None
         assert list(result) == [int(latest) for latest in wanted]
 
 
-def test_keys_of_every_length() -> None:
+def test_keys_of_every_length():
     text = bytes(range(256)) * 300
     sizes = [*range(40), *range(250, 262), 511, 512, 65535, 65536, 70000]
     keys: list[bytes | None] = [text[:size] for size in sizes]
@@ -56,7 +56,7 @@ def test_keys_of_every_length() -> None:
     assert len(set(sizes)) == len(keys)
 
 
-def test_the_decoder_selects_keys_with_their_offsets_or_any() -> None:
+def test_the_decoder_selects_keys_with_their_offsets_or_any():
     table, keys = LastOffsets(), [b"a", b"b", b"c"]
     table.put(columns(keys), array("q", [3, -(2**63), 9]), 3)
     records = [builders.record(offset_delta=n, key=key) for n, key in enumerate([b"a", b"b", b"c", b"a", b"d", b"b"])]
@@ -65,19 +65,19 @@ def test_the_decoder_selects_keys_with_their_offsets_or_any() -> None:
     assert got.column("offset") == [1, 3, 5] and got.column("key") == [b"b", b"a", b"b"]
 
 
-def test_a_later_row_replaces_an_earlier_one_whatever_its_offset() -> None:
+def test_a_later_row_replaces_an_earlier_one_whatever_its_offset():
     agrees([b"a", b"b", b"a", b"a"], [9, 3, 5, 7])
     agrees([b"a", b"b", b"a"], [9, 3, 5], 3)
     agrees([b"a"] * 40, list(range(40, 0, -1)))
 
 
-def test_rows_without_a_key_are_skipped() -> None:
+def test_rows_without_a_key_are_skipped():
     for count in (1, 7, 8, 9, 15, 16, 17, 33):
         agrees([None if n % 3 else b"k%d" % n for n in range(count)], list(range(count)))
         agrees([None] * count, list(range(count)))
 
 
-def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters() -> None:
+def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters():
     """Of 1024 slots 768 may be used, and keys are inserted 16 at a time: after 752 keys 16 more fit."""
     table = LastOffsets()
     small = table.nbytes
@@ -88,7 +88,7 @@ def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters() -> None
     assert len(table) == 768 and table.nbytes > 2 * small + 65_536
 
 
-def test_a_table_keeps_no_memory() -> None:
+def test_a_table_keeps_no_memory():
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
@@ -104,7 +104,7 @@ def test_a_table_keeps_no_memory() -> None:
 
 
 @pytest.mark.slow
-def test_a_key_takes_the_memory_that_the_docs_state() -> None:
+def test_a_key_takes_the_memory_that_the_docs_state():
     table, count = LastOffsets(), 300_000
     for start in range(0, count, 10_000):
         table.put(columns([b"%016d" % n for n in range(start, start + 10_000)]), array("q", range(10_000)), 10_000)

@@ -63,10 +63,10 @@ for codec, frame in [*frames, ("zstd", builders.zstd_frame(raw))]:
 """
 
 
-def test_the_fast_path_reads_31_bytes_ahead_and_no_more() -> None:
+def test_the_fast_path_reads_31_bytes_ahead_and_no_more():
     subprocesses.run(GUARDED + RECORDS)
 
 
-def test_codecs_by_pointer_read_no_byte_after_their_payload() -> None:
+def test_codecs_by_pointer_read_no_byte_after_their_payload():
     """Blocks longer than the payload, and frames cut at every byte."""
     subprocesses.run(GUARDED + COMPRESSED)

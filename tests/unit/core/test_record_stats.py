@@ -55,7 +55,7 @@ def sums(data: bytes, magic: int) -> tuple[Any, ...]:
     )
 
 
-def test_the_sums_of_a_batch() -> None:
+def test_the_sums_of_a_batch():
     sizes = (0, 1, 63, 64, 127, 128, 8191, 8192)
     records = [
         builders.record(
@@ -82,14 +82,14 @@ def test_the_sums_of_a_batch() -> None:
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_each_bad_record_is_refused_as_by_the_reader(reason: str) -> None:
+def test_each_bad_record_is_refused_as_by_the_reader(reason):
     for fields, *_ in REFUSED[reason]:
         record = builders.sized(fields)
         for data in (builders.batch([record]), builders.batch([record, LONG])):
             refused_as_by_the_reader(data)
 
 
-def test_counts_of_records_are_refused_as_by_the_reader() -> None:
+def test_counts_of_records_are_refused_as_by_the_reader():
     for records in ([LONG], [LONG] * 3):
         for count in (INT_MIN, -1, 0, 1, 2, 3, 4, INT_MAX):
             refused_as_by_the_reader(builders.batch(records, count=count))
@@ -104,7 +104,7 @@ def test_counts_of_records_are_refused_as_by_the_reader() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_the_sums_of_messages(magic: int) -> None:
+def test_the_sums_of_messages(magic):
     rows = [(None, None), (b"", b""), (b"k", None), (None, b"v" * 200), (b"k" * 300, b"v")]
     parts = [
         builders.message(magic=magic, offset=n, key=key, value=value, timestamp=time)
@@ -121,7 +121,7 @@ def test_the_sums_of_messages(magic: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_inner_messages_are_refused_as_by_the_reader(magic: int) -> None:
+def test_inner_messages_are_refused_as_by_the_reader(magic):
     good = builders.message(magic=magic, offset=1, value=b"v" * 80)
     crc = builders.patched(good, 13, b"\x55")
     last = good[:-1] + b"!"
@@ -147,7 +147,7 @@ def test_inner_messages_are_refused_as_by_the_reader(magic: int) -> None:
         assert (error and error.reason) == reason
 
 
-def test_timestamps_at_the_limits_that_a_topic_accepts() -> None:
+def test_timestamps_at_the_limits_that_a_topic_accepts():
     """Both limits are inclusive; one millisecond beyond is refused; -1 is no timestamp."""
     now = builders.NOW
     rules = RULES._replace(before_ms=100, after_ms=50)
@@ -163,7 +163,7 @@ def test_timestamps_at_the_limits_that_a_topic_accepts() -> None:
     assert [note[:2] for note in appended[2]] == [(0, APPEND_TIME), (1, APPEND_TIME)] and appended[1]
 
 
-def test_what_is_checked_of_a_batch_before_its_records() -> None:
+def test_what_is_checked_of_a_batch_before_its_records():
     data = builders.good_batch(2, base_offset=5, leader_epoch=3)
     following = {base: data + builders.good_batch(1, base_offset=base) for base in (5, 6, 7)}
     short, least = (
@@ -192,7 +192,7 @@ def test_what_is_checked_of_a_batch_before_its_records() -> None:
     assert summed(least).batches == 1
 
 
-def test_what_is_listed_of_a_refused_record() -> None:
+def test_what_is_listed_of_a_refused_record():
     """Index in the batch, reason, timestamp, offset and magic; of wrappers the inner messages are counted."""
     rules = RULES._replace(compacted=True)
     keys = [b"k", None, b"k", None, None]

@@ -48,14 +48,14 @@ def judged(record: bytes) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("field", LENGTHS)
-def test_every_encoding_of_a_length_or_count(field: str) -> None:
+def test_every_encoding_of_a_length_or_count(field):
     for spelling in varint_encodings(LENGTHS[field], 5):
         judged_error = judged(builders.sized(body(**{field: spelling})))
         if len(spelling) == 6 or spelling[4:5] >= b"\x80":
             assert judged_error[1] == "varint_too_long", spelling.hex()
 
 
-def test_a_records_length_at_its_limits() -> None:
+def test_a_records_length_at_its_limits():
     for fields in (body(), body(header_count=b"\x00", **dict.fromkeys(FIELDS[8:], b"")), b"\0\0\0\1\1\0"):
         for length in near(len(fields)) | set(range(-3, len(fields) + 3)):
             for data in placed(builders.sized(fields, length)):
@@ -65,13 +65,13 @@ def test_a_records_length_at_its_limits() -> None:
                 error_as_oracle(data)
 
 
-def test_a_records_attributes_are_ignored() -> None:
+def test_a_records_attributes_are_ignored():
     for attributes in (1, 0x7F, 0x80, 0xFF):
         assert judged(builders.sized(body(attributes=bytes([attributes])))) == ()
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_a_bad_record_is_refused_for_the_same_reason_on_the_fast_and_the_exact_path(reason: str) -> None:
+def test_a_bad_record_is_refused_for_the_same_reason_on_the_fast_and_the_exact_path(reason):
     for fields, expected, found in REFUSED[reason]:
         error_of_record = judged(builders.sized(fields))
         assert error_of_record[:4] == (kafkarec.InvalidRecordError, reason, 0, 0), fields.hex()
@@ -81,7 +81,7 @@ def test_a_bad_record_is_refused_for_the_same_reason_on_the_fast_and_the_exact_p
             assert error_of_record[5] == found, fields.hex()
 
 
-def test_the_record_count_at_its_limits() -> None:
+def test_the_record_count_at_its_limits():
     """Each record takes at least seven bytes; a batch with a larger record count is too short."""
     least = builders.record(key=None, value=None)
     assert len(least) == 7

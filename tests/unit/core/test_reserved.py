@@ -51,7 +51,7 @@ def filled(columns: dict[str, Any], promised: int, rows: int) -> None:
                 assert release_memory() == class_of(size + more), (size, more, ends)
 
 
-def test_no_more_than_128_mib_are_kept() -> None:
+def test_no_more_than_128_mib_are_kept():
     """In buffers of several classes together; reused buffers and those freed to the system no longer count."""
 
     def write(size: int) -> None:
@@ -68,7 +68,7 @@ def test_no_more_than_128_mib_are_kept() -> None:
     assert release_memory() == 0
 
 
-def test_headers_are_estimated_by_their_bytes_and_two_lengths_each() -> None:
+def test_headers_are_estimated_by_their_bytes_and_two_lengths_each():
     lists = [[{"key": "k" * n, "value": b"v" * (n * i)} for i in range(n % 4)] for n in range(12)]
     for kind in (pa.list_, pa.large_list):
         column = pa.array(lists, kind(ENTRY))
@@ -80,7 +80,7 @@ def test_headers_are_estimated_by_their_bytes_and_two_lengths_each() -> None:
     filled({"headers": pa.array([[{"key": "k", "value": b"v"}] * 3], pa.list_(loose))}, 3 * (2 * OTHER_CELL + 2) + 8, 1)
 
 
-def test_a_batch_holds_a_kib_less_than_2_gib_of_records() -> None:
+def test_a_batch_holds_a_kib_less_than_2_gib_of_records():
     """Only measured: the first row of another batch ends it before a byte is written."""
     most, record = 2**31 - 1025, 15  # bytes of a record besides a value of 128 MiB and more
     fits, ends_it = "^record 3: its timestamp -2 ", "^a batch of more than 2\\^31-1 bytes"

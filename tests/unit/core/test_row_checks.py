@@ -25,7 +25,7 @@ def good(base_offset: int, count: int = 3, **fields: Any) -> bytes:
     return builders.good_batch(count, base_offset=base_offset, **fields)
 
 
-def test_batches_are_adjacent_if_their_bytes_offsets_and_epochs_follow() -> None:
+def test_batches_are_adjacent_if_their_bytes_offsets_and_epochs_follow():
     assert rows_of(FIRST).are_adjacent() and rows_of(FIRST, good(5), good(8)).are_adjacent()
 
 
@@ -42,7 +42,7 @@ def test_batches_are_adjacent_if_their_bytes_offsets_and_epochs_follow() -> None
     ],
     ids=["gap", "overlap", "epoch", "epoch of the third", "bytes between", "compacted", "compacted at the end"],
 )
-def test_batches_that_are_not_adjacent(parts: tuple[bytes, ...]) -> None:
+def test_batches_that_are_not_adjacent(parts):
     assert not rows_of(*parts).are_adjacent()
 
 
@@ -65,7 +65,7 @@ def flags_of_second(**fields: Any) -> int:
     ],
     ids=str,
 )
-def test_header_fields_that_writers_write(fields: dict[str, Any]) -> None:
+def test_header_fields_that_writers_write(fields):
     assert not flags_of_second(**fields)
 
 
@@ -83,5 +83,5 @@ def test_header_fields_that_writers_write(fields: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_header_fields_that_no_writer_writes(fields: dict[str, Any]) -> None:
+def test_header_fields_that_no_writer_writes(fields):
     assert flags_of_second(**fields)

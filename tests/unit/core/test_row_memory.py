@@ -47,7 +47,7 @@ SHAPES: dict[str, Callable[[tuple[Any, ...]], Any]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_encode_releases_its_references(shape: str) -> None:
+def test_encode_releases_its_references(shape):
     rows = [fresh(BIG + n) for n in range(300)]
     given = [SHAPES[shape](row) for row in rows]
     referenced = [each for row in rows for each in parts(row)] + given
@@ -60,7 +60,7 @@ def test_encode_releases_its_references(shape: str) -> None:
     assert counts(referenced) == before
 
 
-def test_the_builder_holds_references_until_it_is_deleted() -> None:
+def test_the_builder_holds_references_until_it_is_deleted():
     rows = [fresh(5000 + n) for n in range(100)]
     referenced = [each for row in rows for each in parts(row)]
     before = counts(referenced)
@@ -95,7 +95,7 @@ def test_the_builder_holds_references_until_it_is_deleted() -> None:
     ],
     ids=str,
 )
-def test_refused_rows_are_not_referenced(spoiled: dict[str, Any]) -> None:
+def test_refused_rows_are_not_referenced(spoiled):
     builder = RecordBatchBuilder(base_offset=10)
     builder.append(0, b"k", b"v", [("a", b"b")])
     row = fresh(11)
@@ -116,7 +116,7 @@ def test_refused_rows_are_not_referenced(spoiled: dict[str, Any]) -> None:
     ]
 
 
-def test_a_list_of_headers_may_change_once_it_is_appended() -> None:
+def test_a_list_of_headers_may_change_once_it_is_appended():
     builder = RecordBatchBuilder()
     wanted = []
     for n in range(2000):
@@ -127,7 +127,7 @@ def test_a_list_of_headers_may_change_once_it_is_appended() -> None:
     assert [r.headers for r in kafkarec.decode(builder.build())] == wanted
 
 
-def test_names_whose_comparison_runs_code() -> None:
+def test_names_whose_comparison_runs_code():
     """A dict's key may have an __eq__ that changes the dict; that must do no harm."""
     subprocesses.run("""
 import kafkarec
@@ -160,7 +160,7 @@ else:
 """)
 
 
-def test_a_builder_that_threads_share() -> None:
+def test_a_builder_that_threads_share():
     """A builder belongs to one thread at a time; otherwise records may be missing, but nothing worse happens."""
     subprocesses.run("""
 import sys, threading, kafkarec

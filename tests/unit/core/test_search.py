@@ -271,7 +271,7 @@ def same(
     return wanted
 
 
-def test_random_logs_are_read_as_by_the_damage_oracle() -> None:
+def test_random_logs_are_read_as_by_the_damage_oracle():
     met: Counter[str] = Counter()
     for seed in range(LOGS):
         chance = random.Random(f"search {seed}")
@@ -293,7 +293,7 @@ def of_size(size: int, **fields: int) -> bytes:
     return builders.batch([builders.record_of_size(size - 61, b"v")], **fields)
 
 
-def test_checksums_are_computed_over_six_times_the_input_and_4096_bytes() -> None:
+def test_checksums_are_computed_over_six_times_the_input_and_4096_bytes():
     """Six headers that claim all that follows; then the bytes left suffice for one checksum, or are one too few."""
     for size, accepted in ((5016, True), (5017, True), (5018, False), (5019, False)):
         length = 1 + 6 * 61 + size
@@ -303,7 +303,7 @@ def test_checksums_are_computed_over_six_times_the_input_and_4096_bytes() -> Non
         assert (len(same(data).batches) == 1) == accepted, size
 
 
-def test_checksums_of_odd_candidates_are_computed_over_twice_the_input() -> None:
+def test_checksums_of_odd_candidates_are_computed_over_twice_the_input():
     """Two odd headers that claim all that follows, then an odd batch that ends the input."""
     for size, accepted in ((260, True), (261, True), (262, False)):
         length = 100 + 2 * 61 + size
@@ -313,7 +313,7 @@ def test_checksums_of_odd_candidates_are_computed_over_twice_the_input() -> None
         assert len(same(data[:-size] + of_size(size, base_offset=9)).batches) == 1
 
 
-def test_a_large_batch_that_no_frame_follows_counts_as_odd() -> None:
+def test_a_large_batch_that_no_frame_follows_counts_as_odd():
     for size, accepted in ((16383, True), (16384, True), (16385, False)):
         for following in (b"\xff" * 100, b"", builders.good_batch(1, base_offset=99)):
             length = 100 + 2 * 61 + size + len(following)
@@ -322,7 +322,7 @@ def test_a_large_batch_that_no_frame_follows_counts_as_odd() -> None:
             assert (100 + 2 * 61 in same(data).batches) == (accepted or following[:1] != b"\xff"), size
 
 
-def test_claimed_lengths_of_damaged_batches_are_followed_64_times() -> None:
+def test_claimed_lengths_of_damaged_batches_are_followed_64_times():
     """Batches inside the first count only if its length leads to no batch."""
     inside = builders.batch(payload=b"\xff" * 20 + builders.good_batch(1, base_offset=1), count=1, crc=0, base_offset=1)
     bad = [builders.good_batch(1, base_offset=n)[:-1] + b"!" for n in range(2, 80)]
@@ -331,7 +331,7 @@ def test_claimed_lengths_of_damaged_batches_are_followed_64_times() -> None:
         assert len(same(data).batches) == (2 if count < 64 else 3), count
 
 
-def test_a_run_of_1024_batches_counts_as_continuing() -> None:
+def test_a_run_of_1024_batches_counts_as_continuing():
     """A shorter run without a following frame, its length stored before it, is a value."""
     for count in (1023, 1024, 1025, 1026, 1027):
         run = b"".join(builders.message(magic=0, offset=n, key=None, value=None) for n in range(count))
@@ -339,7 +339,7 @@ def test_a_run_of_1024_batches_counts_as_continuing() -> None:
         assert len(same(data).batches) == (count if count > 1024 else 0), count
 
 
-def test_a_run_of_more_than_four_mebibytes_is_no_value() -> None:
+def test_a_run_of_more_than_four_mebibytes_is_no_value():
     """Counted from the end of its first batch, whatever varint is stored before it."""
     first = builders.good_batch(1)
     for size, batches in (((1 << 22) - 1, 0), (1 << 22, 0), ((1 << 22) + 1, 2)):
@@ -347,7 +347,7 @@ def test_a_run_of_more_than_four_mebibytes_is_no_value() -> None:
         assert len(same(b"\xff" * 9 + builders.varint(len(run)) + run + b"\xff" * 40).batches) == batches, size
 
 
-def test_candidates_at_a_records_value_are_no_batches_of_the_log() -> None:
+def test_candidates_at_a_records_value_are_no_batches_of_the_log():
     """The header's length is wrong, the records are right: a candidate where a value begins is no batch of the log."""
     inside = builders.good_batch(1, base_offset=5)
     front, behind = builders.good_batch(4), builders.good_batch(4, base_offset=8)
@@ -360,7 +360,7 @@ def test_candidates_at_a_records_value_are_no_batches_of_the_log() -> None:
                 assert same(front + bad + behind, window=window).batches == [0, len(front + bad)]
 
 
-def test_a_wrong_length_that_leads_to_a_batch_in_a_value_is_not_followed() -> None:
+def test_a_wrong_length_that_leads_to_a_batch_in_a_value_is_not_followed():
     """The length of the value, directly before it, tells."""
     front, inside, behind = (builders.good_batch(4, base_offset=base) for base in (0, 4, 8))
     whole = builders.batch([builders.record(value=inside)], base_offset=4)
@@ -368,7 +368,7 @@ def test_a_wrong_length_that_leads_to_a_batch_in_a_value_is_not_followed() -> No
     assert same(front + bad + behind).batches == [0, len(front + bad)]
 
 
-def test_a_batch_is_found_behind_any_number_of_bytes() -> None:
+def test_a_batch_is_found_behind_any_number_of_bytes():
     """Of bytes that may be a magic and of others, in words that begin anywhere; in memory, and where a window ends."""
     first, last = builders.good_batch(2), builders.good_batch(2, base_offset=2)
     for filling in (b"\x03", b"\x7f", b"\x80", b"\xff", b"\x00", b"\x02", b"\x01\xff\x03", b"\xff" * 8 + b"\x00"):

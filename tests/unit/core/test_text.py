@@ -152,7 +152,7 @@ def csv_of(
 
 
 @pytest.mark.parametrize("start", range(0, 600, 100))
-def test_lines_of_both_formats_are_those_of_the_slow_formatter(start: int) -> None:
+def test_lines_of_both_formats_are_those_of_the_slow_formatter(start):
     for seed in range(start, start + 100):
         chance, table, names, known, rows = some_case(seed)
         forms = {"key": chance.choice(FORMS), "value": chance.choice(FORMS)}
@@ -188,12 +188,12 @@ OFFSETS = array("i", [0, 1, 3])
         ("headers", (OFFSETS, 3, (None, OFFSETS, b"abc"), (None, OFFSETS, b"abc")), None, "12 bytes, 16 needed"),
     ],
 )
-def test_buffers_that_are_too_short_are_refused(how: str, source: Any, ready: Any, message: str) -> None:
+def test_buffers_that_are_too_short_are_refused(how, source, ready, message):
     with pytest.raises(ValueError, match=message):
         lines([(how, b'{"n', source, ready)], b"}\n", 0, 2)
 
 
-def test_rows_before_the_first_are_refused() -> None:
+def test_rows_before_the_first_are_refused():
     with pytest.raises(ValueError, match="rows 2 to 1"):
         lines([], b"\n", 2, 1)
     assert lines([], b"end\n", 1, 3) == b"end\nend\n"

@@ -31,7 +31,7 @@ def refused(data: bytes, *bad: range, **options: Any) -> tuple[str, int | None]:
     return caught.value.reason, caught.value.position
 
 
-def test_zeros_of_an_unreadable_span_pass_no_check_of_records_left_out() -> None:
+def test_zeros_of_an_unreadable_span_pass_no_check_of_records_left_out():
     """The records of an aborted transaction are left out, but its batch is checked."""
     aborted = builders.batch(
         [builders.record(key=None, value=bytes(20_000))],
@@ -50,7 +50,7 @@ def reasons(data: bytes, *bad: range) -> list[tuple[int, int, str]]:
     return [(damage.position, damage.length, damage.reason) for damage in decoded.damage]
 
 
-def test_an_unreadable_end_is_damage() -> None:
+def test_an_unreadable_end_is_damage():
     """A cut tail or batch is `unreadable` if any byte of it is; other errors keep their reason."""
     first, last = builders.good_batch(3), builders.good_batch(3, base_offset=3)
     start = len(first)

@@ -44,7 +44,7 @@ def header_keys(keys: list[bytes], *, binary: bool) -> list[str | bytes]:
     return table.column("headers").combine_chunks().flatten().field("key").to_pylist()
 
 
-def test_every_malformed_key_is_replaced_as_java_does() -> None:
+def test_every_malformed_key_is_replaced_as_java_does():
     keys = list(sequences())
     assert len(keys) > 30_000
     for key, result in zip(keys, header_keys(keys, binary=False), strict=True):
@@ -52,7 +52,7 @@ def test_every_malformed_key_is_replaced_as_java_does() -> None:
     assert header_keys(keys, binary=True) == keys
 
 
-def test_a_cut_key_uses_no_byte_after_it() -> None:
+def test_a_cut_key_uses_no_byte_after_it():
     """The following value's length may look like a continuation byte: 64 is 80 01, 95 is be 01."""
     cut = [b"\xc3", b"\xe4", b"\xe4\xb8", b"\xed\x9f", b"\xf0", b"\xf0\x90", b"\xf0\x90\x80", b"\xf4\x80\x80"]
     for size in (64, 72, 80, 95):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from pathlib import Path
 
 import builders
 import pytest
@@ -35,7 +34,7 @@ def mirrored(difference: Difference, other: Difference) -> bool:
     )
 
 
-def test_same_epoch_with_other_content_is_reported(tmp_path: Path) -> None:
+def test_same_epoch_with_other_content_is_reported(tmp_path):
     a = log(tmp_path / "a", [batch(0, 10), batch(10, 10)])
     b = log(tmp_path / "b", [batch(0, 10), batch(10, 10, value=b"other %d"), batch(20, 1)])
     difference = compare(a, b)
@@ -51,7 +50,7 @@ def test_same_epoch_with_other_content_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_other_codec_and_other_batches_are_the_same_records(tmp_path: Path, codec: str) -> None:
+def test_other_codec_and_other_batches_are_the_same_records(tmp_path, codec):
     def records(base: int, stop: int, **options: object) -> bytes:
         parts = [builders.record(offset_delta=i - base, timestamp_delta=i, value=b"v%d" % i) for i in range(base, stop)]
         return builders.batch(parts, base_offset=base, last_offset_delta=stop - base - 1, **options)
@@ -66,7 +65,7 @@ def test_other_codec_and_other_batches_are_the_same_records(tmp_path: Path, code
 
 
 @pytest.mark.parametrize("count", [1, 10])
-def test_damage_is_not_a_gap(tmp_path: Path, count: int) -> None:
+def test_damage_is_not_a_gap(tmp_path, count):
     data = [batch(0, 10), batch(10, count), batch(10 + count, 10)]
     a = log(tmp_path / "a", data)
     b = log(tmp_path / "b", [data[0], builders.flipped(data[1], 70), data[2]])
@@ -76,7 +75,7 @@ def test_damage_is_not_a_gap(tmp_path: Path, count: int) -> None:
     assert mirrored(difference, compare(b, a))
 
 
-def test_a_compacted_replica_has_gaps(tmp_path: Path) -> None:
+def test_a_compacted_replica_has_gaps(tmp_path):
     parts = builders.records(10)
     a = log(tmp_path / "a", [batch(0, 10), batch(10, 10), batch(20, 10)])
     cleaned = builders.batch([parts[2], parts[9]], base_offset=10, last_offset_delta=9)
@@ -89,7 +88,7 @@ def test_a_compacted_replica_has_gaps(tmp_path: Path) -> None:
     assert mirrored(difference, compare(b, a))
 
 
-def test_wrapper_messages(tmp_path: Path) -> None:
+def test_wrapper_messages(tmp_path):
     def wrapper(first: int, last: int, codec: str) -> bytes:
         inner = b"".join(builders.message(offset=i - first, value=b"%d" % i, magic=1) for i in range(first, last + 1))
         return builders.message(
@@ -106,7 +105,7 @@ def test_wrapper_messages(tmp_path: Path) -> None:
     assert difference.same and not difference.identical and difference.identical_to == 5
 
 
-def test_differences_of_random_histories_are_found(tmp_path: Path) -> None:
+def test_differences_of_random_histories_are_found(tmp_path):
     """The same records in other batches are equal; any changed or missing record is found."""
     random_ = random.Random(7)
     values = [b"%d" % random_.randrange(1000) for _ in range(60)]
@@ -145,7 +144,7 @@ def entries(*pairs: tuple[int, int], end: int) -> EpochHistory:
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.data())
-def test_truncation_ends_where_the_histories_diverge(lengths: list[int], data: st.DataObject) -> None:
+def test_truncation_ends_where_the_histories_diverge(lengths, data):
     """A common history, then epochs of one replica only, or one that continues the last epoch."""
     common: list[tuple[int, int]] = []
     end, epoch = 0, 0
@@ -170,7 +169,7 @@ def test_truncation_ends_where_the_histories_diverge(lengths: list[int], data: s
     assert truncation(b, a).offset == end
 
 
-def test_a_checkpoint_that_the_batches_contradict_is_not_followed(tmp_path: Path) -> None:
+def test_a_checkpoint_that_the_batches_contradict_is_not_followed(tmp_path):
     a = log(tmp_path / "a", [batch(0, 10, epoch=3), batch(10, 10, epoch=4)], epochs=[(3, 0), (4, 15)])
     difference = compare(a, a)
     assert difference.a.lineage.origin == "batches"
@@ -181,7 +180,7 @@ def test_a_checkpoint_that_the_batches_contradict_is_not_followed(tmp_path: Path
     assert epoch_history.from_batches([(3, 0), (4, 10), (3, 20)]) == ((3, 0), (4, 10))
 
 
-def test_segments_with_swapped_names_are_compared_by_their_offsets(tmp_path: Path) -> None:
+def test_segments_with_swapped_names_are_compared_by_their_offsets(tmp_path):
     parts = [batch(0, 10), batch(10, 10)], [batch(20, 10)], [batch(30, 5)]
     a = log(tmp_path / "a", *parts)
     b = log(tmp_path / "b", *parts)
@@ -195,7 +194,7 @@ def test_segments_with_swapped_names_are_compared_by_their_offsets(tmp_path: Pat
     assert mirrored(difference, compare(b, a))
 
 
-def test_a_wrong_base_offset_reorders_no_segment_and_is_noticed(tmp_path: Path) -> None:
+def test_a_wrong_base_offset_reorders_no_segment_and_is_noticed(tmp_path):
     parts = [batch(0, 10), batch(10, 10)], [batch(20, 10), batch(30, 5)]
     a = log(tmp_path / "a", *parts)
     b = log(tmp_path / "b", *parts)
@@ -208,7 +207,7 @@ def test_a_wrong_base_offset_reorders_no_segment_and_is_noticed(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_an_older_magic_has_no_leader_epoch_which_is_no_difference(tmp_path: Path, magic: int) -> None:
+def test_an_older_magic_has_no_leader_epoch_which_is_no_difference(tmp_path, magic):
     rows = [{"value": b"%d" % number} | ({"timestamp": number} if magic else {}) for number in range(20)]
     old = kafkarec.encode(rows, magic=magic)
     new = bytearray(kafkarec.convert(old, magic=2))

@@ -26,14 +26,14 @@ def texts(suffix: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", texts(".dump.txt"))
-def test_what_kafkas_tool_printed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_kafkas_tool_printed(name, monkeypatch):
     monkeypatch.chdir(SEGMENTS)
     wanted = Path(f"{name}.dump.txt").read_bytes().decode()
     assert ours([name], print_data=True).out == wanted
 
 
 @pytest.mark.parametrize("name", texts(".decoded.txt"))
-def test_what_kafkas_tool_printed_with_a_decoder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_kafkas_tool_printed_with_a_decoder(name, monkeypatch):
     monkeypatch.chdir(SEGMENTS)
     flag = DECODED.get(name.split("/")[0], "--cluster-metadata-decoder")
     wanted = Path(f"{name}.decoded.txt").read_bytes().decode()
@@ -46,7 +46,7 @@ def log(folder: Path, *parts: bytes, stem: str = STEM) -> Path:
     return path
 
 
-def test_an_index_is_never_changed(tmp_path: Path) -> None:
+def test_an_index_is_never_changed(tmp_path):
     """Kafka's tool truncates an index that does not end with a whole entry, and creates a missing index."""
     log(tmp_path, builders.good_batch(1))
     index, times = tmp_path / f"{STEM}.index", tmp_path / f"{STEM}.timeindex"
@@ -58,7 +58,7 @@ def test_an_index_is_never_changed(tmp_path: Path) -> None:
     assert index.stat().st_size == 13
 
 
-def test_memory_is_flat(tmp_path: Path) -> None:
+def test_memory_is_flat(tmp_path):
     batch = builders.batch(builders.records(200, value=b"x" * 100))
     path = log(tmp_path, *[batch] * 1000)  # 22 MB
     tracemalloc.start()
@@ -69,14 +69,14 @@ def test_memory_is_flat(tmp_path: Path) -> None:
     assert peak < 16 << 20
 
 
-def test_a_file_that_shrinks(tmp_path: Path) -> None:
+def test_a_file_that_shrinks(tmp_path):
     source = FileObject(io.BytesIO(builders.good_batch(3)), f"{STEM}.log")
     source.size += 100
     with pytest.raises(CorruptRecordError, match="shorter now"):
         list(dump([f"{STEM}.log"], DumpOptions(), lambda path: source, print, print))
 
 
-def test_decoder_classes(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_decoder_classes(tmp_path, capfdbinary):
     """tests/cli/test_dump.py has the errors."""
     run, known = Here(capfdbinary), "org.apache.kafka.tools.api."
     number = builders.record(key=(-7).to_bytes(4, "big", signed=True), value=(9).to_bytes(8, "big") + b"more")
@@ -90,7 +90,7 @@ def test_decoder_classes(tmp_path: Path, capfdbinary: pytest.CaptureFixture[byte
     assert run("dump", path, "--offsets-decoder", "--value-decoder-class", "com.example.Mine").out == by_flag != b""
 
 
-def test_offsets_of_names_are_those_of_parse_long(tmp_path: Path) -> None:
+def test_offsets_of_names_are_those_of_parse_long(tmp_path):
     for stem, offset in (("0" * 30 + "5", 5), ("-7", -7), ("+7", 7), (str(2**63 - 1), 2**63 - 1), ("٣", 3)):
         assert f"Log starting offset: {offset}\n" in ours([log(tmp_path, stem=stem)]).out
     for stem in ("", "1a", str(2**63), " 1", "\U0001d7d1"):  # a 3 of two UTF-16 units

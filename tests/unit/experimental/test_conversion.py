@@ -8,7 +8,7 @@ import oracle
 import pytest
 import reading
 from builders import CODECS, NOW
-from magic3_forms import FORMS, Form, batch_fields, converted_and_back, decode_v2, real_batches, records_of
+from magic3_forms import FORMS, batch_fields, converted_and_back, decode_v2, real_batches, records_of
 
 import kafkarec
 from kafkarec.experimental import header_first, v3
@@ -18,7 +18,7 @@ each_form = pytest.mark.parametrize("form", FORMS, ids=str)
 
 
 @each_form
-def test_real_batches_keep_records_and_header_fields(form: Form) -> None:
+def test_real_batches_keep_records_and_header_fields(form):
     assert len(real_batches()) > 90
     for name, data in real_batches().items():
         made, columns, back = converted_and_back(form, data)
@@ -33,7 +33,7 @@ def test_real_batches_keep_records_and_header_fields(form: Form) -> None:
 
 @each_form
 @pytest.mark.parametrize("codec", CODECS)
-def test_codecs_are_changed_and_kept(form: Form, codec: str) -> None:
+def test_codecs_are_changed_and_kept(form, codec):
     data = b"".join(builders.good_batch(30, base_offset=30 * n, codec=c) for n, c in enumerate(CODECS))
     made = form.from_v2(data, compression=codec, level=None if codec in ("none", "snappy") else 1)
     assert form.module.decode(made).batches.column("compression") == [codec] * len(CODECS)
@@ -43,13 +43,13 @@ def test_codecs_are_changed_and_kept(form: Form, codec: str) -> None:
     assert form.module.decode(form.from_v2(data)).batches.column("compression") == list(CODECS)
 
 
-def test_uncompressed_v3_is_shorter_by_a_byte_a_record_and_by_the_header() -> None:
+def test_uncompressed_v3_is_shorter_by_a_byte_a_record_and_by_the_header():
     data = builders.good_batch(10)
     assert len(v3.from_v2(data)) == len(data) - 10 - (61 - 49)  # 41, and 1 + 6 + 1 bytes of varints
     assert len(v3.from_v2(data, keep_attributes=True)) == len(data) - (61 - 49)
 
 
-def test_record_attributes_that_are_not_zero_are_kept_or_refused() -> None:
+def test_record_attributes_that_are_not_zero_are_kept_or_refused():
     data = builders.good_batch(2) + builders.batch([builders.record(), builders.record(attributes=-1)], codec="gzip")
     for module, options in ((v3, {}), (header_first, {"frames": 1}), (header_first, {"frames": 2})):
         made = module.from_v2(data, **options)
@@ -64,7 +64,7 @@ def test_record_attributes_that_are_not_zero_are_kept_or_refused() -> None:
 
 
 @pytest.mark.parametrize(("module", "bits"), [(v3, (0x80, 0x100)), (header_first, (0x80, 0x100, 0x200))])
-def test_bits_that_magic_3_uses_are_refused_in_magic_2(module, bits) -> None:
+def test_bits_that_magic_3_uses_are_refused_in_magic_2(module, bits):
     for bit in bits:
         for keep in (None, True):
             with pytest.raises(kafkarec.InvalidRecordError, match="attribute bits") as caught:
@@ -74,7 +74,7 @@ def test_bits_that_magic_3_uses_are_refused_in_magic_2(module, bits) -> None:
 
 
 @pytest.mark.parametrize("module", [v3, header_first])
-def test_other_magics_are_refused(module) -> None:
+def test_other_magics_are_refused(module):
     good = builders.good_batch()
     other = (header_first if module is v3 else v3).from_v2(good)
     for data in (good, builders.message(magic=1), builders.message(magic=0), other):
@@ -87,7 +87,7 @@ def test_other_magics_are_refused(module) -> None:
 
 
 @each_form
-def test_no_other_reader_takes_magic_3(form: Form, tmp_path) -> None:
+def test_no_other_reader_takes_magic_3(form, tmp_path):
     data = form.from_v2(builders.good_batch())
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(data)
@@ -103,7 +103,7 @@ def test_no_other_reader_takes_magic_3(form: Form, tmp_path) -> None:
 
 @each_form
 @pytest.mark.parametrize("codec", CODECS)
-def test_encode_writes_what_encode_writes_for_magic_2(form: Form, codec: str) -> None:
+def test_encode_writes_what_encode_writes_for_magic_2(form, codec):
     rows = [(n, NOW + n, b"key %d" % n, b"value" * n, [("h", b"%d" % n)]) for n in range(200)]
     options = {"compression": codec, "batch_size": 2000, "producer_id": 7, "producer_epoch": 1, "base_sequence": 3}
     encode_options = {**form.options}
@@ -117,7 +117,7 @@ def test_encode_writes_what_encode_writes_for_magic_2(form: Form, codec: str) ->
 
 
 @each_form
-def test_options_are_those_of_decode(form: Form) -> None:
+def test_options_are_those_of_decode(form):
     data = b"".join(
         [
             builders.good_batch(2),
@@ -147,7 +147,7 @@ def test_options_are_those_of_decode(form: Form) -> None:
             form.module.decode(made, **wrong)
 
 
-def test_options_that_do_not_exist_are_refused() -> None:
+def test_options_that_do_not_exist_are_refused():
     data = builders.good_batch()
     for wrong, error in (
         ({"level": 3}, "level needs compression"),

@@ -61,7 +61,7 @@ def with_payload(raw: bytes, payload: bytes, *, count: int | None = None, attrib
 
 @each_form
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_every_truncation_is_a_cut_tail(form: Form, codec: str) -> None:
+def test_every_truncation_is_a_cut_tail(form, codec):
     whole = form.from_v2(small())
     data = whole + form.from_v2(small(codec))
     for size in range(len(data)):
@@ -113,7 +113,7 @@ V3_FIELDS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("reason", V3_FIELDS)
 @pytest.mark.parametrize("keep", [True, False])
-def test_wrong_records_of_v3_are_refused_as_in_magic_2(reason: str, keep: bool) -> None:
+def test_wrong_records_of_v3_are_refused_as_in_magic_2(reason, keep):
     fields = {**V3_FIELDS[reason]}
     length, more = fields.pop("length", None), fields.pop("more", b"")
     bodies = [builders.record_body(), builders.record_body(**fields) + more]
@@ -149,7 +149,7 @@ SPLIT: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("reason", SPLIT)
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 @pytest.mark.parametrize("frames", [1, 2])
-def test_wrong_header_first_records_are_refused(reason: str, codec: str, frames: int) -> None:
+def test_wrong_header_first_records_are_refused(reason, codec, frames):
     form = Form(header_first, {"frames": frames})
     good_fields, good_data = split()
     fields, data = split(**SPLIT[reason])
@@ -173,7 +173,7 @@ def test_wrong_header_first_records_are_refused(reason: str, codec: str, frames:
 
 
 @each_form
-def test_wrong_counts_varints_and_codecs(form: Form) -> None:
+def test_wrong_counts_varints_and_codecs(form):
     good = form.from_v2(small())
     _, payload = header_of(good)
     refused(form, with_payload(good, payload, count=-1), "record_count_negative")
@@ -191,7 +191,7 @@ def test_wrong_counts_varints_and_codecs(form: Form) -> None:
 
 
 @each_form
-def test_header_varints_that_are_cut_or_too_long(form: Form) -> None:
+def test_header_varints_that_are_cut_or_too_long(form):
     good = form.from_v2(small())
     for trail, reason in (
         (b"\x80" * 5 + bytes(2), "varint_too_long"),
@@ -210,7 +210,7 @@ def test_header_varints_that_are_cut_or_too_long(form: Form) -> None:
 
 
 @each_form
-def test_frames_are_checked_in_the_order_of_magic_2(form: Form) -> None:
+def test_frames_are_checked_in_the_order_of_magic_2(form):
     good = form.from_v2(small())
 
     def with_length(length: int) -> bytes:
@@ -237,7 +237,7 @@ def test_frames_are_checked_in_the_order_of_magic_2(form: Form) -> None:
 
 @each_form
 @pytest.mark.parametrize("codec", CODECS)
-def test_damage_is_skipped_and_tiles_with_the_batches(form: Form, codec: str) -> None:
+def test_damage_is_skipped_and_tiles_with_the_batches(form, codec):
     parts = [form.from_v2(builders.good_batch(3, base_offset=10 * n, codec=codec)) for n in range(6)]
     starts = [sum(map(len, parts[:n])) for n in range(7)]
     data = bytearray(b"".join(parts))
@@ -259,7 +259,7 @@ def test_damage_is_skipped_and_tiles_with_the_batches(form: Form, codec: str) ->
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form.header_first or not form.options], ids=str)
-def test_a_missing_library_is_not_skipped(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_not_skipped(form, monkeypatch):
     """v3 with attributes is not here: its payload is that of magic 2, which the engine decompresses."""
     made = form.from_v2(small("lz4"))
 
@@ -272,7 +272,7 @@ def test_a_missing_library_is_not_skipped(form: Form, monkeypatch: pytest.Monkey
 
 
 @each_form
-def test_search_is_not_quadratic(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_is_not_quadratic(form, monkeypatch):
     """Crafted headers with plausible fields at every 44th byte. Each claims an eighth of what is left, so damage
     begins again and again."""
     header, count = bytearray(form.from_v2(small())[:44]), 5000
@@ -306,7 +306,7 @@ def test_search_is_not_quadratic(form: Form, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 @each_form
-def test_bombs_stop_at_the_limit(form: Form, codec: str) -> None:
+def test_bombs_stop_at_the_limit(form, codec):
     good = form.from_v2(small(codec))
     packed = codecs.compress(codecs.BY_NAME[codec].id, bytes(32 << 20))
     if attributes_of(good) & 0x200:

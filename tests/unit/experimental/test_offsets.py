@@ -8,7 +8,7 @@ from functools import cache
 import builders
 import pytest
 from builders import CODECS
-from magic3_forms import FORMS, Form, real_batches
+from magic3_forms import FORMS, real_batches
 
 import kafkarec
 from kafkarec import codecs
@@ -25,7 +25,7 @@ def read_batch_header(deltas: list[int], **options: object) -> bytes:
 
 @each_form
 @pytest.mark.parametrize("codec", CODECS)
-def test_ascending_offsets_that_end_at_the_headers_are_accepted(form: Form, codec: str) -> None:
+def test_ascending_offsets_that_end_at_the_headers_are_accepted(form, codec):
     data = (
         read_batch_header([0, 1, 2], codec=codec)
         + read_batch_header([], codec=codec, payload=b"")
@@ -49,7 +49,7 @@ def test_ascending_offsets_that_end_at_the_headers_are_accepted(form: Form, code
         ([0, 1], 0, 1, (None, None)),
     ],
 )
-def test_other_offsets_are_refused_and_still_decoded(form, codec, deltas, last, record, sides) -> None:
+def test_other_offsets_are_refused_and_still_decoded(form, codec, deltas, last, record, sides):
     good = form.from_v2(read_batch_header([0]))
     data = good + form.from_v2(read_batch_header(deltas, last_offset_delta=last, codec=codec, base_offset=50))
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
@@ -61,7 +61,7 @@ def test_other_offsets_are_refused_and_still_decoded(form, codec, deltas, last, 
 
 
 @each_form
-def test_real_batches_are_accepted_unless_compaction_left_gaps_at_their_end(form: Form) -> None:
+def test_real_batches_are_accepted_unless_compaction_left_gaps_at_their_end(form):
     accepted = 0
     for data in real_batches().values():
         batches = list(kafkarec.batches(data))
@@ -79,7 +79,7 @@ def test_real_batches_are_accepted_unless_compaction_left_gaps_at_their_end(form
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_only_the_fields_are_decompressed(codec: str) -> None:
+def test_only_the_fields_are_decompressed(codec):
     random_ = random.Random(3)
     parts = [builders.record(offset_delta=n, key=None, value=random_.randbytes(1000)) for n in range(500)]
     data = builders.batch(parts, codec=codec)
@@ -97,7 +97,7 @@ def test_only_the_fields_are_decompressed(codec: str) -> None:
 
 @each_form
 @pytest.mark.parametrize("codec", CODECS)
-def test_truncated_fields_and_wrong_counts_are_refused(form: Form, codec: str) -> None:
+def test_truncated_fields_and_wrong_counts_are_refused(form, codec):
     good = form.from_v2(read_batch_header([0, 1], codec=codec))
     for count in (-1, 1, 3, 2**31 - 1):
         spoiled = builders.with_crc(good[:37] + count.to_bytes(4, "big", signed=True) + good[41:])
@@ -110,7 +110,7 @@ def test_truncated_fields_and_wrong_counts_are_refused(form: Form, codec: str) -
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 @each_form
-def test_bombs_stop_at_the_limit(form: Form, codec: str) -> None:
+def test_bombs_stop_at_the_limit(form, codec):
     good = form.from_v2(read_batch_header([0], codec=codec))
     codec_id = codecs.BY_NAME[codec].id
     # one record after the other is valid, in 60 MiB of fields
@@ -133,7 +133,7 @@ def many_records() -> list[bytes]:
 
 @each_form
 @pytest.mark.parametrize("codec", CODECS)
-def test_fields_of_many_pieces_are_read_as_they_arrive(form: Form, codec: str) -> None:
+def test_fields_of_many_pieces_are_read_as_they_arrive(form, codec):
     """Up to twice what is needed, and a block of the codec."""
     made = form.from_v2(builders.batch(many_records(), codec=codec, last_offset_delta=3 * 29_999))
     found = header_first.offsets(made)
@@ -143,7 +143,7 @@ def test_fields_of_many_pieces_are_read_as_they_arrive(form: Form, codec: str) -
     assert fields <= found.decompressed_bytes <= 2 * fields + (128 << 10)
 
 
-def test_a_long_record_is_not_read_again_and_again() -> None:
+def test_a_long_record_is_not_read_again_and_again():
     """8 MB of header lengths in one record, which arrive 4 KiB at a time: read again when twice as many are there, so
     that the time does not grow with the square."""
     count = 4_000_000

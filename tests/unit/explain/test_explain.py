@@ -41,7 +41,7 @@ def check_covers_all(explained: Explanation) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_spans_cover_every_batch_and_faults_are_the_engines(case: golden.Case) -> None:
+def test_spans_cover_every_batch_and_faults_are_the_engines(case):
     explained = walk(case.bytes)
     faults = [fault for one in explained for fault in one.faults]
     for one in explained:
@@ -57,13 +57,13 @@ def test_spans_cover_every_batch_and_faults_are_the_engines(case: golden.Case) -
 
 @pytest.mark.parametrize("most", [0, 2])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_records_that_are_not_shown_are_covered_and_checked_too(case: golden.Case, most: int) -> None:
+def test_records_that_are_not_shown_are_covered_and_checked_too(case, most):
     for some, whole in zip(walk(case.bytes, records=most), walk(case.bytes), strict=True):
         check_covers_all(some)
         assert some.faults == whole.faults
 
 
-def test_any_bytes_are_covered_and_raise_no_error() -> None:
+def test_any_bytes_are_covered_and_raise_no_error():
     random_ = random.Random(4)
     batches = [case.bytes for case in golden.vectors() if 0 < len(case.bytes) < 1500]
     for _ in range(3000):
@@ -74,7 +74,7 @@ def test_any_bytes_are_covered_and_raise_no_error() -> None:
             check_covers_all(explained)
 
 
-def test_a_fault_in_a_record_is_found_and_the_next_record_is_explained() -> None:
+def test_a_fault_in_a_record_is_found_and_the_next_record_is_explained():
     parts = builders.records(50)
     parts[30] = builders.record(value=b"x", value_length=900)
     explained = explain(builders.batch(parts, last_offset_delta=49), records=2)
@@ -85,7 +85,7 @@ def test_a_fault_in_a_record_is_found_and_the_next_record_is_explained() -> None
     assert "records[2..29]" in paths and "records[31..49]" in paths
 
 
-def test_position_and_bounds() -> None:
+def test_position_and_bounds():
     one = golden.vector("v2-null-key").bytes
     assert explain(one + one, len(one)).position == len(one)
     assert explain(one, len(one)).size == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from types import ModuleType
 
 import pytest
 from paths import ROOT
@@ -29,7 +28,7 @@ def members(file: str, first: str) -> dict[str, int]:
     return found
 
 
-def test_each_status_that_refuses_has_the_word_of_its_name() -> None:
+def test_each_status_that_refuses_has_the_word_of_its_name():
     statuses = list(members("status.pxd", "OK"))
     refusals = statuses[statuses.index("SIZE_TOO_SMALL") :]
     table = (ROOT / "kafkarec" / "_entry" / "calls.pxd").read_text()
@@ -40,18 +39,18 @@ def test_each_status_that_refuses_has_the_word_of_its_name() -> None:
     assert members("status.pxd", "OK")["OK"] == 0
 
 
-def test_codes_of_columns_are_those_of_the_schema_in_the_same_order() -> None:
+def test_codes_of_columns_are_those_of_the_schema_in_the_same_order():
     codes = members("output_columns.pxd", "OUT_OFFSET")
     assert {name.removeprefix("OUT_").lower(): value for name, value in codes.items()} == schema.CODES
 
 
-def test_messages_for_refused_records_are_in_the_order_of_the_row_faults() -> None:
+def test_messages_for_refused_records_are_in_the_order_of_the_row_faults():
     faults = members("write.pxd", "FINE")
     assert [name.lower() for name in faults] == list(encoding.FAULT_MESSAGES)
     assert list(faults.values()) == list(range(len(faults)))
 
 
-def test_codecs_have_the_ids_and_names_of_the_engine() -> None:
+def test_codecs_have_the_ids_and_names_of_the_engine():
     text = (ROOT / "kafkarec" / "_c" / "batch.pxd").read_text()
     [listed] = re.findall(r"const char\*\* names = (\[.*\])", text)
     names = [name.decode() for name in ast.literal_eval(listed)]
@@ -72,13 +71,13 @@ def test_codecs_have_the_ids_and_names_of_the_engine() -> None:
         (layout, "batch.pxd", "CODEC_MASK"),
     ],
 )
-def test_constants_have_the_values_of_the_engine(module: ModuleType, file: str, first: str) -> None:
+def test_constants_have_the_values_of_the_engine(module, file, first):
     expected = members(file, first)
     expected.pop("FINE", None)  # no error: Python never sees it
     assert {name: getattr(module, name) for name in expected} == expected
 
 
-def test_sizes_of_a_batch_have_the_values_of_the_engine() -> None:
+def test_sizes_of_a_batch_have_the_values_of_the_engine():
     sizes = members("batch.pxd", "LOG_OVERHEAD")
     assert sizes == {
         "LOG_OVERHEAD": layout.LOG_OVERHEAD,

@@ -17,7 +17,7 @@ OFFSETS = kafkarec.decode((SEGMENTS / "__consumer_offsets-0" / "0000000000000000
 METADATA_LOG = (SEGMENTS / "__cluster_metadata-0" / "00000000000000000000.log").read_bytes()
 
 
-def test_one_record() -> None:
+def test_one_record():
     record = OFFSETS[2]
     result = internal_topics.read("__consumer_offsets", record.key, record.value)
     assert (result.type, result.type_id, result.version, result.is_tombstone) == ("OffsetCommit", 1, 4, False)
@@ -37,7 +37,7 @@ def test_one_record() -> None:
     assert "readers-classic" in repr(result) and "raw_value" not in repr(result)
 
 
-def test_rows_of_mixed_types_leave_control_records_out() -> None:
+def test_rows_of_mixed_types_leave_control_records_out():
     decoded = kafkarec.decode(METADATA_LOG, control=True)
     rows = list(internal_topics.rows(decoded, "__cluster_metadata"))
     assert len(rows) == sum(not record.is_control for record in decoded) < len(decoded)
@@ -47,7 +47,7 @@ def test_rows_of_mixed_types_leave_control_records_out() -> None:
     assert {"txn", "compacted", "logappend"} <= set(topics)
 
 
-def test_columns_of_one_type_convert_to_any_table() -> None:
+def test_columns_of_one_type_convert_to_any_table():
     result = internal_topics.columns(OFFSETS, "__consumer_offsets", type="OffsetCommit")
     names = [column.name for column in internal_topics.schema("__consumer_offsets", "OffsetCommit")]
     assert list(result) == ["offset", "timestamp", "version", "is_tombstone", *names, "problem"]
@@ -59,7 +59,7 @@ def test_columns_of_one_type_convert_to_any_table() -> None:
     assert list(internal_topics.columns(OFFSETS, "__consumer_offsets"))[-1] == "problem"
 
 
-def test_errors_for_wrong_names_list_the_right_names() -> None:
+def test_errors_for_wrong_names_list_the_right_names():
     with pytest.raises(ValueError, match=r"'orders' is no internal topic; give one of __consumer_offsets, "):
         internal_topics.read("orders", None, None)
     with pytest.raises(ValueError, match=r"has no records 'Offset'; there are: LegacyOffsetCommit, OffsetCommit"):
@@ -70,7 +70,7 @@ def test_errors_for_wrong_names_list_the_right_names() -> None:
         internal_topics.read("__consumer_offsets", None, None, errors="skip")
 
 
-def test_the_schema_lists_types_and_versions() -> None:
+def test_the_schema_lists_types_and_versions():
     columns = {column.name: column for column in internal_topics.schema("__cluster_metadata", "PartitionRecord")}
     assert columns["value_replicas"] == ("value_replicas", "int32", True, "0-2", False, ())
     assert columns["value_directories"] == ("value_directories", "uuid", True, "1-2", False, ())
@@ -81,5 +81,5 @@ def test_the_schema_lists_types_and_versions() -> None:
     assert members.fields[1].versions == "3-4"
 
 
-def test_the_examples_in_the_docstrings_hold() -> None:
+def test_the_examples_in_the_docstrings_hold():
     assert doctest.testmod(records_module).failed == 0

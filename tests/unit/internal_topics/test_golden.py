@@ -26,7 +26,7 @@ def blob(case: dict[str, Any], name: str) -> bytes | None:
 
 
 @pytest.mark.parametrize("case", CORPUS, ids=lambda case: f"{case['offset']} {case['what']}")
-def test_what_kafka_s_own_classes_print(case: dict[str, Any]) -> None:
+def test_what_kafka_s_own_classes_print(case):
     decode = DECODERS[case["flag"]]
     if "dies" in case:
         with pytest.raises(MissingKey) as caught:
@@ -38,7 +38,7 @@ def test_what_kafka_s_own_classes_print(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", GOOD, ids=lambda case: f"{case['offset']} {case['what']}")
-def test_the_writer_writes_what_kafka_wrote(case: dict[str, Any]) -> None:
+def test_the_writer_writes_what_kafka_wrote(case):
     topic = TOPICS[next(name for name, flag in samples.FLAGS.items() if flag == case["flag"])]
     key, value = blob(case, "key"), blob(case, "value")
     assert value is not None
@@ -52,7 +52,7 @@ def test_the_writer_writes_what_kafka_wrote(case: dict[str, Any]) -> None:
     assert write_value(topic, part.type, part.version, part.fields) == value
 
 
-def test_the_table_has_the_types_that_kafka_4_4_has() -> None:
+def test_the_table_has_the_types_that_kafka_4_4_has():
     """The ids of Kafka's enums CoordinatorRecordType and MetadataRecordType."""
     assert {name: sorted(topic.types) for name, topic in TOPICS.items()} == {
         "__consumer_offsets": [*range(9), *range(10, 18), *range(19, 24)],
@@ -85,6 +85,6 @@ def test_the_table_has_the_types_that_kafka_4_4_has() -> None:
         (float("nan"), '"NaN"'),
     ],
 )
-def test_doubles_are_printed_as_java_does(value: float, text: str) -> None:
+def test_doubles_are_printed_as_java_does(value, text):
     """Expected: Double.toString from JDK 19 on, but of 5e-324, which it prints with two digits."""
     assert json_text(value) == text

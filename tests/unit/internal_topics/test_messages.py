@@ -33,7 +33,7 @@ def same(read: dict[str, Any], wrote: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize(("topic", "kind", "version"), KINDS, ids=lambda it: str(getattr(it, "name", it)))
-def test_what_is_written_is_read(topic: internal_topics.Topic, kind: Any, version: int) -> None:
+def test_what_is_written_is_read(topic, kind, version):
     maker = samples.Maker(version)
     for _ in range(20):
         sample = maker.record(topic, kind, version)
@@ -44,7 +44,7 @@ def test_what_is_written_is_read(topic: internal_topics.Topic, kind: Any, versio
 
 @settings(max_examples=examples(300))
 @given(seed=st.integers(0, 2**32), at=st.integers(0, len(KINDS) - 1))
-def test_spoiled_bytes_are_read_or_refused(seed: int, at: int) -> None:
+def test_spoiled_bytes_are_read_or_refused(seed, at):
     """Only KafkaRecordErrors are raised; undecoded bytes have a reason; everything can be printed in Kafka's text."""
     maker = samples.Maker(seed)
     sample = maker.record(*KINDS[at])
@@ -64,9 +64,7 @@ def test_spoiled_bytes_are_read_or_refused(seed: int, at: int) -> None:
 
 
 @pytest.mark.parametrize(("topic", "kind", "version"), KINDS, ids=lambda it: str(getattr(it, "name", it)))
-def test_a_record_cut_anywhere_is_refused_with_expected_and_found(
-    topic: internal_topics.Topic, kind: Any, version: int
-) -> None:
+def test_a_record_cut_anywhere_is_refused_with_expected_and_found(topic, kind, version):
     """No prefix of a record is a valid record."""
     sample = samples.Maker(version + 1).record(topic, kind, version)
     for cut in range(len(sample.value)):
@@ -77,7 +75,7 @@ def test_a_record_cut_anywhere_is_refused_with_expected_and_found(
             assert len(text) < 4 or text.decode("latin-1") not in str(caught.value)
 
 
-def test_what_kafka_does_not_know_stays_bytes() -> None:
+def test_what_kafka_does_not_know_stays_bytes():
     kept = internal_topics.read("__consumer_offsets", b"\0\x09\0\1a", b"\0\0")
     assert (kept.type, kept.key, kept.value, kept.raw_key) == (None, None, None, b"\0\x09\0\1a")
     assert kept.problem == "record type 9 of __consumer_offsets is not known to Kafka 4.4"
@@ -126,7 +124,7 @@ except LimitExceededError:
 
 
 @pytest.mark.parametrize("count", [1 << 20, (1 << 31) - 2, 1 << 31])
-def test_a_claimed_count_allocates_nothing(count: int) -> None:
+def test_a_claimed_count_allocates_nothing(count):
     """CVE-2022-34917: the count is first compared with the remaining bytes."""
     for data in (unsigned_varint(count) + b"\0" * 64, b"\1" * 3 + unsigned_varint(count) + b"\0" * 64):
         tracemalloc.start()
@@ -146,7 +144,7 @@ def test_a_claimed_count_allocates_nothing(count: int) -> None:
     ],
     ids=["tagged fields", "empty strings", "numbers", "structs"],
 )
-def test_small_bytes_do_not_become_many_objects(data: str) -> None:
+def test_small_bytes_do_not_become_many_objects(data):
     """CVE-2026-111115: two bytes of a tagged field become an object; here their number per message is limited."""
     assert int(subprocesses.run(PEAK_OF.replace("DATA", repr(data)))) < 200 << 20
     made = eval(data)
@@ -157,7 +155,7 @@ def test_small_bytes_do_not_become_many_objects(data: str) -> None:
     assert (caught.value.reason, caught.value.expected) == ("message_too_large", MAX_OBJECTS)
 
 
-def test_members_of_a_group_share_one_budget() -> None:
+def test_members_of_a_group_share_one_budget():
     """Members are bytes in the record and become objects only in JSON, where they count together."""
     kind = TOPICS["__consumer_offsets"].type_named("GroupMetadata")
     blob = b"\0\1" + (0).to_bytes(4, "big") + b"\xff" * 4 + (100_000).to_bytes(4, "big") + b"\0" * 6 * 100_000
@@ -194,7 +192,7 @@ TOO_LONG = "Varint is too long, the most significant bit in the 5th byte is set,
         (b"\1\1\1\1\x91\x4e" + b"\x63\0" * 10_001, 1, TOO_MANY_TAGS),
     ],
 )
-def test_refusals_carry_kafka_s_text(data: bytes, version: int, kafka: str | None) -> None:
+def test_refusals_carry_kafka_s_text(data, version, kafka):
     with pytest.raises(MessageError) as caught:
         read_message(HOSTILE, version, Cursor(data))
     assert caught.value.kafka == kafka

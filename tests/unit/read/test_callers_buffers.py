@@ -41,7 +41,7 @@ READERS: dict[str, Callable[[Any, Path], Any]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_any_buffer_is_read(reader: str, tmp_path: Path) -> None:
+def test_any_buffer_is_read(reader, tmp_path):
     wanted = READERS[reader](DATA, tmp_path / "bytes")
     two_dimensions, signed = np.frombuffer(DATA, np.uint8).reshape(1, -1), memoryview(DATA).cast("b")
     assert READERS[reader](two_dimensions, tmp_path / "NumPy") == wanted
@@ -49,7 +49,7 @@ def test_any_buffer_is_read(reader: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [memoryview(DATA)[::2], np.frombuffer(DATA, np.uint8)[::-1], 5, "text"])
-def test_what_is_no_row_of_bytes_is_refused_alike(wrong: Any, tmp_path: Path) -> None:
+def test_what_is_no_row_of_bytes_is_refused_alike(wrong, tmp_path):
     with pytest.raises((BufferError, TypeError, ValueError)) as of_decode:
         kafkarec.decode(wrong)
     for reader in READERS.values():
@@ -57,7 +57,7 @@ def test_what_is_no_row_of_bytes_is_refused_alike(wrong: Any, tmp_path: Path) ->
             reader(wrong, tmp_path)
 
 
-def test_a_memory_map_is_a_file_that_can_be_opened() -> None:
+def test_a_memory_map_is_a_file_that_can_be_opened():
     with mmap.mmap(-1, len(DATA)) as mapped:
         mapped[:] = DATA
         assert list(kafkarec.open(mapped).read()) == list(kafkarec.decode(DATA))

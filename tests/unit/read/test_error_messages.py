@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import builders
 import pytest
 
@@ -24,7 +22,7 @@ SPOILED = {
 
 @pytest.mark.parametrize("codec", builders.CODECS)
 @pytest.mark.parametrize("reason", SPOILED)
-def test_each_wrong_field_has_its_own_reason_and_no_payload_in_the_message(reason: str, codec: str) -> None:
+def test_each_wrong_field_has_its_own_reason_and_no_payload_in_the_message(reason, codec):
     good = builders.good_batch(2, base_offset=40)
     parts = [builders.record(key=SECRET), SPOILED[reason]]
     bad = builders.batch(parts, codec=codec, base_offset=42)
@@ -42,7 +40,7 @@ def test_each_wrong_field_has_its_own_reason_and_no_payload_in_the_message(reaso
 
 @pytest.mark.parametrize("codec", builders.CODECS)
 @pytest.mark.parametrize("reason", SPOILED)
-def test_an_error_of_a_batch_alone_can_be_relocated_to_the_file(reason: str, codec: str, tmp_path: Path) -> None:
+def test_an_error_of_a_batch_alone_can_be_relocated_to_the_file(reason, codec, tmp_path):
     good = builders.good_batch(2, base_offset=40)
     bad = builders.batch([builders.record(key=SECRET), SPOILED[reason]], codec=codec, base_offset=42)
     (path := tmp_path / "00000000000000000040.log").write_bytes(good + bad + good)

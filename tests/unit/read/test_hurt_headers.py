@@ -4,8 +4,6 @@ reading agrees. `make damages` does it for longer."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import damages
 import pytest
 from long_run import LONG, fewer
@@ -15,7 +13,7 @@ pytestmark = pytest.mark.core
 LOGS = 10_000 if LONG else fewer(300, core=120)
 
 
-def test_random_damage(tmp_path: Path) -> None:
+def test_random_damage(tmp_path):
     for number in range(LOGS):
         log, parts, _ = damages.one_log(0, number)
         judge = damages.check(log, parts, tmp_path / f"{number}" / "orders-0", number)

@@ -28,7 +28,7 @@ def seen(folder: Path) -> set[int]:
 
 @pytest.mark.parametrize("logs_only", [False, True])
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_each_marker_of_real_logs(folder: Path, logs_only: bool, tmp_path: Path) -> None:
+def test_each_marker_of_real_logs(folder, logs_only, tmp_path):
     """Nothing that was not committed is published; all that was and is hidden is listed."""
     damage = ("outcome", "zeros") if logs_only else tuple(hurt_markers.DAMAGE)
     for run in hurt_markers.runs(folder, tmp_path, lambda path: path.suffix == ".log" or not logs_only, damage):
@@ -56,7 +56,7 @@ LOST = [
 T = UndecidedTransaction(7, 0, 0, 2, 3, 3, NOTHING)
 
 
-def test_without_proof_it_is_left_out_and_listed(tmp_path: Path) -> None:
+def test_without_proof_it_is_left_out_and_listed(tmp_path):
     found = read(write_log(tmp_path / "a-0", LOST, [3]))
     assert found.column("offset") == [4, 5, 7]
     assert found.undecided == (T,)
@@ -64,7 +64,7 @@ def test_without_proof_it_is_left_out_and_listed(tmp_path: Path) -> None:
     assert (found.last_stable_offset, len(found.damage)) == (8, 1)
 
 
-def test_a_buffer_and_pieces_have_it_too(tmp_path: Path) -> None:
+def test_a_buffer_and_pieces_have_it_too(tmp_path):
     folder = write_log(tmp_path / "a-0", LOST, [3])
     data = (folder / f"{0:020}.log").read_bytes()
     decoded = kafkarec.decode(data, isolation="read_committed", errors="skip", columns=["offset"])
@@ -84,7 +84,7 @@ def snapshot(folder: Path, offset: int, open_since: int | None) -> None:
 
 
 @pytest.mark.parametrize("since", [-1, 4, None])
-def test_commit_needs_its_end_and_an_index_that_goes_on(tmp_path: Path, since: int | None) -> None:
+def test_commit_needs_its_end_and_an_index_that_goes_on(tmp_path, since):
     events = [*LOST[:1], Event(COMMIT, 7, 3, 1), *LOST[2:], Event(DATA, 8, 8, 1), Event(ABORT, 8, 9, 1)]
     folder = write_log(tmp_path / "a-0", events, [3])
     snapshot(folder, 6, since)
@@ -99,7 +99,7 @@ def test_commit_needs_its_end_and_an_index_that_goes_on(tmp_path: Path, since: i
     assert seen(folder) == {4, 5, 7}, "nor one that is not in order"
 
 
-def test_a_snapshot_whose_checksum_is_wrong_proves_nothing(tmp_path: Path) -> None:
+def test_a_snapshot_whose_checksum_is_wrong_proves_nothing(tmp_path):
     folder = write_log(tmp_path / "a-0", LOST, [3])
     snapshot(folder, 4, 0)
     path = folder / f"{4:020}.snapshot"
@@ -108,14 +108,14 @@ def test_a_snapshot_whose_checksum_is_wrong_proves_nothing(tmp_path: Path) -> No
     assert read(folder).undecided == (T,)
 
 
-def test_a_damaged_data_batch_has_no_marker_in_it(tmp_path: Path) -> None:
+def test_a_damaged_data_batch_has_no_marker_in_it(tmp_path):
     events = [Event(DATA, 7, 0, 3), Event(PLAIN, -1, 3, 4), Event(DATA, 7, 7, 1), Event(COMMIT, 7, 8, 1)]
     found = read(write_log(tmp_path / "a-0", events, [3], instead=flipped(events[1].batch, (70, 1))))
     assert (found.column("offset"), found.undecided, len(found.damage)) == ([0, 1, 2, 7], (), 1)
 
 
 @pytest.mark.parametrize("byte", [*range(8, 12), *range(16, 78)])
-def test_one_flipped_bit_of_a_marker(tmp_path: Path, byte: int) -> None:
+def test_one_flipped_bit_of_a_marker(tmp_path, byte):
     """Every byte but base offset and leader epoch, which no checksum covers: the marker is legible."""
     found = read(write_log(tmp_path / "a-0", LOST, [3], instead=flipped(LOST[1].batch, (byte, 1 << byte % 8))))
     assert (found.column("offset"), found.undecided) == ([4, 5, 7], ())
@@ -129,12 +129,12 @@ def test_one_flipped_bit_of_a_marker(tmp_path: Path, byte: int) -> None:
         pytest.param(LOST[1].batch[40:], id="bytes are missing"),
     ],
 )
-def test_a_marker_that_is_not_legible(tmp_path: Path, left: bytes) -> None:
+def test_a_marker_that_is_not_legible(tmp_path, left):
     found = read(write_log(tmp_path / "a-0", LOST, [3], instead=left))
     assert (found.column("offset"), found.undecided) == ([4, 5, 7], (T,))
 
 
-def test_open_at_the_damaged_end(tmp_path: Path) -> None:
+def test_open_at_the_damaged_end(tmp_path):
     events = [*LOST[:1], Event(PLAIN, -1, 3, 1), Event(COMMIT, 7, 4, 1)]
     folder = write_log(tmp_path / "a-0", events, [4], instead=b"\xff" * 90)
     found = read(folder)
@@ -144,7 +144,7 @@ def test_open_at_the_damaged_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 2])
-def test_an_entry_of_a_producer_without_data_before_the_damage_accounts_for_nothing(tmp_path: Path, first: int) -> None:
+def test_an_entry_of_a_producer_without_data_before_the_damage_accounts_for_nothing(tmp_path, first):
     """The .txnindex may be another log's."""
     events = [Event(DATA, 7, 5, 3), Event(ABORT, 9, 8, 1), Event(DATA, 7, 9, 1), Event(COMMIT, 7, 10, 1)]
     folder = write_log(tmp_path / "a-0", events, [8])
@@ -154,7 +154,7 @@ def test_an_entry_of_a_producer_without_data_before_the_damage_accounts_for_noth
     assert read(folder).undecided == () and seen(folder) == {9}
 
 
-def test_a_snapshot_between_two_damages_says_nothing_of_the_second(tmp_path: Path) -> None:
+def test_a_snapshot_between_two_damages_says_nothing_of_the_second(tmp_path):
     lost = [Event(ABORT, 8, 3, 1), Event(ABORT, 7, 5, 1)]
     events = [*LOST[:1], lost[0], Event(PLAIN, -1, 4, 1), lost[1], Event(DATA, 7, 6, 1), Event(COMMIT, 7, 7, 1)]
     folder = write_log(tmp_path / "a-0", events, [3, 5])
@@ -164,7 +164,7 @@ def test_a_snapshot_between_two_damages_says_nothing_of_the_second(tmp_path: Pat
     assert (seen(folder), read(folder).undecided) == ({0, 1, 2, 4, 6}, ())
 
 
-def test_damage_whose_markers_are_listed_has_none_of_others(tmp_path: Path) -> None:
+def test_damage_whose_markers_are_listed_has_none_of_others(tmp_path):
     """So the snapshot from before it has the transaction open behind the other damage."""
     lost = [Event(ABORT, 9, 3, 1), Event(ABORT, 8, 5, 1)]
     events = [*LOST[:1], lost[0], Event(DATA, 8, 4, 1), lost[1], Event(DATA, 7, 6, 1), Event(COMMIT, 7, 7, 1)]
@@ -174,7 +174,7 @@ def test_damage_whose_markers_are_listed_has_none_of_others(tmp_path: Path) -> N
     assert (seen(folder), read(folder).undecided) == ({0, 1, 2, 6}, ())
 
 
-def test_a_commit_of_a_later_epoch_than_the_data_before_the_damage(tmp_path: Path) -> None:
+def test_a_commit_of_a_later_epoch_than_the_data_before_the_damage(tmp_path):
     """It has the epoch after that of the first data, but that of the last one: it may be without KIP-890."""
     events = [*LOST[:2], Event(DATA, 7, 4, 2, 1), Event(COMMIT, 7, 6, 1, 1), LOST[-1]]
     assert [one.why for one in read(write_log(tmp_path / "a-0", events, [3])).undecided] == [NOTHING]

@@ -26,7 +26,7 @@ UNREADABLE_CONTROL = [case for case in CASES if case.json["raised_by"] == "contr
 
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=str)
-def test_accepts_what_kafka_accepts(case: golden.Case) -> None:
+def test_accepts_what_kafka_accepts(case):
     if case.json["exception"] is None:
         assert_reads_as(case.bytes, case.json["read"])
     else:
@@ -34,7 +34,7 @@ def test_accepts_what_kafka_accepts(case: golden.Case) -> None:
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)
-def test_refuses_what_kafka_refuses(case: golden.Case) -> None:
+def test_refuses_what_kafka_refuses(case):
     """Framing and checksum errors are CorruptRecordError; raw JVM exceptions become KafkaRecordErrors."""
     with pytest.raises(kafkarec.KafkaRecordError) as caught:
         kafkarec.decode(case.bytes)
@@ -55,7 +55,7 @@ def test_refuses_what_kafka_refuses(case: golden.Case) -> None:
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)
-def test_batches_raises_where_decode_does(case: golden.Case) -> None:
+def test_batches_raises_where_decode_does(case):
     """Framing errors at next(), checksum and payload errors when the batch is iterated."""
     framing = case.json["raised_by"] == "batches"
     with pytest.raises(kafkarec.KafkaRecordError):
@@ -65,7 +65,7 @@ def test_batches_raises_where_decode_does(case: golden.Case) -> None:
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)
-def test_scan_refuses_framing_only(case: golden.Case) -> None:
+def test_scan_refuses_framing_only(case):
     """Headers only: no payload is read, so only framing (and a batch below 61 bytes) raises."""
     below_header = "smaller than the minimum allowed overhead" in (case.json["message"] or "")
     if case.json["raised_by"] == "batches" or below_header:
@@ -76,7 +76,7 @@ def test_scan_refuses_framing_only(case: golden.Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_skip_never_raises_and_accounts_for_every_byte(case: golden.Case) -> None:
+def test_skip_never_raises_and_accounts_for_every_byte(case):
     skipped = kafkarec.decode(case.bytes, columns=reading.RECORD_FIELDS, errors="skip")
     reading.assert_tiles(case.bytes, skipped)
     if kafka_accepts(case):
@@ -89,7 +89,7 @@ def test_skip_never_raises_and_accounts_for_every_byte(case: golden.Case) -> Non
 
 
 @pytest.mark.parametrize("case", UNREADABLE_CONTROL, ids=str)
-def test_unreadable_control_records_raise_on_access(case: golden.Case) -> None:
+def test_unreadable_control_records_raise_on_access(case):
     [record] = kafkarec.decode(case.bytes, control=True)
     if case.name in differences.CONTROL:
         assert record.control.version == 1
@@ -99,7 +99,7 @@ def test_unreadable_control_records_raise_on_access(case: golden.Case) -> None:
     assert caught.value.reason == "control_record_invalid"
 
 
-def test_listed_differences_are_cases() -> None:
+def test_listed_differences_are_cases():
     names = {case.name for case in CASES}
     for table in (differences.CONTROL, differences.KINDS):
         assert set(table) <= names

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import struct
 from collections.abc import Callable
-from pathlib import Path
 
 import builders
 import lz4.frame
@@ -94,18 +93,18 @@ for codec in {codecs!r}:
 
 
 @pytest.mark.parametrize("field", CRAFTED)
-def test_crafted_lengths_of_magic_2_take_no_memory(field: str) -> None:
+def test_crafted_lengths_of_magic_2_take_no_memory(field):
     run_table(CRAFTED[field], ["none", "gzip", "zstd"])
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("field", LEGACY)
-def test_crafted_lengths_of_magic_0_and_1_take_no_memory(field: str, magic: int) -> None:
+def test_crafted_lengths_of_magic_0_and_1_take_no_memory(field, magic):
     run_table(LEGACY[field], ["gzip", "snappy", "lz4"] if "codec" in LEGACY[field] else ["none"], magic)
 
 
 @pytest.mark.parametrize("field", STREAMS)
-def test_crafted_sizes_inside_the_codecs_take_no_memory(field: str) -> None:
+def test_crafted_sizes_inside_the_codecs_take_no_memory(field):
     run_table(STREAMS[field], ["none"])
 
 
@@ -133,7 +132,7 @@ def bomb(name: str, magic: int) -> bytes:
 
 # zstd needs magic 2
 @pytest.mark.parametrize(("name", "magic"), [(n, m) for n in BOMBS for m in (2, 1) if m == 2 or "zstd" not in n])
-def test_a_bomb_stops_at_the_cap(name: str, magic: int, tmp_path: Path) -> None:
+def test_a_bomb_stops_at_the_cap(name, magic, tmp_path):
     path = tmp_path / "bomb"
     path.write_bytes(bomb(name, magic))
     code = (
@@ -161,7 +160,7 @@ assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_the_cap_is_exact(codec: str) -> None:
+def test_the_cap_is_exact(codec):
     parts = builders.records(20, value=b"v" * 500)
     size = sum(map(len, parts))
     raw = builders.batch(parts, codec=codec)
@@ -170,7 +169,7 @@ def test_the_cap_is_exact(codec: str) -> None:
         kafkarec.decode(raw, max_decompressed_bytes=size - 1)
 
 
-def test_uncompressed_payloads_have_no_cap() -> None:
+def test_uncompressed_payloads_have_no_cap():
     assert len(kafkarec.decode(builders.good_batch(50), max_decompressed_bytes=1)) == 50
 
 
@@ -184,7 +183,7 @@ def test_uncompressed_payloads_have_no_cap() -> None:
         ("snappy", struct.pack(">i", 1) + b"\0"),
     ],
 )
-def test_many_empty_frames_take_linear_time(codec: str, piece: bytes, tmp_path: Path) -> None:
+def test_many_empty_frames_take_linear_time(codec, piece, tmp_path):
     payload = piece * (2 * MB // len(piece))
     if codec == "snappy":
         payload = builders.XERIAL_HEADER + payload
@@ -207,7 +206,7 @@ assert peak() < 40 << 20, peak()
     subprocesses.run(code)
 
 
-def test_crafted_lengths_do_not_make_resynchronisation_quadratic() -> None:
+def test_crafted_lengths_do_not_make_resynchronisation_quadratic():
     """CRC work is limited to 8 times the input: thousands of headers that each claim all following bytes."""
     code = (
         SETUP
@@ -226,7 +225,7 @@ assert time.process_time() - started < 8, time.process_time() - started
     subprocesses.run(code)
 
 
-def test_too_little_memory_raises_limit_exceeded() -> None:
+def test_too_little_memory_raises_limit_exceeded():
     """No MemoryError, and no damage: the bytes are good. The next decode works."""
     code = (
         SETUP.replace("limit_memory(600 << 20)", "")
@@ -246,7 +245,7 @@ assert len(kafkarec.decode(builders.good_batch(5))) == 5
     subprocesses.run(code)
 
 
-def test_too_little_memory_for_zstd_is_no_damage() -> None:
+def test_too_little_memory_for_zstd_is_no_damage():
     """The library's error says it in words, as it says that a frame is damaged."""
     code = (
         SETUP.replace("limit_memory(600 << 20)", "")

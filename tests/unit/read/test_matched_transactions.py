@@ -154,7 +154,7 @@ def odd_log(seed: int, *, sound: bool = False, damaged: bool = True) -> Parts:
     return parts
 
 
-def test_random_logs() -> None:
+def test_random_logs():
     notes, errors, ended = set(), 0, 0
     for seed in range(600):
         found = outcome(odd_log(seed), raises=seed % 2 == 0)
@@ -204,7 +204,7 @@ def steps_of(parts: Parts) -> list[tuple[Step, bytes]]:
     return found
 
 
-def test_ends() -> None:
+def test_ends():
     found = set()
     for seed in range(300):
         for step, data in steps_of(odd_log(seed, sound=True)):
@@ -269,7 +269,7 @@ class SlowProducers:
             self.open[producer] = [epoch, txn[1], last, txn[3], max(txn[4], time), *counts, *txn[8:]]
 
 
-def test_producers() -> None:
+def test_producers():
     """Of any log, whole or in parts, what ended, what is open and what is odd."""
     kinds_of_odd, some_open = set(), 0
     for seed in range(400):
@@ -316,7 +316,7 @@ def sound_log(chosen: random.Random, producers: Sequence[int], count: int) -> tu
 
 
 @pytest.mark.parametrize("producers", [1, 7, 3000])
-def test_a_sound_log(producers: int) -> None:
+def test_a_sound_log(producers):
     chosen = random.Random(producers)
     ids = [*range(producers - 1), 2**63 - 1]
     data, index = sound_log(chosen, ids, 2000 + producers)
@@ -328,7 +328,7 @@ def test_a_sound_log(producers: int) -> None:
 
 
 @pytest.mark.parametrize("errors", ["raise", "skip"])
-def test_without_checks_a_last_batch_with_a_wrong_checksum_is_read(errors: str) -> None:
+def test_without_checks_a_last_batch_with_a_wrong_checksum_is_read(errors):
     """The markers' reading, which checks them to skip damage, did not see it."""
     one, other = (builders.batch(builders.records(2), base_offset=base) for base in (0, 2))
     data = one + other[:-3] + b"x" + other[-2:]

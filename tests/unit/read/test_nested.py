@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -63,21 +62,21 @@ def expected(value: bytes | None) -> list[dict[str, Any]] | None:
 
 
 @pytest.mark.parametrize("kind", SEQUENCES)
-def test_each_value_is_its_own_input(kind: str) -> None:
+def test_each_value_is_its_own_input(kind):
     values = [None, b"", *GOOD, None, GOOD[0], b""]
     pieces = list(kafkarec.decode_each(SEQUENCES[kind](values), columns=reading.RECORD_FIELDS))
     assert lists_of(pieces) == [expected(value) for value in values]
     assert [damage for piece in pieces for damage in piece.damage] == []
 
 
-def test_an_error_names_its_value() -> None:
+def test_an_error_names_its_value():
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         list(kafkarec.decode_each([GOOD[0], None, BAD]))
     assert caught.value.value_index == 2
     assert caught.value.position == 0
 
 
-def test_options_are_passed_to_the_engine() -> None:
+def test_options_are_passed_to_the_engine():
     data = golden.vector("v2-txn-sequence").bytes
     [piece] = kafkarec.decode_each([data], control=True, columns=["is_control", "timestamp"], timestamp_unit="us")
     table = reading.arrow_table(piece.records)
@@ -90,7 +89,7 @@ def test_options_are_passed_to_the_engine() -> None:
     assert len(next(kafkarec.decode_each([BAD], check_crcs=False)).records) == 3
 
 
-def test_scan_each_lists_batch_rows() -> None:
+def test_scan_each_lists_batch_rows():
     data = golden.vector("v2-multi-batch").bytes
     pieces = list(kafkarec.scan_each([data, None, b"", data[:300]]))
     got = lists_of(pieces)
@@ -104,7 +103,7 @@ def test_scan_each_lists_batch_rows() -> None:
 
 
 @pytest.mark.parametrize("each", [kafkarec.decode_each, kafkarec.scan_each])
-def test_values_without_batches_are_null_or_empty_lists(each: Callable[..., Any]) -> None:
+def test_values_without_batches_are_null_or_empty_lists(each):
     for values in ([], [None], [b""], [b"cut", None]):
         (piece,) = each(values)
         array = pa.array(piece)
@@ -113,14 +112,14 @@ def test_values_without_batches_are_null_or_empty_lists(each: Callable[..., Any]
 
 
 @pytest.mark.parametrize("wrong", ["text", b"bytes", 5, None, pa.array([1, 2])])
-def test_objects_that_are_no_column_of_bytes_are_a_type_error(wrong: Any) -> None:
+def test_objects_that_are_no_column_of_bytes_are_a_type_error(wrong):
     with pytest.raises((TypeError, ValueError)) as caught:
         list(kafkarec.decode_each(wrong))
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
 
 
 @given(st.lists(st.sampled_from([None, b"", BAD, BAD[:70], *GOOD[:25]]), max_size=12), st.integers(1, 5000))
-def test_decode_each_equals_decode_of_each_value(values: list[bytes | None], most: int) -> None:
+def test_decode_each_equals_decode_of_each_value(values, most):
     pieces = list(kafkarec.decode_each(values, columns=reading.RECORD_FIELDS, errors="skip", max_output_bytes=most))
     wanted = [None if value is None else reading.by_columns(value, errors="skip") for value in values]
     assert lists_of(pieces) == wanted
@@ -134,7 +133,7 @@ def test_decode_each_equals_decode_of_each_value(values: list[bytes | None], mos
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_value_has_one_budget_for_all_its_payloads(codec: str) -> None:
+def test_a_value_has_one_budget_for_all_its_payloads(codec):
     """Twenty decompression bombs in one value count together: a task holds a whole value."""
     one = builders.batch([builders.record(value=bytes(50_000))], codec=codec)
     values = [one * 2, one * 3, None, one]
@@ -146,7 +145,7 @@ def test_a_value_has_one_budget_for_all_its_payloads(codec: str) -> None:
     assert [(value, row, damage.reason) for value, row, damage in piece.damage] == [(1, 4, "limit_exceeded")]
 
 
-def test_uncompressed_bytes_do_not_count_against_the_budget() -> None:
+def test_uncompressed_bytes_do_not_count_against_the_budget():
     one = builders.batch([builders.record(value=bytes(50_000))])
     [piece] = kafkarec.decode_each([one * 4], max_decompressed_bytes=100_000)
     assert len(piece.records) == 4
@@ -155,7 +154,7 @@ def test_uncompressed_bytes_do_not_count_against_the_budget() -> None:
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 @pytest.mark.parametrize("max_output_bytes", [1, 1 << 20])
 @pytest.mark.parametrize("each", [kafkarec.decode_each, kafkarec.scan_each])
-def test_values_that_end_in_mid_batch_are_listed(each: Any, errors: str, max_output_bytes: int) -> None:
+def test_values_that_end_in_mid_batch_are_listed(each, errors, max_output_bytes):
     good = builders.good_batch(base_offset=7)
     following = kafkarec.scan(good).column("next_offset")[0]
     values = [good + good[:30], None, b"", good, good[:11], bytearray(good * 2 + good[:12])]

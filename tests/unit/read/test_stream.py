@@ -22,7 +22,7 @@ def make_big(batches: int = 400) -> bytes:
     return b"".join(builders.batch(parts, base_offset=100 * i) for i in range(batches))
 
 
-def test_the_pieces_together_equal_decode() -> None:
+def test_the_pieces_together_equal_decode():
     data = make_big() + builders.good_batch(3)[:40]
     pieces = list(kafkarec.stream(data))
     assert len(pieces) > 3
@@ -33,7 +33,7 @@ def test_the_pieces_together_equal_decode() -> None:
     assert [piece.remaining for piece in pieces] == [0] * (len(pieces) - 1) + [40]
 
 
-def test_records_before_the_damage_are_yielded_first() -> None:
+def test_records_before_the_damage_are_yielded_first():
     data = make_big(100)
     spoiled = data + golden.invalid_case("v2-crc-flipped").bytes
     got = 0
@@ -45,14 +45,14 @@ def test_records_before_the_damage_are_yielded_first() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", builders.good_batch(1)[:30], builders.batch([])])
-def test_an_empty_input_still_has_a_schema(data: bytes) -> None:
+def test_an_empty_input_still_has_a_schema(data):
     pieces = list(kafkarec.stream(data))
     assert len(pieces) >= 1
     assert pieces[-1].remaining == (30 if len(data) == 30 else 0)
     assert list(pieces[0].schema.names) == list(reading.DEFAULT_COLUMNS)
 
 
-def test_memory_is_flat() -> None:
+def test_memory_is_flat():
     """128 MB of lz4 batches with 1 GB of content: the peak is one piece, not the whole."""
     code = (
         subprocesses.PEAK
@@ -69,7 +69,7 @@ assert peak() < 48 << 20, peak()
     subprocesses.run(code)
 
 
-def test_zeros_to_the_end_of_a_file_are_preallocated_space() -> None:
+def test_zeros_to_the_end_of_a_file_are_preallocated_space():
     good = builders.good_batch(2)
     data = good + bytes(500)
     with pytest.raises(kafkarec.CorruptRecordError):
@@ -80,7 +80,7 @@ def test_zeros_to_the_end_of_a_file_are_preallocated_space() -> None:
     assert reading.decode_file(bytes(500), "a.log").remaining == 500
 
 
-def test_in_a_file_a_length_beyond_the_end_is_searched_even_when_raising() -> None:
+def test_in_a_file_a_length_beyond_the_end_is_searched_even_when_raising():
     good = [builders.good_batch(3, base_offset=base) for base in (0, 3, 6)]
     forged = builders.patched(good[1], 8, (10**6).to_bytes(4, "big"))
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
@@ -90,7 +90,7 @@ def test_in_a_file_a_length_beyond_the_end_is_searched_even_when_raising() -> No
     assert (len(tail), tail.remaining) == (3, len(forged))
 
 
-def test_good_data_causes_no_warnings_or_logs(caplog: pytest.LogCaptureFixture) -> None:
+def test_good_data_causes_no_warnings_or_logs(caplog):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for case in golden.vectors():
@@ -99,7 +99,7 @@ def test_good_data_causes_no_warnings_or_logs(caplog: pytest.LogCaptureFixture) 
     assert any(isinstance(handler, logging.NullHandler) for handler in kafkarec.logger.handlers)
 
 
-def test_a_program_that_logs_finds_the_handler_and_others_do_not_wait_for_the_module() -> None:
+def test_a_program_that_logs_finds_the_handler_and_others_do_not_wait_for_the_module():
     found = "[type(one).__name__ for one in logging.getLogger('kafkarec').handlers]"
     assert subprocesses.run(f"import logging, kafkarec; print({found})") == "['NullHandler']\n"
     assert subprocesses.run("import sys, kafkarec; print('logging' in sys.modules)") == "False\n"

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import builders
@@ -50,7 +49,7 @@ def same(one: kafkarec.RecordColumns, other: kafkarec.RecordColumns) -> bool:
     return tables[0][0].equals(tables[1][0]) and tables[0][1].equals(tables[1][1])
 
 
-def test_small_inputs_and_limits_of_a_whole_input_have_one_thread() -> None:
+def test_small_inputs_and_limits_of_a_whole_input_have_one_thread():
     assert len(DATA) > 2 * CHUNK_BYTES
     assert helping.worth_sharing(request(), CHUNK_BYTES + 1)
     assert not helping.worth_sharing(request(), CHUNK_BYTES)
@@ -69,7 +68,7 @@ assert ours() <= 2, "the threads stay"
     )
 
 
-def test_all_threads_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_threads_take_part(monkeypatch):
     """Each waits until the others have begun, too."""
     everyone = threading.Barrier(3, timeout=60)
     read_stretches = DecodeRequest.read_stretches
@@ -91,7 +90,7 @@ def helpers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("helpers", [2], indirect=True)
-def test_where_no_thread_can_be_started_the_caller_reads_alone(helpers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_thread_can_be_started_the_caller_reads_alone(helpers, monkeypatch):
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -105,7 +104,7 @@ def test_where_no_thread_can_be_started_the_caller_reads_alone(helpers: Any, mon
     assert helpers._started, "later they can"
 
 
-def test_the_buffer_is_free_when_the_call_returns() -> None:
+def test_the_buffer_is_free_when_the_call_returns():
     data = bytearray(DATA)
     for _ in range(fewer(200, core=50)):
         kafkarec.decode(data, threads=3)
@@ -113,7 +112,7 @@ def test_the_buffer_is_free_when_the_call_returns() -> None:
         del data[-1]
 
 
-def test_many_callers_at_once() -> None:
+def test_many_callers_at_once():
     alone = kafkarec.decode(DATA)
     start = threading.Barrier(12)
 
@@ -127,7 +126,7 @@ def test_many_callers_at_once() -> None:
 
 @pytest.mark.usefixtures("helpers")
 @pytest.mark.parametrize("helpers", [1], indirect=True)
-def test_a_file_object_that_decodes_while_it_is_read() -> None:
+def test_a_file_object_that_decodes_while_it_is_read():
     """It is called by helpers, too, of which there may be only one."""
 
     class File:
@@ -142,7 +141,7 @@ def test_a_file_object_that_decodes_while_it_is_read() -> None:
     assert same(found.read(threads=3), found.read())
 
 
-def test_errors_of_a_file_object_are_raised() -> None:
+def test_errors_of_a_file_object_are_raised():
     class File:
         size = len(DATA)
         failure: Any = ConnectionError("lost")
@@ -159,7 +158,7 @@ def test_errors_of_a_file_object_are_raised() -> None:
         kafkarec.open(File()).read(threads=3)
 
 
-def test_a_forked_process_has_threads_of_its_own() -> None:
+def test_a_forked_process_has_threads_of_its_own():
     subprocesses.run(
         PREPARED
         + """
@@ -181,7 +180,7 @@ for _ in range(3):
     )
 
 
-def test_a_fork_while_other_threads_decode() -> None:
+def test_a_fork_while_other_threads_decode():
     """The lock of the recycled pages is free in the child."""
     subprocesses.run(
         PREPARED
@@ -205,7 +204,7 @@ for caller in callers: caller.join()
     )
 
 
-def test_an_interrupt_ends_the_call() -> None:
+def test_an_interrupt_ends_the_call():
     """No thread reads the buffer afterwards, and the next call is as usual."""
     subprocesses.run(
         PREPARED
@@ -229,7 +228,7 @@ check()
     )
 
 
-def test_signals_are_handled_during_a_call() -> None:
+def test_signals_are_handled_during_a_call():
     """Of one thread: after each chunk, and after some batches that take long to compress."""
     subprocesses.run(
         PREPARED
@@ -250,7 +249,7 @@ for call, options in ((kafkarec.decode, {}), (kafkarec.encode, {"compression": "
     )
 
 
-def test_an_interrupt_leaves_calls_that_take_long() -> None:
+def test_an_interrupt_leaves_calls_that_take_long():
     subprocesses.run(
         PREPARED
         + """
@@ -273,7 +272,7 @@ else:
     )
 
 
-def test_exits_with_and_within_calls() -> None:
+def test_exits_with_and_within_calls():
     subprocesses.run(
         PREPARED
         + """
@@ -295,7 +294,7 @@ time.sleep(0.2)
     )
 
 
-def test_the_interpreter_ends_after_the_calls_that_have_begun() -> None:
+def test_the_interpreter_ends_after_the_calls_that_have_begun():
     """And no other one begins, though the generator of the results is never closed."""
     printed = subprocesses.run(
         PREPARED
@@ -317,7 +316,7 @@ next(results)
     assert 1 <= printed.count("begun") == printed.count("made") < 9
 
 
-def test_pieces_are_read_ahead_by_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_are_read_ahead_by_all_threads(monkeypatch):
     """Each waits until the others have begun, too."""
     everyone, named = threading.Barrier(3, timeout=30), set()
     read_stretch = DecodeRequest.read_stretch
@@ -336,7 +335,7 @@ def test_pieces_are_read_ahead_by_all_threads(monkeypatch: pytest.MonkeyPatch) -
     assert len(read) == len(alone) and all(map(same, read, alone))
 
 
-def test_only_a_few_calls_are_made_ahead() -> None:
+def test_only_a_few_calls_are_made_ahead():
     made: list[int] = []
 
     def call(number: int) -> int:
@@ -355,7 +354,7 @@ def test_only_a_few_calls_are_made_ahead() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_errors_come_in_order(threads: int) -> None:
+def test_errors_come_in_order(threads):
     def fail() -> int:
         raise LookupError
 
@@ -381,7 +380,7 @@ def test_errors_come_in_order(threads: int) -> None:
 
 @pytest.mark.usefixtures("helpers")
 @pytest.mark.parametrize("helpers", [1], indirect=True)
-def test_calls_in_order_within_calls_in_order() -> None:
+def test_calls_in_order_within_calls_in_order():
     """With a single helper: no call waits for one that has not begun."""
 
     def inner(number: int) -> list[int]:
@@ -391,7 +390,7 @@ def test_calls_in_order_within_calls_in_order() -> None:
     assert found == [[number * k for k in range(9)] for number in range(30)]
 
 
-def test_a_closed_stream_lets_go_of_its_buffer() -> None:
+def test_a_closed_stream_lets_go_of_its_buffer():
     data = bytearray(DATA * 3)
     for turn in range(60):
         pieces = kafkarec.stream(data, threads=3)
@@ -402,7 +401,7 @@ def test_a_closed_stream_lets_go_of_its_buffer() -> None:
         del data[-1]
 
 
-def test_a_stream_of_many_segments_may_be_left(tmp_path: Path) -> None:
+def test_a_stream_of_many_segments_may_be_left(tmp_path):
     paths = [tmp_path / f"{n:020}.log" for n in range(0, 60, 3)]
     for path in paths:
         path.write_bytes(builders.good_batch(3, base_offset=int(path.stem)))
@@ -416,7 +415,7 @@ def test_a_stream_of_many_segments_may_be_left(tmp_path: Path) -> None:
         next(pieces)
 
 
-def test_an_interrupt_ends_a_stream() -> None:
+def test_an_interrupt_ends_a_stream():
     """Soon no thread reads the buffer any more, and the next call is as usual."""
     subprocesses.run(
         PREPARED
@@ -448,7 +447,7 @@ check()
     )
 
 
-def test_exit_in_the_middle_of_a_stream() -> None:
+def test_exit_in_the_middle_of_a_stream():
     for keep in ("", "sys.modules['kept'] = pieces", "kept = [pieces]; kept += [kept]"):
         subprocesses.run(
             PREPARED
@@ -460,7 +459,7 @@ next(pieces)
         )
 
 
-def test_a_memoryview_in_a_cycle_that_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memoryview_in_a_cycle_that_is_collected(monkeypatch):
     """The collector used to clear the memoryview while a Source held its buffer; CPython crashed."""
     unraisable: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
@@ -476,7 +475,7 @@ def test_a_memoryview_in_a_cycle_that_is_collected(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2", None])
-def test_what_is_no_number_of_threads(threads: Any, tmp_path: Path) -> None:
+def test_what_is_no_number_of_threads(threads, tmp_path):
     for call in (
         partial(kafkarec.decode, b""),
         partial(kafkarec.stream, b""),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import builders
 import pytest
 
@@ -70,18 +68,18 @@ LOGS = {
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_the_committed_records(name: str) -> None:
+def test_the_committed_records(name):
     batches, offsets = LOGS[name]
     assert committed(b"".join(batches)) == offsets
 
 
-def test_the_last_stable_offset_is_that_of_the_first_open_transaction() -> None:
+def test_the_last_stable_offset_is_that_of_the_first_open_transaction():
     columns = kafkarec.decode(b"".join(LOGS["an open transaction"][0]), isolation="read_committed")
     assert columns.last_stable_offset == 2
     assert len(columns.batches) == 4
 
 
-def test_an_unreadable_marker_is_an_error() -> None:
+def test_an_unreadable_marker_is_an_error():
     flags = builders.TRANSACTIONAL | builders.CONTROL
     bad = builders.batch([builders.record(key=b"\0\0")], base_offset=2, attributes=flags, producer_id=1)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
@@ -90,7 +88,7 @@ def test_an_unreadable_marker_is_an_error() -> None:
     assert len(kafkarec.decode(data_batch(0, 1) + bad)) == 2
 
 
-def test_the_callers_aborted_list_and_last_stable_offset_override_the_markers() -> None:
+def test_the_callers_aborted_list_and_last_stable_offset_override_the_markers():
     log = data_batch(0, 1) + data_batch(2, 2) + data_batch(4, 1)
     assert committed(log, aborted=[(2, 2)], last_stable_offset=6) == [0, 1, 4, 5]
     assert committed(log, aborted=[], last_stable_offset=4) == [0, 1, 2, 3]
@@ -108,12 +106,12 @@ def test_the_callers_aborted_list_and_last_stable_offset_override_the_markers() 
     ],
     ids=str,
 )
-def test_numbers_that_are_no_offsets_are_refused(wrong: dict[str, Any]) -> None:
+def test_numbers_that_are_no_offsets_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         kafkarec.decode(data_batch(0, 1), isolation="read_committed", **wrong)
 
 
-def test_control_records_are_left_out_unless_asked_for() -> None:
+def test_control_records_are_left_out_unless_asked_for():
     log = data_batch(0, 1) + end(2, 1, commit=True)
     assert committed(log) == [0, 1]
     assert committed(log, control=True) == [0, 1, 2]
@@ -121,13 +119,13 @@ def test_control_records_are_left_out_unless_asked_for() -> None:
     assert marker.control.type.name == "COMMIT"
 
 
-def test_enums_are_accepted_as_well_as_strings() -> None:
+def test_enums_are_accepted_as_well_as_strings():
     log = data_batch(0, 1)
     assert len(kafkarec.decode(log, isolation=kafkarec.Isolation.READ_UNCOMMITTED)) == 2
     assert len(kafkarec.decode(log, isolation=kafkarec.Isolation.READ_COMMITTED)) == 0
 
 
-def test_a_wrapper_cut_by_the_last_stable_offset_does_not_affect_later_records() -> None:
+def test_a_wrapper_cut_by_the_last_stable_offset_does_not_affect_later_records():
     inner = [builders.message(offset=i, value=b"wrapped %d" % i) for i in range(3)]
     log = builders.wrapper(inner, offset=2) + builders.message(offset=0, key=None, value=b"plain")
     columns = kafkarec.decode(log, isolation="read_committed", last_stable_offset=1)

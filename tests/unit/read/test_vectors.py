@@ -12,11 +12,11 @@ CASES = golden.vectors() + golden.segment_files()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_reads_as_kafka_reads(case: golden.Case) -> None:
+def test_reads_as_kafka_reads(case):
     assert_reads_as(case.bytes, case.json)
 
 
-def test_all_golden_files_are_present() -> None:
+def test_all_golden_files_are_present():
     assert len(golden.vectors()) == 127
     assert len(golden.invalid()) == 231
     assert len(golden.segment_files()) >= 9

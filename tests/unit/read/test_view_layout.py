@@ -11,7 +11,6 @@ import mmap
 import threading
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import builders
@@ -74,14 +73,14 @@ def viewed(data: Any, **options: Any) -> kafkarec.RecordColumns:
     ("codec", "magic"),
     [(codec, magic) for codec in builders.CODECS for magic in (0, 1, 2) if codec != "zstd" or magic == 2],
 )
-def test_all_lengths(codec: str, magic: int) -> None:
+def test_all_lengths(codec, magic):
     data = encoded(codec, magic)
     assert_viewed_as_copied(data)
     assert_viewed_as_copied(data, threads=2)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-def test_golden_files(options: dict[str, Any]) -> None:
+def test_golden_files(options):
     for case in [*golden.vectors(), *golden.invalid()]:
         assert_viewed_as_copied(case.bytes, **options)
     good = b"".join(case.bytes for case in golden.vectors() if case.json.get("exception") is None)
@@ -90,7 +89,7 @@ def test_golden_files(options: dict[str, Any]) -> None:
     assert_viewed_as_copied(bad, **{**options, "errors": "skip"})
 
 
-def test_keys_and_values_have_the_arrow_type_binary_view() -> None:
+def test_keys_and_values_have_the_arrow_type_binary_view():
     columns = viewed(encoded(), columns=["key", "value", "headers", "compression", "file"])
     assert [field.type for field in columns.schema] == [
         "binary_view",
@@ -109,7 +108,7 @@ def test_keys_and_values_have_the_arrow_type_binary_view() -> None:
     )
 
 
-def test_values_are_in_the_callers_buffer_and_in_no_copy() -> None:
+def test_values_are_in_the_callers_buffer_and_in_no_copy():
     data = bytearray(encoded())
     start = pa.py_buffer(data).address
     ((chunk, _, _),) = (columns := viewed(data))._slices
@@ -134,7 +133,7 @@ def mixed() -> bytes:
 MIXED = mixed()
 
 
-def test_slices() -> None:
+def test_slices():
     copied, columns = kafkarec.decode(MIXED), viewed(MIXED)
     for start, stop in ((0, 1), (5, 5), (17, 900), (1000, 20_000), (len(copied) - 3, len(copied))):
         part = columns[start:stop]
@@ -148,19 +147,19 @@ def test_slices() -> None:
     assert columns[5:9]._repr_html_() == copied[5:9]._repr_html_()
 
 
-def test_encode_takes_views() -> None:
+def test_encode_takes_views():
     assert kafkarec.encode(viewed(MIXED)) == kafkarec.encode(kafkarec.decode(MIXED))
     assert kafkarec.encode(pa.table(viewed(MIXED))) == kafkarec.encode(pa.table(kafkarec.decode(MIXED)))
 
 
-def test_stream_and_batches() -> None:
+def test_stream_and_batches():
     parts = [row for part in kafkarec.stream(MIXED, layout="view") for row in part.tuples()]
     assert parts == kafkarec.decode(MIXED).tuples()
     records = [record for batch in kafkarec.batches(MIXED, layout="view") for record in batch]
     assert records == list(kafkarec.decode(MIXED))
 
 
-def test_files(tmp_path: Path) -> None:
+def test_files(tmp_path):
     """Values of a file are copied: it may shrink."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(MIXED)
@@ -175,7 +174,7 @@ def test_files(tmp_path: Path) -> None:
     assert pa.table(ranged).to_pylist() == pa.table(copied[1003:1017]).to_pylist()
 
 
-def test_ranges_of_times_leave_no_bytes_of_batches_without_rows(tmp_path: Path) -> None:
+def test_ranges_of_times_leave_no_bytes_of_batches_without_rows(tmp_path):
     """The bytes of rows that a range removes stay in a chunk until its end, but not those of whole batches."""
     path = tmp_path / "00000000000000000000.log"
     batches = [
@@ -219,7 +218,7 @@ KEEPERS: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("keeper", KEEPERS)
-def test_what_keeps_the_buffer(keeper: str) -> None:
+def test_what_keeps_the_buffer(keeper):
     data, alive = kept_buffer()
     kept = KEEPERS[keeper](viewed(data))
     with pytest.raises(BufferError):
@@ -233,7 +232,7 @@ def test_what_keeps_the_buffer(keeper: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_a_copy_and_decompressed_values_keep_no_buffer(codec: str) -> None:
+def test_a_copy_and_decompressed_values_keep_no_buffer(codec):
     for layout in ("view", "copy"):
         data = Owner(encoded(codec))
         columns = kafkarec.decode(data, layout=layout)
@@ -245,7 +244,7 @@ def test_a_copy_and_decompressed_values_keep_no_buffer(codec: str) -> None:
         assert len(columns) == 48
 
 
-def test_the_next_input_of_the_same_decoder_does_not_keep_the_last_one() -> None:
+def test_the_next_input_of_the_same_decoder_does_not_keep_the_last_one():
     data, alive = kept_buffer()
     viewed(data)
     del data
@@ -264,7 +263,7 @@ def of_all_lengths_as_read() -> list[tuple[Any, ...]]:
     return [(*row[:4], tuple(row[4])) for row in of_all_lengths()]
 
 
-def test_release_in_a_thread_without_the_gil() -> None:
+def test_release_in_a_thread_without_the_gil():
     """Arrow's release callback is called by ctypes, which lets go of the GIL, in a thread of its own."""
     data, alive = kept_buffer()
     capsule = viewed(data).__arrow_c_stream__()
@@ -299,7 +298,7 @@ print("end")
 """
 
 
-def test_columns_may_be_released_while_the_interpreter_ends() -> None:
+def test_columns_may_be_released_while_the_interpreter_ends():
     for _ in range(2):
         assert subprocesses.run(AT_EXIT) == "end\n"
 
@@ -308,7 +307,7 @@ def test_columns_may_be_released_while_the_interpreter_ends() -> None:
 
 
 @pytest.mark.slow  # and the mutants' address space is limited, which a map of 2 GiB exceeds
-def test_values_more_than_2_gib_behind_the_chunks_first_are_copied(tmp_path: Path) -> None:
+def test_values_more_than_2_gib_behind_the_chunks_first_are_copied(tmp_path):
     """Two batches with an aborted one of nearly 2 GiB between them, which is not read: a file with a hole."""
     first, last = (
         builders.batch(
@@ -335,14 +334,14 @@ def test_values_more_than_2_gib_behind_the_chunks_first_are_copied(tmp_path: Pat
         gc.collect()
 
 
-def test_no_byte_is_viewed_outside_of_the_payloads() -> None:
+def test_no_byte_is_viewed_outside_of_the_payloads():
     data = builders.batch([builders.record(value=b"v" * 13)])
     for behind in (b"", b"\0" * 11):
         (value,) = pa.table(viewed(data + behind))["value"].chunks
         assert value.buffers()[2].to_pybytes() == data[61:]
 
 
-def test_restored_and_damaged_batches() -> None:
+def test_restored_and_damaged_batches():
     """A restored batch is read from other bytes than the caller's; refused ones leave nothing."""
     batches = [kafkarec.encode(of_all_lengths(n * 48), batch_size=1 << 20) for n in range(6)]
     wrong_length, wrong_magic, wrong_byte = (bytearray(batches[n]) for n in (1, 2, 4))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import random
-from pathlib import Path
 from typing import Any
 
 import builders
@@ -41,14 +40,14 @@ def outcome(make: Any) -> Any:
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("errors", ["raise", "skip"])
-def test_every_vector_through_every_window(window: int, errors: str) -> None:
+def test_every_vector_through_every_window(window, errors):
     for case in cases(window, *golden.invalid()):
         wanted = outcome(lambda case=case: reading.decode_file(case.bytes, control=True, errors=errors))
         assert outcome(lambda case=case: read(FakeFile(case.bytes, window), errors=errors)) == wanted, case
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_scans_through_every_window(window: int) -> None:
+def test_scans_through_every_window(window):
     for case in cases(window):
         [scanned] = reading.scan_pieces(case.bytes, whole=True)
         for skip_bytes in (0, 100, 1 << 20):
@@ -57,7 +56,7 @@ def test_scans_through_every_window(window: int) -> None:
             assert reading.batch_rows(table) == reading.batch_rows(scanned), case
 
 
-def test_a_scan_of_large_batches_fetches_only_their_headers() -> None:
+def test_a_scan_of_large_batches_fetches_only_their_headers():
     data = 60 * b"".join(
         builders.batch(builders.records(1, value=bytes(20_000)), base_offset=offset) for offset in range(50)
     )
@@ -67,7 +66,7 @@ def test_a_scan_of_large_batches_fetches_only_their_headers() -> None:
 
 
 @pytest.mark.parametrize("seed", range(fewer(40, 20)))
-def test_random_damage_through_random_windows(seed: int) -> None:
+def test_random_damage_through_random_windows(seed):
     """Damage, resynchronisation and tails do not depend on where a window ends."""
     chance = random.Random(seed)
     [part] = hurt_logs.damaged(chance, hurt_logs.written_log(chance), chance.randrange(1, 4))
@@ -78,7 +77,7 @@ def test_random_damage_through_random_windows(seed: int) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 10, 700, 9000])
-def test_only_batches_with_an_unreadable_byte_are_lost(length: int) -> None:
+def test_only_batches_with_an_unreadable_byte_are_lost(length):
     [segment] = hurt_logs.golden_log(SEGMENTS / "all-codecs-0").segments
     data = hurt_logs.stored(segment).data
     for start in range(50, len(data) - length, 977):
@@ -94,7 +93,7 @@ def test_only_batches_with_an_unreadable_byte_are_lost(length: int) -> None:
         assert {one.reason for one in decoded.damage} == {"unreadable"}
 
 
-def test_zeros_in_place_of_an_unreadable_page_are_not_data() -> None:
+def test_zeros_in_place_of_an_unreadable_page_are_not_data():
     """A batch whose unreadable bytes were zeros has a right checksum with zeros in their place: still damage."""
     zeros = builders.batch(builders.records(1, value=bytes(20_000)), base_offset=0)
     following = builders.batch(builders.records(3), base_offset=1)
@@ -107,7 +106,7 @@ def test_zeros_in_place_of_an_unreadable_page_are_not_data() -> None:
 
 
 @pytest.mark.parametrize("present", [0, 1, 61, 5000, 12_345])
-def test_a_file_that_shrinks_is_damage_from_there_on(present: int) -> None:
+def test_a_file_that_shrinks_is_damage_from_there_on(present):
     data = golden.partition_bytes("all-codecs-0")
     decoded = read(FakeFile(data, 256, 64, present=present), errors="skip")
     whole = [b for b in kafkarec.scan(data) if b["position"] + b["size_in_bytes"] <= present]
@@ -117,7 +116,7 @@ def test_a_file_that_shrinks_is_damage_from_there_on(present: int) -> None:
     reading.assert_tiles(data, decoded)
 
 
-def test_an_error_that_is_no_damage_is_raised_unchanged() -> None:
+def test_an_error_that_is_no_damage_is_raised_unchanged():
     class Refusing(FakeFile):
         def is_damage(self, error: OSError) -> bool:
             return False
@@ -140,7 +139,7 @@ def test_an_error_that_is_no_damage_is_raised_unchanged() -> None:
         read(Broken(data))
 
 
-def test_a_large_batch_is_checked_before_it_is_held() -> None:
+def test_a_large_batch_is_checked_before_it_is_held():
     """From 64 windows on the checksum is computed piece by piece, so a forged length takes no memory."""
     good = builders.batch(builders.records(2, value=bytes(range(256)) * 40), base_offset=5)
     assert len(good) > 64 * 64
@@ -151,7 +150,7 @@ def test_a_large_batch_is_checked_before_it_is_held() -> None:
     assert [one.reason for one in decoded.damage] == ["crc_mismatch"] and len(decoded) == 2
 
 
-def test_files_by_descriptor(tmp_path: Path) -> None:
+def test_files_by_descriptor(tmp_path):
     data = golden.partition_bytes("txn-0")
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(data)
@@ -165,7 +164,7 @@ def test_files_by_descriptor(tmp_path: Path) -> None:
     assert decoded.damage[-1].next_position == len(data)
 
 
-def test_the_first_batches_of_a_scan_wait_for_no_more() -> None:
+def test_the_first_batches_of_a_scan_wait_for_no_more():
     data = b"".join(builders.good_batch(1, base_offset=i) for i in range(20_000))
     fake = FakeFile(data, 16 << 10)
     pieces = reading.scan_pieces(fake)

@@ -23,7 +23,7 @@ class SmallReadsFail(FakeFile):
 
 @pytest.mark.parametrize("window", [100, 128, 150, 200, 256, 300, 400, 1000])
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
-def test_a_batch_that_was_found_and_cannot_be_read_again_is_damage(number: int, window: int) -> None:
+def test_a_batch_that_was_found_and_cannot_be_read_again_is_damage(number, window):
     spoiled = builders.patched(SIX[number], 30, b"\xff\xff")
     for piece in (spoiled, builders.patched(SIX[number], 8, b"\xff\xff"), SIX[number] + b"x" * 40):
         data = b"".join(piece if n == number else one for n, one in enumerate(SIX))

@@ -39,7 +39,7 @@ def hurt(at: int, new: bytes, number: int = 1, pieces: list[bytes] = THREE) -> l
 @pytest.mark.parametrize("codec", builders.CODECS)
 @pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize("first", [0, 40])
-def test_length_and_magic_of_magic_2(codec: str, number: int, first: int) -> None:
+def test_length_and_magic_of_magic_2(codec, number, first):
     """At a length that is 4 too low, the next base offset is read as a length, of a batch of magic 0."""
     pieces = [
         builders.good_batch(3, base_offset=base, codec=codec, leader_epoch=7) for base in range(first, first + 9, 3)
@@ -61,7 +61,7 @@ def test_length_and_magic_of_magic_2(codec: str, number: int, first: int) -> Non
             assert given.restored == () and len(given) < 9
 
 
-def test_the_length_of_a_message_but_not_its_magic() -> None:
+def test_the_length_of_a_message_but_not_its_magic():
     for magic in (0, 1):
         one = builders.message(magic=magic, offset=5, key=b"key", value=b"value")
         following = builders.message(magic=magic, offset=6)
@@ -73,7 +73,7 @@ def test_the_length_of_a_message_but_not_its_magic() -> None:
         assert columns.restored == () and offsets(columns) == [6]
 
 
-def test_what_the_checksum_covers_is_never_restored() -> None:
+def test_what_the_checksum_covers_is_never_restored():
     for at in (17, 20, 21, 40, 61, len(THREE[1]) - 1):
         columns = skipped(b"".join(hurt(at, bytes([THREE[1][at] ^ 4]))))
         assert columns.restored == () and offsets(columns) == [0, 1, 2, 6, 7, 8]
@@ -81,7 +81,7 @@ def test_what_the_checksum_covers_is_never_restored() -> None:
     assert skipped(b"".join(hurt_both)).restored == ()
 
 
-def test_errors_raise_stays_the_verdict_of_kafka() -> None:
+def test_errors_raise_stays_the_verdict_of_kafka():
     with pytest.raises(kafkarec.CorruptRecordError, match="size field"):
         kafkarec.decode(b"".join(hurt(8, bytes(4))))
     assert skipped(b"".join(hurt(8, bytes(4))), check_crcs=False).restored == ()
@@ -155,7 +155,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_base_offsets(name: str, tmp_path: Path) -> None:
+def test_base_offsets(name, tmp_path):
     case = CASES[name]
     file = tmp_path / f"{case.name:020d}.log"
     starts = [0, *accumulate(map(len, case.pieces))]
@@ -175,7 +175,7 @@ def test_base_offsets(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("epoch", "used"), [(6, 7), (8, 7), (2**31 - 1, 7), (-1, -1), (7, 7)])
-def test_the_leader_epoch(epoch: int, used: int, tmp_path: Path) -> None:
+def test_the_leader_epoch(epoch, used, tmp_path):
     columns = in_file(tmp_path, hurt(12, epoch.to_bytes(4, "big", signed=True)))
     assert columns.batches.column("partition_leader_epoch") == [7, None if used == -1 else used, 7]
     assert [one.fields for one in columns.restored] == (
@@ -184,7 +184,7 @@ def test_the_leader_epoch(epoch: int, used: int, tmp_path: Path) -> None:
     assert skipped(b"".join(hurt(12, epoch.to_bytes(4, "big", signed=True)))).restored == ()
 
 
-def test_all_seventeen_bytes(tmp_path: Path) -> None:
+def test_all_seventeen_bytes(tmp_path):
     for kind in (bytes(17), b"\xff" * 17):
         columns = in_file(tmp_path, hurt(0, kind))
         assert offsets(columns) == list(range(9)), kind
@@ -192,7 +192,7 @@ def test_all_seventeen_bytes(tmp_path: Path) -> None:
         assert restored.fields["base_offset"][1] == 3 and restored.fields["batch_length"][1] == len(THREE[1]) - 12
 
 
-def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_path: Path) -> None:
+def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_path):
     pieces = hurt(0, bytes(7) + b"\x01", 4, [builders.good_batch(3, base_offset=base) for base in range(0, 27, 3)])
     assert offsets(in_file(tmp_path, pieces)) == list(range(27))
     part = kafkarec.open(tmp_path / f"{0:020d}.log").read(errors="skip", end_offset=9, columns=["offset"])
@@ -200,7 +200,7 @@ def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_p
 
 
 @pytest.mark.core
-def test_the_two_batches_before_a_range_are_neighbours(tmp_path: Path) -> None:
+def test_the_two_batches_before_a_range_are_neighbours(tmp_path):
     """The second one before tells that the first one is not the wrong one."""
     pieces = [builders.good_batch(10, base_offset=base) for base in (0, 10, 15, 30)]
     path = tmp_path / f"{0:020d}.log"
@@ -211,7 +211,7 @@ def test_the_two_batches_before_a_range_are_neighbours(tmp_path: Path) -> None:
         assert columns.column("offset") == list(range(start or 0, 40))
 
 
-def test_damaged_batches_in_a_row_are_not_tried_again_for_each() -> None:
+def test_damaged_batches_in_a_row_are_not_tried_again_for_each():
     """At the end of the input each of them is damage of its own, and the lengths of one lead to the next ones."""
     calls: list[None] = []
     raw = [builders.good_batch(1, base_offset=base) for base in range(300)]
@@ -227,7 +227,7 @@ def test_damaged_batches_in_a_row_are_not_tried_again_for_each() -> None:
     assert offsets(columns) == [0, 251] and [one.position for one in columns.restored] == [251 * len(raw[0])]
 
 
-def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_square() -> None:
+def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_square():
     """No good batch is behind: where such a batch ends could be tried up to the end of the input, for each of them."""
     raw = [builders.good_batch(3, base_offset=3 * number, codec="lz4") for number in range(400)]
     broken = [builders.flipped(one) for one in raw]
@@ -248,7 +248,7 @@ def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_squa
     assert len(columns) < 600 and "search_limit" in {each.reason for each in columns.damage}
 
 
-def test_frames_in_a_value_that_lead_to_a_cut_batch_lead_nowhere(tmp_path: Path) -> None:
+def test_frames_in_a_value_that_lead_to_a_cut_batch_lead_nowhere(tmp_path):
     """The frames of the log, which lead there too, were followed before: of them it is the next batch."""
     nested = builders.good_batch(1, base_offset=5000) + builders.good_batch(1, base_offset=5001)
     pieces = [
@@ -267,7 +267,7 @@ def test_frames_in_a_value_that_lead_to_a_cut_batch_lead_nowhere(tmp_path: Path)
     assert [one.reason for one in columns.damage] == ["crc_mismatch", "base_offset_undecided"]
 
 
-def test_a_restored_marker_ends_its_transaction() -> None:
+def test_a_restored_marker_ends_its_transaction():
     producer = {"producer_id": 7, "producer_epoch": 0}
     data = builders.good_batch(2, attributes=builders.TRANSACTIONAL, base_sequence=0, **producer)
     marker = builders.end_marker(commit=False, base_offset=2, **producer)
@@ -279,7 +279,7 @@ def test_a_restored_marker_ends_its_transaction() -> None:
     assert offsets(columns) == [3] and columns.restored == () and len(columns.damage) == 1
 
 
-def test_wrapper_messages_prove_no_offsets(tmp_path: Path) -> None:
+def test_wrapper_messages_prove_no_offsets(tmp_path):
     """A wrapper's header has its last offset, and not how many it has: one beside it with a wrong last offset, which
     would be right if this one had a single record, is no reason to change this one."""
 
@@ -293,7 +293,7 @@ def test_wrapper_messages_prove_no_offsets(tmp_path: Path) -> None:
     assert (columns.column("offset")[3:], columns.restored) == ([10, 11, 12], ())
 
 
-def test_the_leader_epoch_checkpoint_gives_the_epoch(tmp_path: Path) -> None:
+def test_the_leader_epoch_checkpoint_gives_the_epoch(tmp_path):
     """Where the epochs on both sides differ, and at the end. A log is only compared with a file that agrees with it."""
     pieces = [
         builders.good_batch(1, base_offset=base, leader_epoch=epoch) for base, epoch in ((0, 3), (1, 3), (2, 5), (3, 5))
@@ -316,7 +316,7 @@ def test_the_leader_epoch_checkpoint_gives_the_epoch(tmp_path: Path) -> None:
             assert in_file(tmp_path, hurt_pieces).restored == ()
 
 
-def test_an_index_entry_does_not_count_where_the_next_segment_begins_behind_the_batch(tmp_path: Path) -> None:
+def test_an_index_entry_does_not_count_where_the_next_segment_begins_behind_the_batch(tmp_path):
     """The batch before it is missing with all of its bytes, and the entry was that one's."""
     positions = [len(THREE[0]), len(THREE[0]) + len(THREE[1])]
     for end in (9, 10):

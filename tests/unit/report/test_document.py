@@ -7,7 +7,7 @@ import re
 from kafkarec.report import BytesBar
 
 
-def test_a_bar_of_many_parts_stays_small_and_each_bad_part_is_seen() -> None:
+def test_a_bar_of_many_parts_stays_small_and_each_bad_part_is_seen():
     parts = [(name, size) for _ in range(20_000) for name, size in (("good", 1000), ("damaged", 1))]
     drawn = BytesBar("", parts).svg()
     assert len(drawn) < 250_000

@@ -38,7 +38,7 @@ def used(report: SalvageReport) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("pair", [(0, 20), (20, 40), (0, 60), (40, 60)])
-def test_exchanged_names(folder: Path, pair: tuple[int, int]) -> None:
+def test_exchanged_names(folder, pair):
     exchange(folder, *pair)
     data, report = saved(folder)
     assert data == WHOLE and report.ok
@@ -58,7 +58,7 @@ def test_exchanged_names(folder: Path, pair: tuple[int, int]) -> None:
         ([[5, 5], [6, 3], [13]], 19, 7),
     ],
 )
-def test_a_wrong_name(tmp_path: Path, counts: list[list[int]], at: int, now: int) -> None:
+def test_a_wrong_name(tmp_path, counts, at, now):
     """verify counts what is missing by the offsets of the batches, and salvage keeps every batch."""
     segments, offset = [], 0
     for of_segment in counts:
@@ -78,7 +78,7 @@ def test_a_wrong_name(tmp_path: Path, counts: list[list[int]], at: int, now: int
     assert data == b"".join(map(b"".join, segments)) and report.ok and used(report) == {name(now): True}
 
 
-def test_a_name_below_the_end_of_the_segment_before(tmp_path: Path) -> None:
+def test_a_name_below_the_end_of_the_segment_before(tmp_path):
     """Its batches are in the range of the name, and nothing is missing between the segments."""
     folder = log(tmp_path / "data" / "orders-0", *SEGMENTS)
     (folder / name(20)).rename(folder / name(12))
@@ -90,7 +90,7 @@ def test_a_name_below_the_end_of_the_segment_before(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rest", [b"", SEGMENTS[1][0][:-10]], ids=["empty", "half a batch"])
 @pytest.mark.parametrize(("gone", "whole"), [(60, 20), (0, 20), (20, 60)])
-def test_exchanged_names_one_of_which_lost_its_content(folder: Path, rest: bytes, gone: int, whole: int) -> None:
+def test_exchanged_names_one_of_which_lost_its_content(folder, rest, gone, whole):
     """The whole segment is at the name of the other one, which has no batch that could say so."""
     (folder / name(gone)).write_bytes(rest)
     exchange(folder, gone, whole)
@@ -103,7 +103,7 @@ def test_exchanged_names_one_of_which_lost_its_content(folder: Path, rest: bytes
 
 @pytest.mark.parametrize("at", [25, 35, 30, 21])
 @pytest.mark.parametrize("content", [b"", bytes(200), b"".join(SEGMENTS[1])], ids=["empty", "zeros", "copy"])
-def test_a_name_alone_ends_no_segment_before_it(folder: Path, at: int, content: bytes) -> None:
+def test_a_name_alone_ends_no_segment_before_it(folder, at, content):
     (folder / name(at)).write_bytes(content)
     data, report = saved(folder)
     assert data == WHOLE and not report.partitions[0].lost and not report.partitions[0].missing
@@ -112,7 +112,7 @@ def test_a_name_alone_ends_no_segment_before_it(folder: Path, at: int, content: 
     assert [file.base_offset for file in report.partitions[0].files] == [*wanted]
 
 
-def test_what_a_later_segment_has_ends_a_segment_before_it(folder: Path) -> None:
+def test_what_a_later_segment_has_ends_a_segment_before_it(folder):
     """Batches that go on into it, as those that a broker truncated."""
     with (folder / name(20)).open("ab") as file:
         file.write(batch(40, 5, epoch=7) + batch(45, 20, epoch=7))
@@ -121,14 +121,14 @@ def test_what_a_later_segment_has_ends_a_segment_before_it(folder: Path) -> None
     assert [(one.first_offset, one.reason) for one in report.partitions[0].set_aside] == [(40, "outside_of_segment")]
 
 
-def test_a_swap_is_the_segment_that_is_gone(folder: Path) -> None:
+def test_a_swap_is_the_segment_that_is_gone(folder):
     (folder / name(20)).rename(folder / name(20, ".swap"))
     data, report = saved(folder)
     assert data == WHOLE and report.ok and used(report) == {name(20, ".swap"): True}
     assert "in no source" not in str(report) and "not read" not in str(report)
 
 
-def test_a_swap_replaces_what_it_covers(folder: Path) -> None:
+def test_a_swap_replaces_what_it_covers(folder):
     """As LogLoader: two segments cleaned into one, whose batches lack some records."""
     cleaned = batch(0, 10) + batch(39, 1)
     (folder / name(0, ".swap")).write_bytes(cleaned)
@@ -137,7 +137,7 @@ def test_a_swap_replaces_what_it_covers(folder: Path) -> None:
     assert "in place of 2 segments, as when a broker starts" in str(report) and report.ok
 
 
-def test_what_is_damaged_in_a_swap_comes_from_the_original(folder: Path) -> None:
+def test_what_is_damaged_in_a_swap_comes_from_the_original(folder):
     (folder / name(20, ".swap")).write_bytes(flipped(b"".join(SEGMENTS[1]), 90))
     data, report = saved(folder)
     assert data == WHOLE and report.partitions[0].lost == []
@@ -145,7 +145,7 @@ def test_what_is_damaged_in_a_swap_comes_from_the_original(folder: Path) -> None
 
 
 @pytest.mark.parametrize("cleaned", [0, 20, 40])
-def test_a_swap_is_ignored_from_the_lowest_cleaned_file_on(folder: Path, cleaned: int) -> None:
+def test_a_swap_is_ignored_from_the_lowest_cleaned_file_on(folder, cleaned):
     (folder / name(20, ".swap")).write_bytes(batch(39, 1))
     (folder / name(cleaned, ".cleaned")).write_bytes(b"")
     data, report = saved(folder)
@@ -154,7 +154,7 @@ def test_a_swap_is_ignored_from_the_lowest_cleaned_file_on(folder: Path, cleaned
 
 
 @pytest.mark.parametrize("state", [".deleted", ".cleaned"])
-def test_a_missing_segment(folder: Path, state: str) -> None:
+def test_a_missing_segment(folder, state):
     (folder / name(20)).rename(folder / name(20, state))
     data, report = saved(folder)
     assert data == WHOLE and report.ok and used(report) == {name(20, state): True}
@@ -162,7 +162,7 @@ def test_a_missing_segment(folder: Path, state: str) -> None:
     assert [file.name for file in report.partitions[0].files] == [name(base) for base in BASES]
 
 
-def test_damage_is_filled(folder: Path) -> None:
+def test_damage_is_filled(folder):
     (folder / name(20, ".deleted")).write_bytes(b"".join(SEGMENTS[1]))
     flip(folder / name(20), 90)
     data, report = saved(folder)
@@ -170,7 +170,7 @@ def test_damage_is_filled(folder: Path) -> None:
     assert report.partitions[0].lost == [] and report.partitions[0].other_files[0].batches == 1
 
 
-def test_one_that_has_only_a_part_of_the_hole(folder: Path) -> None:
+def test_one_that_has_only_a_part_of_the_hole(folder):
     (folder / name(20)).unlink()
     (folder / name(30, ".deleted")).write_bytes(SEGMENTS[1][1])
     data, report = saved(folder)
@@ -211,7 +211,7 @@ NOT_USED: dict[str, tuple[int, Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("case", NOT_USED)
-def test_a_deleted_segment_is_not_used(case: str, folder: Path) -> None:
+def test_a_deleted_segment_is_not_used(case, folder):
     base, change, why = NOT_USED[case]
     change(folder)
     _, report = saved(folder)

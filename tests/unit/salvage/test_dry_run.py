@@ -41,7 +41,7 @@ def assert_a_dry_run_says_the_same(sources: Any, out: Path, **options: Any) -> S
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_random_transactions_with_damage(tmp_path: Path, count: int) -> None:
+def test_random_transactions_with_damage(tmp_path, count):
     """One log, and two replicas of which the second is damaged in other places too."""
     reasons, markers = set(), 0
     for seed in range(40):
@@ -61,7 +61,7 @@ def test_random_transactions_with_damage(tmp_path: Path, count: int) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_damaged_logs_of_kafka(folder: Path, tmp_path: Path) -> None:
+def test_damaged_logs_of_kafka(folder, tmp_path):
     """With indexes and snapshots, and with KRaft snapshots; one segment only renamed to .deleted, too."""
     for seed in range(5):
         chance, maker = random.Random(f"{folder.name} {seed}"), Maker(seed)
@@ -77,12 +77,12 @@ def test_damaged_logs_of_kafka(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep_end", [False, True])
 @pytest.mark.parametrize("name", LOSSES)
-def test_logs_that_were_longer(tmp_path: Path, name: str, keep_end: bool) -> None:
+def test_logs_that_were_longer(tmp_path, name, keep_end):
     source = LOSSES[name][0](tmp_path / "data")
     assert_a_dry_run_says_the_same(source, tmp_path / "out", keep_end=keep_end, as_partition=keep_end)
 
 
-def test_a_file_of_several_logs_beside_a_data_folder(tmp_path: Path) -> None:
+def test_a_file_of_several_logs_beside_a_data_folder(tmp_path):
     image = tmp_path / "disk.img"
     image.write_bytes(b"".join([batch(50, 5), batch(60, 5), batch(0, 5), batch(5, 5)]) + bytes(100))
     report = assert_a_dry_run_says_the_same([SEGMENTS, image], tmp_path / "out")

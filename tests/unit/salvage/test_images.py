@@ -50,7 +50,7 @@ def extents(data: bytes, chance: random.Random) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_an_image_with_logs_of_kafka(tmp_path: Path, seed: int) -> None:
+def test_an_image_with_logs_of_kafka(tmp_path, seed):
     """In one piece each, or in extents in any order, with other data and free blocks between."""
     chance = random.Random(seed)
     files = [extents(path.read_bytes(), chance) for path in chance.sample(LOGS, min(6, len(LOGS)))]
@@ -103,14 +103,14 @@ PIECES: dict[str, tuple[list[bytes], list[tuple[int, int]]]] = {
 
 
 @pytest.mark.parametrize("why", PIECES)
-def test_where_another_log_begins(why: str, tmp_path: Path) -> None:
+def test_where_another_log_begins(why, tmp_path):
     parts, expected = PIECES[why]
     report = salvaged(tmp_path, *parts)
     assert pieces(report) == expected
     assert ("this file holds 3 pieces of several logs" in str(report)) is (len(expected) == 3)
 
 
-def test_no_marker_is_written_into_what_may_be_two_logs(tmp_path: Path) -> None:
+def test_no_marker_is_written_into_what_may_be_two_logs(tmp_path):
     """With --topic and --partition it is one log, and its transaction is ended where the marker was lost."""
     fields = {"producer_id": 9, "producer_epoch": 0, "attributes": builders.TRANSACTIONAL}
     data = [
@@ -123,7 +123,7 @@ def test_no_marker_is_written_into_what_may_be_two_logs(tmp_path: Path) -> None:
     assert len(named.partitions[0].markers) == 1
 
 
-def test_a_batch_whose_offset_is_in_another_piece_is_set_aside(tmp_path: Path) -> None:
+def test_a_batch_whose_offset_is_in_another_piece_is_set_aside(tmp_path):
     broken = b"\xd2" + batch(5, 5)[1:]
     report = salvaged(tmp_path, batch(50, 5), batch(0, 5), broken, batch(5, 5))
     assert pieces(report) == [(50, 55), (0, 10)]

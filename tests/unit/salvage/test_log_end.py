@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-from pathlib import Path
 
 import builders
 import pytest
-from jvm_oracle import Oracle
 from plain_logs import exchange
 from salvage_runs import assert_kafka_loads, content, logs
 from verify_reports import data_folder, good, made, verified
@@ -21,7 +19,7 @@ from kafkarec.sidecars import leader_epochs, producer_snapshot
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_a_healthy_log_is_saved_completely(name: str, tmp_path: Path) -> None:
+def test_a_healthy_log_is_saved_completely(name, tmp_path):
     folder = HEALTHY[name](tmp_path / "in")
     report = salvage(folder, tmp_path / "out")
     assert report.ok and all(not one.recorded_ends for one in report.partitions)
@@ -29,7 +27,7 @@ def test_a_healthy_log_is_saved_completely(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_salvage_says_what_verify_says(name: str, tmp_path: Path) -> None:
+def test_salvage_says_what_verify_says(name, tmp_path):
     make, _, headline = LOSSES[name]
     folder = make(tmp_path / "in")
     expected = verified(folder).partitions[0].beyond_end
@@ -45,7 +43,7 @@ def test_salvage_says_what_verify_says(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_keep_end_lets_the_log_end_where_it_ended(name: str, tmp_path: Path) -> None:
+def test_keep_end_lets_the_log_end_where_it_ended(name, tmp_path):
     folder = LOSSES[name][0](tmp_path / "in")
     [before] = verified(folder).partitions
     top = max(one.end for one in before.end.higher)
@@ -61,7 +59,7 @@ def test_keep_end_lets_the_log_end_where_it_ended(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("limit", "is_checked"), [(1 << 20, True), (1000, False)])
-def test_a_last_batch_that_was_not_checked_is_no_end(tmp_path: Path, limit: int, is_checked: bool) -> None:
+def test_a_last_batch_that_was_not_checked_is_no_end(tmp_path, limit, is_checked):
     large = builders.batch([builders.record(value=bytes(9000))], base_offset=2, codec="gzip")
     folder = made(tmp_path, {0: [builders.good_batch(2), large]})
     (folder / f"{20:020}.snapshot").write_bytes(producer_snapshot.write([]))
@@ -69,7 +67,7 @@ def test_a_last_batch_that_was_not_checked_is_no_end(tmp_path: Path, limit: int,
     assert bool(report.partitions[0].recorded_ends) == is_checked
 
 
-def test_no_epoch_of_the_new_log_begins_above_its_end(tmp_path: Path) -> None:
+def test_no_epoch_of_the_new_log_begins_above_its_end(tmp_path):
     folder = made(tmp_path, {0: [good(0, leader_epoch=0)]}, leader_epoch_checkpoint="0\n3\n0 0\n4 5\n6 15\n")
     report = salvage(folder, tmp_path / "out", as_partition=True)
     text = (tmp_path / "out" / "orders-0" / "leader-epoch-checkpoint").read_bytes()
@@ -80,7 +78,7 @@ def test_no_epoch_of_the_new_log_begins_above_its_end(tmp_path: Path) -> None:
     assert leader_epochs.read(text) == ((0, 0), (4, 5), (6, 15))
 
 
-def test_another_replica_may_have_the_rest(tmp_path: Path) -> None:
+def test_another_replica_may_have_the_rest(tmp_path):
     first = cut_golden(tmp_path / "a", ".snapshot")
     second = golden(tmp_path / "b", "all-codecs-0")
     report = salvage([first, second], tmp_path / "out")
@@ -89,7 +87,7 @@ def test_another_replica_may_have_the_rest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("with_deleted", [False, True])
-def test_the_start_offset_above_the_end_is_in_the_plan(tmp_path: Path, with_deleted: bool) -> None:
+def test_the_start_offset_above_the_end_is_in_the_plan(tmp_path, with_deleted):
     """Said once, also if a file was looked into for what is missing."""
     folder = made(tmp_path / "data", {0: [good(0)]})
     if with_deleted:
@@ -103,7 +101,7 @@ def test_the_start_offset_above_the_end_is_in_the_plan(tmp_path: Path, with_dele
     )
 
 
-def test_an_index_proves_that_offsets_between_segments_are_lost(tmp_path: Path) -> None:
+def test_an_index_proves_that_offsets_between_segments_are_lost(tmp_path):
     folder = golden(tmp_path / "in", "txn-0")
     cut(folder / f"{0:020}.log", BORDERS[next(path for path in BORDERS if path.parent.name == "txn-0")][5])
     report = salvage(folder, tmp_path / "out")
@@ -114,13 +112,13 @@ def test_an_index_proves_that_offsets_between_segments_are_lost(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_kafka_loads_a_log_with_its_end_kept(tmp_path: Path, kafka: Oracle) -> None:
+def test_kafka_loads_a_log_with_its_end_kept(tmp_path, kafka):
     salvage(cut_golden(tmp_path / "in", ".snapshot"), tmp_path / "out", as_partition=True, keep_end=True)
     (tmp_path / "work").mkdir()
     assert_kafka_loads(kafka, tmp_path / "out" / "all-codecs-0", tmp_path / "work", 865)
 
 
-def test_a_run_with_keep_end_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_keep_end_continues(tmp_path, monkeypatch):
     folder = cut_golden(tmp_path / "in", ".snapshot")
     salvage(folder, tmp_path / "whole", keep_end=True)
     with monkeypatch.context() as patched:
@@ -137,7 +135,7 @@ def full_disk(path: object) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
-def test_a_replica_without_segments_takes_nothing_from_the_other_one(tmp_path: Path) -> None:
+def test_a_replica_without_segments_takes_nothing_from_the_other_one(tmp_path):
     whole = small(tmp_path / "one")
     (tmp_path / "two" / "orders-0").mkdir(parents=True)
     (tmp_path / "two" / "orders-0" / f"{10:020}.snapshot").write_bytes(b"")
@@ -145,7 +143,7 @@ def test_a_replica_without_segments_takes_nothing_from_the_other_one(tmp_path: P
     assert report.ok and (report.partitions[0].start_offset, report.partitions[0].next_offset) == (0, 10)
 
 
-def test_a_segment_that_only_awaits_its_renaming(tmp_path: Path) -> None:
+def test_a_segment_that_only_awaits_its_renaming(tmp_path):
     folder = small(tmp_path)
     log = folder / f"{0:020}.log"
     log.rename(f"{log}.swap")
@@ -180,9 +178,7 @@ def test_a_segment_that_only_awaits_its_renaming(tmp_path: Path) -> None:
         ("", {0: [good(0), good(20, 3, last_offset_delta=4)]}, 0, []),
     ],
 )
-def test_gaps_are_a_loss_where_verify_says_so(
-    tmp_path: Path, cleaner: str | None, segments: dict[int, list[bytes]], status: int, lines: list[str]
-) -> None:
+def test_gaps_are_a_loss_where_verify_says_so(tmp_path, cleaner, segments, status, lines):
     """In a log that was never cleaned, and only there."""
     folder = made(tmp_path / "disk", segments)
     data_folder(tmp_path / "disk", **({} if cleaner is None else {"cleaner": cleaner}))
@@ -195,7 +191,7 @@ def test_gaps_are_a_loss_where_verify_says_so(
 
 
 @pytest.mark.parametrize("timestamp", [-1, builders.NOW])
-def test_the_end_is_kept_behind_a_batch_with_or_without_a_time(timestamp: int, tmp_path: Path) -> None:
+def test_the_end_is_kept_behind_a_batch_with_or_without_a_time(timestamp, tmp_path):
     folder = made(tmp_path / "in", {0: [builders.batch([builders.record()], base_timestamp=timestamp)]})
     (folder / f"{6:020}.snapshot").write_bytes(producer_snapshot.write([]))
     [one] = salvage(folder, tmp_path / "out", keep_end=True).partitions
@@ -205,7 +201,7 @@ def test_the_end_is_kept_behind_a_batch_with_or_without_a_time(timestamp: int, t
     ] * 2
 
 
-def test_the_end_of_a_log_whose_last_names_are_exchanged(tmp_path: Path) -> None:
+def test_the_end_of_a_log_whose_last_names_are_exchanged(tmp_path):
     """The last segment is lost; its snapshot and index are not."""
     folder = tmp_path / "orders-0"
     with kafkarec.SegmentWriter(folder, segment_bytes=200) as writer:
@@ -219,7 +215,7 @@ def test_the_end_of_a_log_whose_last_names_are_exchanged(tmp_path: Path) -> None
     assert (found.beyond_end, found.next_offset) == (expected, 12) and expected
 
 
-def test_the_leader_epoch_at_the_kept_end(tmp_path: Path) -> None:
+def test_the_leader_epoch_at_the_kept_end(tmp_path):
     """Another leader began in the part that is lost."""
     folder = made(tmp_path, {0: [good(0, leader_epoch=0)]}, leader_epoch_checkpoint="0\n2\n0 0\n4 12\n")
     (folder / f"{20:020}.snapshot").write_bytes(producer_snapshot.write([]))

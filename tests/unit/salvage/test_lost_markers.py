@@ -48,7 +48,7 @@ def committed(out: Path) -> list[int]:
     return list(kafkarec.open(out / "a-0").read(isolation="read_committed", columns=["offset"]).column("offset"))
 
 
-def test_one_flipped_bit_is_repaired_byte_for_byte(tmp_path: Path) -> None:
+def test_one_flipped_bit_is_repaired_byte_for_byte(tmp_path):
     """The rebuilt .txnindex is that of the broker again."""
     original = SEGMENTS / "txn-0"
     for run in hurt_markers.runs(original, tmp_path, damage=("outcome",)):
@@ -60,7 +60,7 @@ def test_one_flipped_bit_is_repaired_byte_for_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_each_marker_of_real_logs(folder: Path, tmp_path: Path) -> None:
+def test_each_marker_of_real_logs(folder, tmp_path):
     for run in hurt_markers.runs(folder, tmp_path, damage=("zeros",)):
         report = saved(run.folder, run.out)
         log = kafkarec.open(run.out / "orders-0")
@@ -69,7 +69,7 @@ def test_each_marker_of_real_logs(folder: Path, tmp_path: Path) -> None:
         assert [row["base_offset"] for row in log.scan()] == sorted(row["base_offset"] for row in log.scan())
 
 
-def test_the_marker_that_txnindex_proves(tmp_path: Path) -> None:
+def test_the_marker_that_txnindex_proves(tmp_path):
     write_index(source(tmp_path / "a-0"), (7, 0, 3, 4))
     [one] = saved(tmp_path / "a-0", tmp_path / "out").markers
     assert (one.outcome, one.proven, one.proof, one.marker_offset) == ("abort", True, "txnindex", 3)
@@ -85,7 +85,7 @@ def test_the_marker_that_txnindex_proves(tmp_path: Path) -> None:
     assert committed(tmp_path / "out") == [4, 5, 7]
 
 
-def test_the_coordinator_epoch_is_the_producers_last_one(tmp_path: Path) -> None:
+def test_the_coordinator_epoch_is_the_producers_last_one(tmp_path):
     before = [Event(DATA, 7, 0, 1), Event(COMMIT, 7, 1, 1)]
     events = [*before, Event(DATA, 7, 2, 1), Event(ABORT, 7, 3, 1), *EVENTS[2:]]
     saved(write_log(tmp_path / "a-0", events, [3]), tmp_path / "out")
@@ -93,7 +93,7 @@ def test_the_coordinator_epoch_is_the_producers_last_one(tmp_path: Path) -> None
     assert (record.offset, record.control.coordinator_epoch) == (3, 5)
 
 
-def test_a_legible_marker_has_its_own_coordinator_epoch(tmp_path: Path) -> None:
+def test_a_legible_marker_has_its_own_coordinator_epoch(tmp_path):
     raw = bytearray(EVENTS[1].batch)
     raw[70] ^= 1
     saved(write_log(tmp_path / "a-0", EVENTS, [3], instead=bytes(raw)), tmp_path / "out")
@@ -110,9 +110,7 @@ def test_a_legible_marker_has_its_own_coordinator_epoch(tmp_path: Path) -> None:
         ("aside", [(4, False), (6, True), (7, False)], [4, 5, 7]),
     ],
 )
-def test_what_is_not_proven(
-    tmp_path: Path, undecided: str, batches: list[tuple[int, bool]], visible: list[int]
-) -> None:
+def test_what_is_not_proven(tmp_path, undecided, batches, visible):
     report = saved(source(tmp_path / "a-0"), tmp_path / "out", undecided)
     assert (rows(tmp_path / "out"), committed(tmp_path / "out")) == (batches, visible)
     [one] = report.markers
@@ -233,7 +231,7 @@ WHY = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_reading_hides_what_salvage_hides(name: str, tmp_path: Path) -> None:
+def test_reading_hides_what_salvage_hides(name, tmp_path):
     case = CASES[name]
     folder = write_log(tmp_path / "a-0", case.events, case.lost, tail=case.tail)
     if case.index:
@@ -274,7 +272,7 @@ def test_reading_hides_what_salvage_hides(name: str, tmp_path: Path) -> None:
         assert committed(tmp_path / "decided") == sorted([*case.visible, *published])
 
 
-def test_replicas_prove_for_each_other(tmp_path: Path) -> None:
+def test_replicas_prove_for_each_other(tmp_path):
     """Both lost the marker; one has the .txnindex."""
     one, other = source(tmp_path / "one" / "a-0"), source(tmp_path / "other" / "a-0")
     write_index(other, (7, 0, 3, 4))
@@ -283,7 +281,7 @@ def test_replicas_prove_for_each_other(tmp_path: Path) -> None:
     assert committed(tmp_path / "out") == [4, 5, 7]
 
 
-def test_between_two_segments(tmp_path: Path) -> None:
+def test_between_two_segments(tmp_path):
     """The zeros at the end of a segment that is not the last one are a lost marker: a broker trims what it rolls."""
     folder = write_log(tmp_path / "a-0", EVENTS[:2], [3])
     (folder / f"{4:020}.log").write_bytes(b"".join(event.batch for event in EVENTS[2:]))
@@ -296,7 +294,7 @@ def test_between_two_segments(tmp_path: Path) -> None:
     assert committed(tmp_path / "out") == [4, 5, 7]
 
 
-def test_a_wrong_base_offset_at_a_segments_end(tmp_path: Path) -> None:
+def test_a_wrong_base_offset_at_a_segments_end(tmp_path):
     """The next segment's name proves where the marker was."""
     folder = write_log(tmp_path / "a-0", [])
     log = folder / f"{0:020}.log"
@@ -309,7 +307,7 @@ def test_a_wrong_base_offset_at_a_segments_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [1, 2])
-def test_a_marker_that_was_cut_out(files: int, tmp_path: Path) -> None:
+def test_a_marker_that_was_cut_out(files, tmp_path):
     """Only a gap is left, as in a compacted log; but the .txnindex lists the marker."""
     parts = [[event.batch for event in EVENTS if event.base != 3]]
     folder = write_log(tmp_path / "a-0", [])
@@ -324,9 +322,7 @@ def test_a_marker_that_was_cut_out(files: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("files", [1, 2])
 @pytest.mark.parametrize("cleaned", [None, "", "a 0 1\n", "b 0 1\n"])
-def test_a_marker_that_was_cut_out_of_a_log_that_was_never_cleaned(
-    files: int, cleaned: str | None, tmp_path: Path
-) -> None:
+def test_a_marker_that_was_cut_out_of_a_log_that_was_never_cleaned(files, cleaned, tmp_path):
     """Without .txnindex only the gap tells, and only where the log cleaner did not make it."""
     folder = write_log(tmp_path / "data" / "a-0", [])
     parts = [[EVENTS[0].batch], [event.batch for event in EVENTS[2:]]]
@@ -346,7 +342,7 @@ def test_a_marker_that_was_cut_out_of_a_log_that_was_never_cleaned(
 
 
 @pytest.mark.parametrize(("status", "visible"), [(2, [0, 1, 2, 4, 5, 7]), (3, [4, 5, 7])])
-def test_what_the_coordinator_was_about_to_do(tmp_path: Path, status: int, visible: list[int]) -> None:
+def test_what_the_coordinator_was_about_to_do(tmp_path, status, visible):
     """PrepareCommit, PrepareAbort of the epoch behind the data's, with this partition."""
     here = {"producerEpoch": 3, "transactionPartitions": [{"topic": "a", "partitionIds": [1, 0]}]}
     folder = source(tmp_path / "a-0")
@@ -370,7 +366,7 @@ def test_what_the_coordinator_was_about_to_do(tmp_path: Path, status: int, visib
         {"transactionStatus": 4},  # CompleteCommit
     ],
 )
-def test_what_is_no_proof_of_the_coordinator(tmp_path: Path, other: dict[str, object]) -> None:
+def test_what_is_no_proof_of_the_coordinator(tmp_path, other):
     fields = {"producerEpoch": 3, "transactionPartitions": [{"topic": "a", "partitionIds": [0]}], **other}
     folder = source(tmp_path / "a-0")
     txns.transaction_state(tmp_path / "__transaction_state-7", ("id", 7, 2), **fields)
@@ -382,7 +378,7 @@ def without_a_segment(folder: Path) -> Path:
     return plain_logs.log(folder, *([event.batch for event in some] for some in (EVENTS[:1], EVENTS[2:])))
 
 
-def test_a_txnindex_without_its_segment_proves_the_marker(tmp_path: Path) -> None:
+def test_a_txnindex_without_its_segment_proves_the_marker(tmp_path):
     folder = without_a_segment(tmp_path / "a-0")
     (folder / f"{3:020}.txnindex").write_bytes(txn_index.write([txns.AbortedTransaction(7, 0, 3, 4)]))
     [one] = saved(folder, tmp_path / "out").markers
@@ -390,7 +386,7 @@ def test_a_txnindex_without_its_segment_proves_the_marker(tmp_path: Path) -> Non
     assert committed(tmp_path / "out") == [4, 5, 7]
 
 
-def test_a_deleted_file_has_the_marker(tmp_path: Path) -> None:
+def test_a_deleted_file_has_the_marker(tmp_path):
     folder = without_a_segment(tmp_path / "a-0")
     (folder / f"{3:020}.txnindex").write_bytes(txn_index.write([txns.AbortedTransaction(7, 0, 3, 4)]))
     (folder / f"{3:020}.log.deleted").write_bytes(EVENTS[1].batch)
@@ -398,7 +394,7 @@ def test_a_deleted_file_has_the_marker(tmp_path: Path) -> None:
     assert rows(tmp_path / "out") == [(event.base, event.kind in txns.MARKERS) for event in EVENTS]
 
 
-def test_an_index_without_its_segment_proves_that_markers_may_be_lost(tmp_path: Path) -> None:
+def test_an_index_without_its_segment_proves_that_markers_may_be_lost(tmp_path):
     folder = without_a_segment(tmp_path / "a-0")
     (folder / f"{3:020}.index").touch()
     [one] = saved(folder, tmp_path / "out").markers
@@ -407,7 +403,7 @@ def test_an_index_without_its_segment_proves_that_markers_may_be_lost(tmp_path: 
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-def test_a_snapshot_proves_that_a_missing_segment_had_the_marker(tmp_path: Path, is_open: bool) -> None:
+def test_a_snapshot_proves_that_a_missing_segment_had_the_marker(tmp_path, is_open):
     """The log cleaner leaves gaps, too, but keeps the marker of a transaction as long as it has data."""
     folder = without_a_segment(tmp_path / "a-0")
     entry = SnapshotEntry(7, 2, 0, 2, 2, builders.NOW, 0, 0 if is_open else -1)
@@ -422,12 +418,12 @@ def test_a_snapshot_proves_that_a_missing_segment_had_the_marker(tmp_path: Path,
     assert [(one.producer_id, one.lost_from) for one in read.undecided] == ([] if is_open else [(7, 3)])
 
 
-def test_a_gap_alone_proves_nothing(tmp_path: Path) -> None:
+def test_a_gap_alone_proves_nothing(tmp_path):
     report = saved(without_a_segment(tmp_path / "a-0"), tmp_path / "out")
     assert (report.markers, report.missing, report.ok) == ([], [(3, 3)], True)
 
 
-def test_a_txnindex_entry_outside_of_its_segment_proves_nothing(tmp_path: Path) -> None:
+def test_a_txnindex_entry_outside_of_its_segment_proves_nothing(tmp_path):
     """One flipped bit puts the marker far behind the log's end, which is damaged, and where a transaction is open."""
     damaged = builders.flipped(Event(PLAIN, -1, 6, 1).batch)
     first, second = [event.batch for event in EVENTS[:2]], [EVENTS[2].batch, damaged]
@@ -437,7 +433,7 @@ def test_a_txnindex_entry_outside_of_its_segment_proves_nothing(tmp_path: Path) 
     assert (report.markers, report.next_offset) == ([], 6)
 
 
-def test_the_leader_epoch_of_a_marker_is_that_of_its_offset(tmp_path: Path) -> None:
+def test_the_leader_epoch_of_a_marker_is_that_of_its_offset(tmp_path):
     """A leader may have begun in the damage."""
     parts = [builders.patched(event.batch, 12, bytes([0, 0, 0, 3 if event.base > 3 else 1])) for event in EVENTS]
     folder = plain_logs.log(tmp_path / "a-0", [parts[0], bytes(78), *parts[2:]], epochs=[(1, 0), (2, 3), (3, 4)])

@@ -43,7 +43,7 @@ def assert_for_another_cluster(made: Path) -> None:
 @pytest.mark.parametrize(
     "folder", [one for one in FOLDERS if one.name != "__cluster_metadata-0"], ids=lambda one: one.name
 )
-def test_logs_of_kafka(folder: Path, tmp_path: Path) -> None:
+def test_logs_of_kafka(folder, tmp_path):
     report = salvage(folder, tmp_path / "out", new_cluster=True)
     made = tmp_path / "out" / report.partitions[0].folder
     assert_for_another_cluster(made)
@@ -53,14 +53,14 @@ def test_logs_of_kafka(folder: Path, tmp_path: Path) -> None:
     assert salvage(folder, tmp_path / "again", new_cluster=True, dry_run=True).partitions[0].size == report.size
 
 
-def test_the_end_stays_where_a_marker_was(tmp_path: Path) -> None:
+def test_the_end_stays_where_a_marker_was(tmp_path):
     source = log(tmp_path / "orders-0", [data(0), builders.end_marker(commit=True, base_offset=2, **_PRODUCER)])
     salvage(source, tmp_path / "out", new_cluster=True)
     first, last = kafkarec.open(tmp_path / "out" / "orders-0").scan()
     assert (first["record_count"], last["record_count"], last["last_offset"]) == (2, 0, 2)
 
 
-def test_open_transactions_are_set_aside(tmp_path: Path) -> None:
+def test_open_transactions_are_set_aside(tmp_path):
     """Nobody can end them there; what others committed after them is kept."""
     source = log(tmp_path / "orders-0", [data(0), batch(2, 3), data(5), batch(7, 1)])
     report = salvage(source, tmp_path / "out", new_cluster=True)
@@ -76,7 +76,7 @@ def test_open_transactions_are_set_aside(tmp_path: Path) -> None:
     ("undecided", "said", "kept"),
     [("abort", "aborted: its batches are left out", [5]), ("commit", "committed: its batches stay", [0, 1, 5])],
 )
-def test_what_is_decided_of_lost_markers(tmp_path: Path, undecided: str, said: str, kept: list[int]) -> None:
+def test_what_is_decided_of_lost_markers(tmp_path, undecided, said, kept):
     """No marker is written, but it counts."""
     lost = bytes(builders.end_marker(commit=True, base_offset=2, **_PRODUCER)[:-2]) + b"\xff\xff"
     after = builders.end_marker(commit=True, base_offset=6, **_PRODUCER)
@@ -86,7 +86,7 @@ def test_what_is_decided_of_lost_markers(tmp_path: Path, undecided: str, said: s
     assert [row[0] for row in records(tmp_path / "out" / "orders-0")] == kept
 
 
-def test_large_batches(tmp_path: Path) -> None:
+def test_large_batches(tmp_path):
     """The new checksum follows from the old one, also of more bytes than are taken at once."""
     body = random.Random(1).randbytes(3_000_001)
     source = log(tmp_path / "orders-0", [builders.batch([builders.record(value=body)], **_PRODUCER, base_sequence=0)])
@@ -95,7 +95,7 @@ def test_large_batches(tmp_path: Path) -> None:
     assert records(tmp_path / "out" / "orders-0")[0][4] == body
 
 
-def test_random_transactions_with_damage(tmp_path: Path) -> None:
+def test_random_transactions_with_damage(tmp_path):
     """All that a consumer gets from the salvaged log is there, and no more than that log has."""
     left_out = 0
     for seed in range(40):

@@ -29,7 +29,7 @@ def refused(sources: Any, out: Path, why: str) -> None:
         salvage(sources, out)
 
 
-def test_nothing_is_written_in_or_under_a_source(source: Path, tmp_path: Path) -> None:
+def test_nothing_is_written_in_or_under_a_source(source, tmp_path):
     before = content(source)
     inside = source / "orders-0"
     refused(source, source, "is one of the inputs")
@@ -47,12 +47,12 @@ def test_nothing_is_written_in_or_under_a_source(source: Path, tmp_path: Path) -
     assert content(source) == before and not (source / "new").exists()
 
 
-def test_an_image_may_be_in_the_outputs_parent_folder(tmp_path: Path) -> None:
+def test_an_image_may_be_in_the_outputs_parent_folder(tmp_path):
     (tmp_path / "disk.img").write_bytes(batch(0, 3))
     assert salvage(tmp_path / "disk.img", tmp_path / "rescued").ok
 
 
-def test_a_folder_that_is_not_empty(source: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty(source, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine.txt").write_text("do not touch")
@@ -66,7 +66,7 @@ def test_a_folder_that_is_not_empty(source: Path, tmp_path: Path) -> None:
     assert content(tmp_path / "done") == before
 
 
-def test_the_unfinished_run_of_another_salvage(source: Path, tmp_path: Path) -> None:
+def test_the_unfinished_run_of_another_salvage(source, tmp_path):
     out = tmp_path / "out"
     assert leave_unfinished(source, out, calls=100)
     refused(source / "orders-0", out, "unfinished run of another salvage")
@@ -83,7 +83,7 @@ def opened_folder(path: Path) -> Iterator[int]:
     os.close(descriptor)
 
 
-def test_one_run_at_a_time(source: Path, tmp_path: Path) -> None:
+def test_one_run_at_a_time(source, tmp_path):
     import fcntl
 
     out = tmp_path / "out"
@@ -94,7 +94,7 @@ def test_one_run_at_a_time(source: Path, tmp_path: Path) -> None:
     assert salvage(source, out).partitions
 
 
-def test_free_space_is_checked_first(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_space_is_checked_first(source, tmp_path, monkeypatch):
     class Small:
         f_bavail, f_frsize = 3, 4096
 
@@ -105,7 +105,7 @@ def test_free_space_is_checked_first(source: Path, tmp_path: Path, monkeypatch: 
     assert salvage(source, tmp_path / "dry", dry_run=True).partitions
 
 
-def test_the_source_may_be_read_only(tmp_path: Path) -> None:
+def test_the_source_may_be_read_only(tmp_path):
     source = tmp_path / "txn-0"
     shutil.copytree(SEGMENTS / "txn-0", source)
     for path in (source, *source.iterdir()):

@@ -6,7 +6,6 @@ import errno
 import os
 import random
 from itertools import pairwise, permutations
-from pathlib import Path
 
 import builders
 import damages
@@ -21,7 +20,7 @@ from kafkarec.sources.files import LocalFile
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_damaged_replicas(folder: Path, tmp_path: Path) -> None:
+def test_damaged_replicas(folder, tmp_path):
     chance, log = random.Random(folder.name), hurt_logs.golden_log(folder)
     for turn in range(6):
         sources, alive = [], set[bytes]()
@@ -43,7 +42,7 @@ def test_damaged_replicas(folder: Path, tmp_path: Path) -> None:
         assert sum(one.size for one in report.partitions[0].set_aside) == len(beside)
 
 
-def test_fragments_of_one_partition_are_put_in_order(tmp_path: Path) -> None:
+def test_fragments_of_one_partition_are_put_in_order(tmp_path):
     parts = [batch(i * 10, 10) for i in range(9)]
     for name, those in {"#3": parts[6:], "#1": parts[:4], "#2": parts[3:7]}.items():
         (tmp_path / name).write_bytes(b"".join(those))
@@ -52,7 +51,7 @@ def test_fragments_of_one_partition_are_put_in_order(tmp_path: Path) -> None:
     assert report.partitions[0].duplicates == 2 and report.ok
 
 
-def test_replicas_complete_each_other(tmp_path: Path) -> None:
+def test_replicas_complete_each_other(tmp_path):
     parts = [batch(i * 10, 10) for i in range(9)]
 
     def hit(*which: int) -> list[bytes]:
@@ -70,7 +69,7 @@ def test_replicas_complete_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_wrapper_messages_complete_each_other(tmp_path: Path, magic: int) -> None:
+def test_wrapper_messages_complete_each_other(tmp_path, magic):
     """Where a wrapper message begins is not in its header; the message before it may be damaged."""
     parts = []
     for first in (0, 5, 10, 15):
@@ -94,7 +93,7 @@ def test_wrapper_messages_complete_each_other(tmp_path: Path, magic: int) -> Non
     assert copied(tmp_path / "gap") == b"".join(parts[:3])
 
 
-def test_fragments_of_wrapper_messages_are_put_in_order(tmp_path: Path) -> None:
+def test_fragments_of_wrapper_messages_are_put_in_order(tmp_path):
     """The name of a fragment does not tell where its first message begins."""
     parts = []
     for first in range(0, 30, 5):
@@ -112,9 +111,7 @@ def wrappers(*firsts: int) -> list[bytes]:
     return [builders.wrapper(inner, magic=1, codec="gzip", offset=first + 4) for first in firsts]
 
 
-def test_a_wrapper_message_begins_at_the_first_offset_inside_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrapper_message_begins_at_the_first_offset_inside_of_it(tmp_path, monkeypatch):
     """Also where its length is restored, and where it has lower offsets than the one before it."""
     parts = wrappers(0, 10, 15, 20, 5)
     damaged = builders.patched(parts[2], 11, bytes([parts[2][11] ^ 1]))
@@ -142,7 +139,7 @@ def test_a_wrapper_message_begins_at_the_first_offset_inside_of_it(
     assert copied(tmp_path / "out3") == parts[0] and [one.cause for one in found.unread] == ["disk"]
 
 
-def test_another_content_of_the_same_size_is_a_conflict(tmp_path: Path) -> None:
+def test_another_content_of_the_same_size_is_a_conflict(tmp_path):
     kept, other = (batch(0, 1, value=value) for value in (b"a%d", b"b%d"))
     sources = [log(tmp_path / name / "orders-0", [data]) for name, data in {"a": kept, "b": other}.items()]
     [merged] = salvage(sources, tmp_path / "out").partitions
@@ -151,7 +148,7 @@ def test_another_content_of_the_same_size_is_a_conflict(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, 1])
-def test_a_stored_base_offset_proves_more_than_a_restored_one(tmp_path: Path, epoch: int) -> None:
+def test_a_stored_base_offset_proves_more_than_a_restored_one(tmp_path, epoch):
     """A segment whose first and last batch are exchanged: the one that is first now gets the other one's offset."""
     parts = [batch(10, 1), batch(11, 1, epoch=epoch), batch(12, 1, epoch=epoch, value=b"another %d")]
     healthy = log(tmp_path / "b" / "orders-0", [batch(0, 10)], parts)
@@ -165,7 +162,7 @@ def test_a_stored_base_offset_proves_more_than_a_restored_one(tmp_path: Path, ep
 
 @pytest.mark.parametrize("epoch", [-5, 0, 2, 1 << 30])
 @pytest.mark.parametrize("hit", [0, 1, 2])
-def test_a_leader_epoch_that_was_damaged_in_one_replica(tmp_path: Path, epoch: int, hit: int) -> None:
+def test_a_leader_epoch_that_was_damaged_in_one_replica(tmp_path, epoch, hit):
     parts = [batch(i * 10, 10, epoch=1) for i in range(3)]
     wrong = [*parts]
     wrong[hit] = parts[hit][:12] + epoch.to_bytes(4, "big", signed=True) + parts[hit][16:]
@@ -178,7 +175,7 @@ def test_a_leader_epoch_that_was_damaged_in_one_replica(tmp_path: Path, epoch: i
         assert set_aside(tmp_path / name) == (b"" if restored else wrong[hit])
 
 
-def test_a_stale_tail_stays_out_of_a_brokers_folder(tmp_path: Path) -> None:
+def test_a_stale_tail_stays_out_of_a_brokers_folder(tmp_path):
     a = log(tmp_path / "a" / "orders-0", [batch(0, 10), batch(10, 5, epoch=3), batch(15, 5, epoch=3)])
     b = log(tmp_path / "b" / "orders-0", [batch(0, 10), batch(10, 5, epoch=3), batch(20, 5, epoch=1)])
     loose = salvage([a, b], tmp_path / "log")
@@ -189,7 +186,7 @@ def test_a_stale_tail_stays_out_of_a_brokers_folder(tmp_path: Path) -> None:
     assert (tmp_path / "broker/orders-0/leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 10\n"
 
 
-def test_epochs_of_one_replica_that_the_merged_log_contradicts(tmp_path: Path) -> None:
+def test_epochs_of_one_replica_that_the_merged_log_contradicts(tmp_path):
     common = [batch(0, 10), batch(10, 10, epoch=1)]
     a = log(tmp_path / "a" / "orders-0", common, epochs=[(0, 0), (1, 10), (5, 20)])
     b = log(tmp_path / "b" / "orders-0", [*common, batch(20, 5, epoch=2)], epochs=[(0, 0), (1, 10), (2, 20)])
@@ -201,7 +198,7 @@ def test_epochs_of_one_replica_that_the_merged_log_contradicts(tmp_path: Path) -
         assert len(ignored) == (name == "ab")
 
 
-def test_a_deleted_segment_fills_what_is_lost(tmp_path: Path) -> None:
+def test_a_deleted_segment_fills_what_is_lost(tmp_path):
     """Named in addition to its folder, 0.log.deleted is another copy of 0.log."""
     parts = [batch(0, 5), batch(5, 5), batch(10, 5)]
     source = log(tmp_path / "orders-0", [parts[0], parts[1][:-1] + b"\7", parts[2]], [batch(15, 5)])
@@ -212,7 +209,7 @@ def test_a_deleted_segment_fills_what_is_lost(tmp_path: Path) -> None:
     assert not report.partitions[0].lost and not report.partitions[0].set_aside
 
 
-def test_a_gap_of_a_whole_replica_is_no_loss_of_the_other_one(tmp_path: Path) -> None:
+def test_a_gap_of_a_whole_replica_is_no_loss_of_the_other_one(tmp_path):
     """A has no offset 3, as the log cleaner left it; in B the batch before is damaged."""
     data = {"attributes": 0x10, "producer_id": 7, "producer_epoch": 0}
     parts = [
@@ -232,7 +229,7 @@ def test_a_gap_of_a_whole_replica_is_no_loss_of_the_other_one(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("first", [0, 20], ids=["a segment is missing", "it begins later"])
-def test_a_replica_that_has_nothing_there_does_not_show_that_nothing_was(first: int, tmp_path: Path) -> None:
+def test_a_replica_that_has_nothing_there_does_not_show_that_nothing_was(first, tmp_path):
     data = [batch(base, 10) for base in (0, 10, 20)]
     for name in "ab":
         (tmp_path / name / "t-0").mkdir(parents=True)
@@ -245,7 +242,7 @@ def test_a_replica_that_has_nothing_there_does_not_show_that_nothing_was(first: 
 
 
 @pytest.mark.parametrize("names", ["ab", "ba"])
-def test_the_leader_epoch_of_the_checkpoint_wins(names: str, tmp_path: Path) -> None:
+def test_the_leader_epoch_of_the_checkpoint_wins(names, tmp_path):
     """Where one leader's last batch is, its neighbours prove nothing."""
     parts = [batch(0, 1), batch(1, 1, epoch=1), batch(2, 1, epoch=3)]
     epochs = [(0, 0), (1, 1), (3, 2)]
@@ -257,7 +254,7 @@ def test_the_leader_epoch_of_the_checkpoint_wins(names: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("names", ["ab", "ba"])
-def test_a_wrong_base_offset_behind_damage_costs_no_batch_of_another_replica(names: str, tmp_path: Path) -> None:
+def test_a_wrong_base_offset_behind_damage_costs_no_batch_of_another_replica(names, tmp_path):
     parts = [batch(0, 1), batch(1, 4), batch(5, 4), batch(10, 3), batch(13, 3)]
     wrong = [bytes(len(parts[0] + parts[1])), builders.patched(parts[2], 0, bytes(8)), *parts[3:]]
     sources = {"a": log(tmp_path / "a" / "orders-0", parts), "b": log(tmp_path / "b" / "orders-0", wrong)}

@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def test_salvage_writes_the_proven_values(folder: Path, tmp_path: Path) -> None:
+def test_salvage_writes_the_proven_values(folder, tmp_path):
     report = kafkarec.salvage(folder, tmp_path / "out")
     assert (tmp_path / "out/orders-0" / f"{0:020d}.log").read_bytes() == b"".join(BATCHES)
     assert not report.ok and report.damage == []
@@ -38,7 +38,7 @@ def test_salvage_writes_the_proven_values(folder: Path, tmp_path: Path) -> None:
     assert kafkarec.verify(tmp_path / "out/orders-0").ok
 
 
-def test_batches_of_another_log_between_damage_are_set_aside(tmp_path: Path) -> None:
+def test_batches_of_another_log_between_damage_are_set_aside(tmp_path):
     """As in a page of another file: their offsets do not fit, and prove nothing there."""
     log = tmp_path / "orders-0"
     log.mkdir()
@@ -56,7 +56,7 @@ def test_batches_of_another_log_between_damage_are_set_aside(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_block_of_another_file_in_a_batch_is_set_aside(tmp_path: Path, cut: bool) -> None:
+def test_a_block_of_another_file_in_a_batch_is_set_aside(tmp_path, cut):
     """The batch's length leads to the next one, or behind the file's end: the reader looks for nothing inside."""
     log = tmp_path / "orders-0"
     log.mkdir()
@@ -73,7 +73,7 @@ def test_a_block_of_another_file_in_a_batch_is_set_aside(tmp_path: Path, cut: bo
     assert partition.batches == (2 if cut else 3)
 
 
-def test_a_block_in_a_damaged_batch_of_a_block_is_set_aside(tmp_path: Path) -> None:
+def test_a_block_in_a_damaged_batch_of_a_block_is_set_aside(tmp_path):
     log = tmp_path / "orders-0"
     log.mkdir()
     first, inside, last = (builders.good_batch(3, base_offset=base) for base in (0, 10, 20))

@@ -66,9 +66,7 @@ def spoil(path: Path, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize(("as_partition", "undecided"), [(False, "abort"), (True, "aside")])
-def test_a_finished_file_that_is_not_as_it_was_written_is_made_again(
-    source: Path, tmp_path: Path, as_partition: bool, undecided: str
-) -> None:
+def test_a_finished_file_that_is_not_as_it_was_written_is_made_again(source, tmp_path, as_partition, undecided):
     options: dict[str, Any] = {"as_partition": as_partition, "undecided": undecided}
     salvage(source, tmp_path / "whole", **options)
     assert any((tmp_path / "whole" / "set-aside").rglob("*.log"))
@@ -88,7 +86,7 @@ def test_a_finished_file_that_is_not_as_it_was_written_is_made_again(
     assert spoiled > 10
 
 
-def test_a_finished_partition_is_not_repeated(tmp_path: Path) -> None:
+def test_a_finished_partition_is_not_repeated(tmp_path):
     source, out = make_source(tmp_path / "data"), tmp_path / "out"
     killed_before("salvage.json", source, out)
     removed, kept = out / "orders-0" / f"{60:020}.log", sorted((out / "other-1").iterdir())
@@ -99,7 +97,7 @@ def test_a_finished_partition_is_not_repeated(tmp_path: Path) -> None:
     assert [one.batches for one in report.partitions] == [8, 2] and report.partitions[0].lost == [(40, 49)]
 
 
-def test_each_finished_file(source: Path, tmp_path: Path) -> None:
+def test_each_finished_file(source, tmp_path):
     """Killed when all is done but the report; then one file is removed, or its first byte is changed."""
     salvage(source, tmp_path / "whole", as_partition=True)
     expected, late = result(tmp_path / "whole"), tmp_path / "late"
@@ -121,7 +119,7 @@ def test_each_finished_file(source: Path, tmp_path: Path) -> None:
         assert result(out) == expected, path
 
 
-def test_the_files_of_one_that_has_several_logs(tmp_path: Path) -> None:
+def test_the_files_of_one_that_has_several_logs(tmp_path):
     source = tmp_path / "images"
     source.mkdir()
     (source / "one.img").write_bytes(b"".join([batch(50, 5), batch(60, 5), batch(0, 5), batch(5, 5)]))
@@ -142,7 +140,7 @@ def test_the_files_of_one_that_has_several_logs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damaged_byte", [None, 11, 16, 20, 70], ids=str)
-def test_a_touched_source_gives_the_same(source: Path, tmp_path: Path, damaged_byte: int | None) -> None:
+def test_a_touched_source_gives_the_same(source, tmp_path, damaged_byte):
     """Also if a batch that the earlier run wrote was damaged since: in its length, magic, checksum or a record."""
     salvage(source, tmp_path / "whole")
     out = tmp_path / "out"
@@ -160,7 +158,7 @@ def test_a_touched_source_gives_the_same(source: Path, tmp_path: Path, damaged_b
     assert result(out) == result(tmp_path / "whole")
 
 
-def test_what_a_finished_partition_has_is_not_copied_again(source: Path, tmp_path: Path) -> None:
+def test_what_a_finished_partition_has_is_not_copied_again(source, tmp_path):
     out = tmp_path / "out"
     killed_before("salvage.json", source, out)
     before = {path: path.stat().st_mtime_ns for path in out.glob("orders-0/*")}
@@ -171,7 +169,7 @@ def test_what_a_finished_partition_has_is_not_copied_again(source: Path, tmp_pat
 
 @pytest.mark.parametrize("at", ["kept", "damaged", "set aside"])
 @pytest.mark.parametrize("again", [False, True])
-def test_a_result_with_more_batches_than_the_sources_have_now_stays(tmp_path: Path, at: str, again: bool) -> None:
+def test_a_result_with_more_batches_than_the_sources_have_now_stays(tmp_path, at, again):
     """Bytes of a batch in the new log, of damage, of a batch that is set aside were changed. Killed again: the same."""
     parts = {
         "kept": batch(0, 5),
@@ -206,7 +204,7 @@ def test_a_result_with_more_batches_than_the_sources_have_now_stays(tmp_path: Pa
 
 
 @pytest.mark.parametrize("as_partition", [False, True])
-def test_a_file_of_an_earlier_run_that_is_not_made_again_is_removed(tmp_path: Path, as_partition: bool) -> None:
+def test_a_file_of_an_earlier_run_that_is_not_made_again_is_removed(tmp_path, as_partition):
     """Killed at any moment; then the source has the same batches in one segment less."""
     parts, data = [batch(5 * i, 5) for i in range(4)], tmp_path / "data"
     out, second = tmp_path / "out", data / "orders-0" / f"{10:020}.log"
@@ -225,7 +223,7 @@ def test_a_file_of_an_earlier_run_that_is_not_made_again_is_removed(tmp_path: Pa
     assert 50 < calls < 199
 
 
-def test_a_source_that_changed_before_it_was_copied(tmp_path: Path) -> None:
+def test_a_source_that_changed_before_it_was_copied(tmp_path):
     folder, out = log(tmp_path / "data" / "orders-0", [batch(0, 5)]), tmp_path / "out"
     killed_before("orders-0", tmp_path / "data", out)
     assert (out / UNFINISHED / "run.json").exists()
@@ -235,7 +233,7 @@ def test_a_source_that_changed_before_it_was_copied(tmp_path: Path) -> None:
     assert (out / "orders-0" / NAME).read_bytes() == (folder / NAME).read_bytes()
 
 
-def test_on_the_command_line(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
+def test_on_the_command_line(capfdbinary, tmp_path):
     """Killed, a finished .log removed, the same command again."""
     source, out, run = make_source(tmp_path / "data"), tmp_path / "out", Here(capfdbinary)
     killed_before("salvage.json", source, out)

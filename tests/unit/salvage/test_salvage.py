@@ -7,7 +7,6 @@ import json
 import os
 import random
 from itertools import pairwise
-from pathlib import Path
 
 import builders
 import hurt_logs
@@ -28,7 +27,7 @@ GAPS |= {"epoch_goes_back", "leader_epoch_negative"}
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_a_sound_log_is_copied_with_the_brokers_own_indexes(folder: Path, tmp_path: Path) -> None:
+def test_a_sound_log_is_copied_with_the_brokers_own_indexes(folder, tmp_path):
     report = salvage(folder, tmp_path / "out")
     assert report.ok and not report.damage
     made = tmp_path / "out" / folder.name
@@ -46,7 +45,7 @@ def test_a_sound_log_is_copied_with_the_brokers_own_indexes(folder: Path, tmp_pa
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_random_damage(folder: Path, tmp_path: Path) -> None:
+def test_random_damage(folder, tmp_path):
     """Each batch once and in order, as the report says, in a log in which verify finds gaps only. That all undamaged
     ones are there, and nothing else, is in tests/fuzz/test_damage_random.py."""
     log = hurt_logs.golden_log(folder)
@@ -66,7 +65,7 @@ def test_random_damage(folder: Path, tmp_path: Path) -> None:
         assert checks <= GAPS, checks
 
 
-def test_damage_is_listed_with_the_lost_offsets(tmp_path: Path) -> None:
+def test_damage_is_listed_with_the_lost_offsets(tmp_path):
     parts = [batch(0, 10), batch(10, 10), batch(20, 10), batch(30, 5)]
     source = log(tmp_path / "orders-0", [parts[0], flipped(parts[1], 80), parts[2], parts[3][:-1]])
     report = salvage(source, tmp_path / "out")
@@ -82,7 +81,7 @@ def test_damage_is_listed_with_the_lost_offsets(tmp_path: Path) -> None:
     assert not report.ok
 
 
-def test_lost_offsets_at_segment_borders_and_ends(tmp_path: Path) -> None:
+def test_lost_offsets_at_segment_borders_and_ends(tmp_path):
     source = log(
         tmp_path / "orders-0",
         [flipped(batch(100, 10), 80), batch(110, 10), flipped(batch(120, 10), 80)],
@@ -101,7 +100,7 @@ def test_lost_offsets_at_segment_borders_and_ends(tmp_path: Path) -> None:
     assert "offsets 100 to 109, 120 to 139, 160 to 169 (fewer if" in str(report)
 
 
-def test_what_is_missing_behind_damage_or_a_batch_in_the_wrong_place_is_lost(tmp_path: Path) -> None:
+def test_what_is_missing_behind_damage_or_a_batch_in_the_wrong_place_is_lost(tmp_path):
     source = log(tmp_path / "orders-0", [batch(0, 10), flipped(batch(10, 10))], [batch(20, 10)])
     [one] = salvage(source, tmp_path / "out").partitions
     assert one.lost == [(10, 19)] and not one.missing
@@ -112,7 +111,7 @@ def test_what_is_missing_behind_damage_or_a_batch_in_the_wrong_place_is_lost(tmp
 
 
 @pytest.mark.parametrize("count", [40, 5000])
-def test_blocks_of_another_file_do_not_exclude_the_logs_batches(tmp_path: Path, count: int) -> None:
+def test_blocks_of_another_file_do_not_exclude_the_logs_batches(tmp_path, count):
     """A file system error: batches with other offsets in the middle of a log. Of a long log 2048 batches are compared
     with each other at a time."""
     own = [batch(i * 10, 10) for i in range(count)]
@@ -129,9 +128,7 @@ def test_blocks_of_another_file_do_not_exclude_the_logs_batches(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("own_behind", [1, 2])
-def test_a_block_found_between_damage_does_not_exclude_batches_that_reach_the_end(
-    tmp_path: Path, own_behind: int
-) -> None:
+def test_a_block_found_between_damage_does_not_exclude_batches_that_reach_the_end(tmp_path, own_behind):
     """Two batches of another log, with higher offsets, in place of some of the last ones."""
     own = [batch(i * 10, 10) for i in range(20)]
     foreign = [batch(5000 + i * 10, 10, epoch=7) for i in range(2)]
@@ -143,14 +140,14 @@ def test_a_block_found_between_damage_does_not_exclude_batches_that_reach_the_en
     assert sum(one.batches for one in report.partitions[0].set_aside) == 2
 
 
-def test_the_segments_of_a_long_log_do_not_stay_open(tmp_path: Path) -> None:
+def test_the_segments_of_a_long_log_do_not_stay_open(tmp_path):
     counts: list[int] = []
     source = log(tmp_path / "orders-0", *([batch(i, 1)] for i in range(70)))
     salvage(source, tmp_path / "out", progress=lambda path, at: counts.append(len(os.listdir("/proc/self/fd"))))
     assert len(counts) == 70 and max(counts) - counts[0] < 5
 
 
-def test_a_batch_with_a_good_checksum_and_an_unreadable_payload_is_set_aside(tmp_path: Path) -> None:
+def test_a_batch_with_a_good_checksum_and_an_unreadable_payload_is_set_aside(tmp_path):
     broken = builders.batch(payload=b"no gzip at all", codec="gzip", count=3, base_offset=10)
     source = log(tmp_path / "orders-0", [batch(0, 10), broken, batch(13, 1)])
     report = salvage(source, tmp_path / "out")
@@ -158,7 +155,7 @@ def test_a_batch_with_a_good_checksum_and_an_unreadable_payload_is_set_aside(tmp
     assert report.partitions[0].lost == [(10, 12)] and report.damage[0]["reason"] == "payload_corrupt"
 
 
-def test_a_file_of_several_logs(tmp_path: Path) -> None:
+def test_a_file_of_several_logs(tmp_path):
     """A disk image: decreasing offsets begin another log, unless topic and partition are given."""
     image = tmp_path / "disk.img"
     image.write_bytes(batch(50, 5) + batch(55, 5) + b"x" * 700 + batch(0, 5) + batch(5, 5) + batch(2, 1, epoch=1))
@@ -172,7 +169,7 @@ def test_a_file_of_several_logs(tmp_path: Path) -> None:
     assert [a.reason for a in one.partitions[0].set_aside] == ["conflict_epoch"]
 
 
-def test_as_partition_has_what_a_broker_reads(tmp_path: Path) -> None:
+def test_as_partition_has_what_a_broker_reads(tmp_path):
     source = SEGMENTS / "txn-0"
     report = salvage(source, tmp_path / "out", as_partition=True)
     made = tmp_path / "out" / "txn-0"
@@ -188,7 +185,7 @@ def test_as_partition_has_what_a_broker_reads(tmp_path: Path) -> None:
         salvage(source / "00000000000000000000.log.dump.txt", tmp_path / "x", as_partition=True)
 
 
-def test_an_empty_active_segment_keeps_the_logs_end(tmp_path: Path) -> None:
+def test_an_empty_active_segment_keeps_the_logs_end(tmp_path):
     source = log(tmp_path / "orders-0", [batch(0, 10)])
     (source / f"{70:020}.log").write_bytes(bytes(1024))
     report = salvage(source, tmp_path / "out", as_partition=True)
@@ -196,7 +193,7 @@ def test_an_empty_active_segment_keeps_the_logs_end(tmp_path: Path) -> None:
     assert (report.partitions[0].next_offset, report.partitions[0].missing) == (70, [(10, 69)])
 
 
-def test_opened_sources(tmp_path: Path) -> None:
+def test_opened_sources(tmp_path):
     with kafkarec.open(SEGMENTS / "txn-0") as opened:
         salvage(opened, tmp_path / "a")
         salvage(opened.segments[1], tmp_path / "b")
@@ -213,7 +210,7 @@ def test_opened_sources(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_progress_is_told_while_the_sources_are_read(tmp_path: Path, dry_run: bool) -> None:
+def test_progress_is_told_while_the_sources_are_read(tmp_path, dry_run):
     """Each byte once, before the batches are written: of an image nothing can be written until all of it is read."""
     image = tmp_path / "image"
     image.write_bytes((SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes() + b"x" * 500)

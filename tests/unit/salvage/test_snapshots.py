@@ -50,9 +50,7 @@ def first_batch(data: bytes) -> int:
     ],
     ids=["cut", "no footer", "zeros behind", "flipped", "empty", "rubbish"],
 )
-def test_a_snapshot_that_is_not_whole_is_set_aside(
-    tmp_path: Path, snapshot: bytes, good: int | None, reasons: list[str]
-) -> None:
+def test_a_snapshot_that_is_not_whole_is_set_aside(tmp_path, snapshot, good, reasons):
     source = metadata(tmp_path / "in", snapshot)
     report = salvage(source, tmp_path / "out")
     (one,) = report.partitions
@@ -71,14 +69,14 @@ def test_a_snapshot_that_is_not_whole_is_set_aside(
     assert (tmp_path / "out" / METADATA.name / f"{0:020}.log").read_bytes() == (METADATA / f"{0:020}.log").read_bytes()
 
 
-def test_the_whole_copy_of_two_is_taken(tmp_path: Path) -> None:
+def test_the_whole_copy_of_two_is_taken(tmp_path):
     a, b = metadata(tmp_path / "a", WHOLE[:-9]), metadata(tmp_path / "b", WHOLE)
     (one,) = salvage([a, b], tmp_path / "out").partitions
     assert (tmp_path / "out" / METADATA.name / NAME).read_bytes() == WHOLE
     assert [damage["file"] for damage in one.damage] == [str(a / NAME)]
 
 
-def test_a_folder_of_snapshots_alone(tmp_path: Path) -> None:
+def test_a_folder_of_snapshots_alone(tmp_path):
     source = metadata(tmp_path / "in", WHOLE)
     (source / f"{0:020}.log").unlink()
     for as_partition in (False, True):
@@ -87,7 +85,7 @@ def test_a_folder_of_snapshots_alone(tmp_path: Path) -> None:
         assert (out / METADATA.name / NAME).read_bytes() == WHOLE
 
 
-def test_a_killed_run_continues_at_the_snapshot(tmp_path: Path) -> None:
+def test_a_killed_run_continues_at_the_snapshot(tmp_path):
     source, out = metadata(tmp_path / "in", WHOLE), tmp_path / "out"
     killed_before(NAME, source, out)
     report = salvage(source, out)
@@ -95,7 +93,7 @@ def test_a_killed_run_continues_at_the_snapshot(tmp_path: Path) -> None:
     assert (tmp_path / "out" / METADATA.name / NAME).read_bytes() == WHOLE
 
 
-def test_a_missing_segment_is_named_and_where_it_may_be(run: Here, tmp_path: Path) -> None:
+def test_a_missing_segment_is_named_and_where_it_may_be(run, tmp_path):
     parts = [batch(i * 10, 10) for i in range(6)]
     disk = tmp_path / "disk"
     folder = log(disk / "orders-0", parts[:2], parts[2:4], parts[4:])
@@ -126,7 +124,7 @@ def test_a_missing_segment_is_named_and_where_it_may_be(run: Here, tmp_path: Pat
     assert b"".join(path.read_bytes() for path in made) == b"".join(parts)
 
 
-def test_compaction_is_no_missing_segment(run: Here, tmp_path: Path) -> None:
+def test_compaction_is_no_missing_segment(run, tmp_path):
     folder = log(tmp_path / "orders-0", [batch(0, 2), batch(7, 1)], [batch(20, 3)])
     base = folder / f"{20:020}.log"
     base.rename(folder / f"{12:020}.log")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import builders
 import pytest
-from jvm_oracle import Oracle, count
+from jvm_oracle import count
 from plain_logs import batch, log
 from random_transactions import produced, random_log
 from salvage_runs import assert_kafka_loads
@@ -52,7 +52,7 @@ def made(out: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log")))
 
 
-def test_plain_batches_in_an_open_transaction_are_set_aside(source: Path, tmp_path: Path) -> None:
+def test_plain_batches_in_an_open_transaction_are_set_aside(source, tmp_path):
     out = tmp_path / "out"
     report = salvage(source, out, as_partition=True, undecided="open")
     (one,) = report.partitions
@@ -76,7 +76,7 @@ def test_plain_batches_in_an_open_transaction_are_set_aside(source: Path, tmp_pa
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_the_logs_end_offset_excludes_them(tmp_path: Path, last: bool) -> None:
+def test_the_logs_end_offset_excludes_them(tmp_path, last):
     parts = [OPEN, PLAIN[0], PLAIN[1]] if last else [OPEN, PLAIN[0], batch(20, 1)]
     source = log(tmp_path / "orders-0", parts[:1], parts[1:])
     (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
@@ -87,7 +87,7 @@ def test_the_logs_end_offset_excludes_them(tmp_path: Path, last: bool) -> None:
     ]
 
 
-def test_a_transaction_that_is_in_the_snapshot(tmp_path: Path) -> None:
+def test_a_transaction_that_is_in_the_snapshot(tmp_path):
     """It began before the log's first segment."""
     whole = log(tmp_path / "whole" / "orders-0", [OPEN], [PLAIN[0], batch(20, 1)])
     assert main(["reindex", str(whole), "-o", str(tmp_path / "files")]) == 0
@@ -97,13 +97,13 @@ def test_a_transaction_that_is_in_the_snapshot(tmp_path: Path) -> None:
     assert made(tmp_path / "out") == batch(20, 1)
 
 
-def test_a_broker_starts_on_it(kafka: Oracle, source: Path, tmp_path: Path) -> None:
+def test_a_broker_starts_on_it(kafka, source, tmp_path):
     (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
     assert one.next_offset is not None
     assert_kafka_loads(kafka, tmp_path / "out" / "orders-0", tmp_path / "work", one.next_offset)
 
 
-def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
+def test_random_transactions_with_damage(kafka, tmp_path):
     """Producers of plain and transactional batches, markers, a few damaged batches: a broker starts on the output."""
     taken = 0
     for seed in range(count(20)):
@@ -118,13 +118,13 @@ def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
     assert taken
 
 
-def test_a_broker_does_not_start_if_they_are_not_set_aside(kafka: Oracle, source: Path, tmp_path: Path) -> None:
+def test_a_broker_does_not_start_if_they_are_not_set_aside(kafka, source, tmp_path):
     salvage(source, tmp_path / "out", undecided="open")
     answer = kafka.ask("load", tmp_path / "out" / "orders-0", 4096)
     assert answer.status == 1 and "InvalidTxnStateException" in answer.err
 
 
-def test_the_snapshot_of_the_first_segment_that_is_left(tmp_path: Path) -> None:
+def test_the_snapshot_of_the_first_segment_that_is_left(tmp_path):
     """The producers before it, if all of the segment before it is lost."""
     whole = log(tmp_path / "whole" / "orders-0", [batch(5, 5), OPEN], [PLAIN[0], batch(20, 1)])
     assert main(["reindex", str(whole), "-o", str(tmp_path / "files")]) == 0
@@ -135,7 +135,7 @@ def test_the_snapshot_of_the_first_segment_that_is_left(tmp_path: Path) -> None:
     assert made(tmp_path / "out") == batch(20, 1), "without the plain batch in a transaction that began before"
 
 
-def test_a_checkpoint_that_many_batches_contradict_is_left_out(tmp_path: Path) -> None:
+def test_a_checkpoint_that_many_batches_contradict_is_left_out(tmp_path):
     """Its last line is cut: a broker would take its offset, and drop the epochs that begin after that."""
     parts = [batch(100 + at, 1, epoch=at // 4) for at in range(8)]
     source = log(tmp_path / "orders-0", parts, epochs=[(0, 100), (1, 10)])
@@ -145,7 +145,7 @@ def test_a_checkpoint_that_many_batches_contradict_is_left_out(tmp_path: Path) -
     assert any("leader-epoch-checkpoint" in text and "is ignored" in text for text in one.problems)
 
 
-def test_a_checkpoint_that_one_batch_contradicts_is_kept(tmp_path: Path) -> None:
+def test_a_checkpoint_that_one_batch_contradicts_is_kept(tmp_path):
     """No checksum covers its epoch; and the file may be older than the last batches."""
     epochs = [0, 0, 2, 2, 3, 3]
     source = log(

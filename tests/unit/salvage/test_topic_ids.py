@@ -32,7 +32,7 @@ def two(tmp_path: Path) -> list[Path]:
     return [one, partition(tmp_path / "b" / "orders-0", TWO, *other)]
 
 
-def test_named_file_by_file_and_as_data_folders(two: list[Path], tmp_path: Path) -> None:
+def test_named_file_by_file_and_as_data_folders(two, tmp_path):
     for pair in ([path / NAME for path in two], [path.parent for path in two]):
         with pytest.raises(Refused, match=f"{ONE} in .*, {TWO} in "):
             salvage(pair, tmp_path / "out")
@@ -44,7 +44,7 @@ def test_named_file_by_file_and_as_data_folders(two: list[Path], tmp_path: Path)
 
 
 @pytest.mark.parametrize("as_partition", [False, True])
-def test_the_path_named_first_is_the_log(two: list[Path], tmp_path: Path, as_partition: bool) -> None:
+def test_the_path_named_first_is_the_log(two, tmp_path, as_partition):
     """Its batches win, whatever the leader epochs; the other one has what it lacks."""
     out = tmp_path / "out"
     report = salvage(two, out, merge_different=True, as_partition=as_partition)
@@ -58,7 +58,7 @@ def test_the_path_named_first_is_the_log(two: list[Path], tmp_path: Path, as_par
     assert len(other.partitions[0].set_aside) == 3
 
 
-def test_replicas_of_the_first_are_merged_by_the_rules(two: list[Path], tmp_path: Path) -> None:
+def test_replicas_of_the_first_are_merged_by_the_rules(two, tmp_path):
     replica = partition(tmp_path / "c" / "orders-0", ONE, batch(0, 5), batch(5, 5, epoch=1, value=b"later %d"))
     salvage([two[0], two[1], replica], tmp_path / "out", merge_different=True)
     expected = [batch(0, 5), batch(5, 5, epoch=1, value=b"later %d"), batch(10, 5, epoch=3), batch(15, 5)]
@@ -66,7 +66,7 @@ def test_replicas_of_the_first_are_merged_by_the_rules(two: list[Path], tmp_path
 
 
 @pytest.mark.parametrize("content_of_second", [None, b"version: 0\ntopic_id: x\n", partition_metadata.write(ONE)])
-def test_what_is_no_other_topic(tmp_path: Path, content_of_second: bytes | None) -> None:
+def test_what_is_no_other_topic(tmp_path, content_of_second):
     """The same id, none, or a file that cannot be read."""
     one = partition(tmp_path / "a" / "orders-0", ONE, batch(0, 5))
     other = partition(tmp_path / "b" / "orders-0", None, batch(0, 5), batch(5, 5))

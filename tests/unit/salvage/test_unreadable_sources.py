@@ -6,7 +6,6 @@ import errno
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from allocations import Preads
@@ -32,9 +31,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("at", range(3))
 @pytest.mark.parametrize("name", SPOILS)
-def test_the_other_files_are_saved_and_verify_says_why(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, at: int
-) -> None:
+def test_the_other_files_are_saved_and_verify_says_why(source, tmp_path, monkeypatch, name, at):
     spoil, cause, words = SPOILS[name]
     bad = source / "orders-0" / NAMES[at]
     spoil(bad, monkeypatch)
@@ -64,9 +61,7 @@ def test_the_other_files_are_saved_and_verify_says_why(
 
 
 @pytest.mark.parametrize("spoil", [dangling_link, pipe])
-def test_a_name_in_the_middle_of_another_segment_costs_none_of_its_batches(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Any
-) -> None:
+def test_a_name_in_the_middle_of_another_segment_costs_none_of_its_batches(source, tmp_path, monkeypatch, spoil):
     name = source / "orders-0" / f"{30:020}.log"
     name.touch()
     spoil(name, monkeypatch)
@@ -76,7 +71,7 @@ def test_a_name_in_the_middle_of_another_segment_costs_none_of_its_batches(
     assert not made.set_aside and sum(file.size for file in made.files) == sum(map(len, SEGMENTS))
 
 
-def test_errors_and_an_unreadable_file(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_and_an_unreadable_file(source, monkeypatch):
     (source / "other-1" / f"{5:020}.log").write_bytes(batch(7, 3))
     (source / "meta.properties").write_text("version=1\nnode.id=0\ncluster.id=c\n")
     (source / "cleaner-offset-checkpoint").write_text("0\n0\n")  # so the log was never compacted
@@ -86,7 +81,7 @@ def test_errors_and_an_unreadable_file(source: Path, monkeypatch: pytest.MonkeyP
     assert str(report).startswith("INCONSISTENT: 1 file or folder could not be read, and there is 1 error; 2 offsets")
 
 
-def test_bad_sectors_in_a_file(source: Path, tmp_path: Path) -> None:
+def test_bad_sectors_in_a_file(source, tmp_path):
     """What is before and after them is kept. The output is shorter than the position of the bad sector."""
     parts = [batch(base, 1, value=b"x" * (100_000 if base == 5 else 3000)) for base in range(11)]
     folder = log(tmp_path / "sectors" / "orders-0", parts)
@@ -102,7 +97,7 @@ def test_bad_sectors_in_a_file(source: Path, tmp_path: Path) -> None:
     assert kept == b"".join((*parts[:5], *parts[6:])) and one.lost == [(5, 5)]
 
 
-def test_files_that_vanish_while_the_log_is_open(source: Path, tmp_path: Path) -> None:
+def test_files_that_vanish_while_the_log_is_open(source, tmp_path):
     with kafkarec.open(source / "orders-0") as opened:
         (source / "orders-0" / NAMES[1]).unlink()
         report = salvage(opened, tmp_path / "out")
@@ -110,7 +105,7 @@ def test_files_that_vanish_while_the_log_is_open(source: Path, tmp_path: Path) -
     assert report.partitions[0].lost == [(20, 39)]
 
 
-def test_one_of_several_sources(source: Path, tmp_path: Path) -> None:
+def test_one_of_several_sources(source, tmp_path):
     files = [source / "orders-0" / name for name in (NAMES[0], NAMES[2])]
     report = salvage([files[0], tmp_path / "gone.log", files[1]], tmp_path / "out")
     assert report.unreadable == [str(tmp_path / "gone.log")] and report.exit_status() == 3
@@ -119,7 +114,7 @@ def test_one_of_several_sources(source: Path, tmp_path: Path) -> None:
         salvage(tmp_path / "gone.log", tmp_path / "other")
 
 
-def test_a_snapshot_that_cannot_be_opened(source: Path, tmp_path: Path) -> None:
+def test_a_snapshot_that_cannot_be_opened(source, tmp_path):
     os.mkfifo(source / "orders-0" / f"{40:020}-{1:010}.checkpoint")
     report = salvage(source, tmp_path / "out")
     assert [one.cause for one in report.unread] == ["not_a_file"] and report.exit_status() == 3
@@ -127,7 +122,7 @@ def test_a_snapshot_that_cannot_be_opened(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
-def test_side_files_are_pipes(source: Path, tmp_path: Path, suffix: str) -> None:
+def test_side_files_are_pipes(source, tmp_path, suffix):
     """They are not waited for."""
     for name in NAMES:
         os.mkfifo((source / "orders-0" / name).with_suffix(suffix))
@@ -141,7 +136,7 @@ def test_side_files_are_pipes(source: Path, tmp_path: Path, suffix: str) -> None
     assert saved.partitions[0].batches == 6
 
 
-def test_errors_of_the_process_stop_the_run(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_process_stop_the_run(source, tmp_path, monkeypatch):
     """Too many open files: no other file could be read either. The next run continues."""
     with monkeypatch.context() as patched:
         refused(errno.EMFILE)(source / "orders-0" / NAMES[1], patched)
@@ -158,7 +153,7 @@ SIDE_FILES += [name_of(30, suffix) for suffix in (".index", ".timeindex", ".txni
 
 @pytest.mark.parametrize("alone", [False, True], ids=["data folder", "partition"])
 @pytest.mark.parametrize("name", SIDE_FILES)
-def test_a_disk_error_in_a_side_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, alone: bool) -> None:
+def test_a_disk_error_in_a_side_file(tmp_path, monkeypatch, name, alone):
     folder = golden(tmp_path / "data", "txn-0")
     bad = folder / name
     refused(errno.EIO)(bad, monkeypatch)
@@ -173,7 +168,7 @@ def test_a_disk_error_in_a_side_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (report.partitions[0].batches, report.partitions[0].lost) == (149, [])
 
 
-def test_a_disk_error_in_a_file_of_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_error_in_a_file_of_the_data_folder(tmp_path, monkeypatch):
     folder = golden(tmp_path / "data", "txn-0")
     bad = folder.parent / "meta.properties"
     bad.write_text("version=1\n")

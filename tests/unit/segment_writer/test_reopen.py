@@ -35,7 +35,7 @@ def _last(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("cut", [1, 30, 60, 61, 90])
-def test_a_torn_end_is_cut_off(cut: int, written: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_torn_end_is_cut_off(cut, written, caplog):
     whole, path = content(written), _last(written)
     path.write_bytes(path.read_bytes()[:-cut])
     with SegmentWriter(written, **SETTINGS) as writer:
@@ -46,7 +46,7 @@ def test_a_torn_end_is_cut_off(cut: int, written: Path, caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize("junk", [b"\0" * 5000, b"\xff" * 7, b"junk" * 30, batch(900, 1)[:-2] + b"??"])
-def test_bytes_after_the_last_batch_are_cut_off(junk: bytes, written: Path) -> None:
+def test_bytes_after_the_last_batch_are_cut_off(junk, written):
     whole, path = content(written), _last(written)
     path.write_bytes(path.read_bytes() + junk)
     with SegmentWriter(written, **SETTINGS) as writer:
@@ -55,7 +55,7 @@ def test_bytes_after_the_last_batch_are_cut_off(junk: bytes, written: Path) -> N
 
 
 @pytest.mark.parametrize("place", ["first segment", "its end", "last segment"])
-def test_a_folder_damaged_in_the_middle_is_refused_and_unchanged(place: str, written: Path) -> None:
+def test_a_folder_damaged_in_the_middle_is_refused_and_unchanged(place, written):
     logs = sorted(written.glob("*.log"))
     path = logs[-1] if place == "last segment" else logs[0]
     assert len(kafkarec.scan(path.read_bytes())) > 1
@@ -67,20 +67,20 @@ def test_a_folder_damaged_in_the_middle_is_refused_and_unchanged(place: str, wri
     assert content(written) == before
 
 
-def test_segments_that_overlap_are_refused(written: Path) -> None:
+def test_segments_that_overlap_are_refused(written):
     shutil.copy(_last(written), written / "00000000000000000001.log")
     with pytest.raises(CorruptRecordError, match="below offset"):
         SegmentWriter(written)
 
 
-def test_falling_offsets_are_refused(folder: Path) -> None:
+def test_falling_offsets_are_refused(folder):
     folder.mkdir()
     (folder / "00000000000000000000.log").write_bytes(batch(0) + batch(9) + batch(3))
     with pytest.raises(CorruptRecordError, match="offset 3 is below 12"):
         SegmentWriter(folder)
 
 
-def test_an_unreadable_sector_is_not_cut_off(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_sector_is_not_cut_off(written, monkeypatch):
     last = _last(written)
     failing = FakeFile(last.read_bytes(), unreadable=[range(100, 101)])
     real = folders.LocalFile
@@ -97,7 +97,7 @@ SMALL = [".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpo
 @pytest.mark.parametrize("check_all", [True, False])
 @pytest.mark.parametrize("state", ["missing", "spoiled", "empty"])
 @pytest.mark.parametrize("kind", SMALL[:-1])
-def test_side_files_are_repaired(kind: str, state: str, check_all: bool, written: Path) -> None:
+def test_side_files_are_repaired(kind, state, check_all, written):
     whole = content(written)
     for path in written.iterdir():
         if path.name.endswith(kind):
@@ -117,7 +117,7 @@ def test_side_files_are_repaired(kind: str, state: str, check_all: bool, written
     assert files.keys() == whole.keys()
 
 
-def test_unfinished_files_of_a_killed_writer_are_removed(written: Path) -> None:
+def test_unfinished_files_of_a_killed_writer_are_removed(written):
     whole = content(written)
     for name in ("00000000000000000000.index.part", "leader-epoch-checkpoint.part", "partition.metadata.part"):
         (written / name).write_bytes(b"half")
@@ -126,7 +126,7 @@ def test_unfinished_files_of_a_killed_writer_are_removed(written: Path) -> None:
     assert content(written) == whole | {"mine.part": b"kept"}
 
 
-def test_epochs_and_snapshots_beyond_the_end_are_removed(written: Path) -> None:
+def test_epochs_and_snapshots_beyond_the_end_are_removed(written):
     whole, end = content(written), ends()[-1]
     name = f"{end + 50:020d}.snapshot"
     (written / name).write_bytes(producer_snapshot.write([]))
@@ -136,25 +136,25 @@ def test_epochs_and_snapshots_beyond_the_end_are_removed(written: Path) -> None:
     assert name not in files and files[leader_epochs.NAME] == whole[leader_epochs.NAME]
 
 
-def test_a_log_with_another_start_offset(written: Path) -> None:
+def test_a_log_with_another_start_offset(written):
     with pytest.raises(ValueError, match="begins at offset 0"):
         SegmentWriter(written, start_offset=3)
     SegmentWriter(written, start_offset=0).close()
 
 
-def test_names_that_no_broker_uses_are_refused(written: Path) -> None:
+def test_names_that_no_broker_uses_are_refused(written):
     (written / "orders-7-00000000000000000900.log").write_bytes(b"")
     with pytest.raises(ValueError, match="does not have a name as in a broker's folder"):
         SegmentWriter(written)
 
 
-def test_an_interrupted_replacement_is_left_to_the_broker(written: Path) -> None:
+def test_an_interrupted_replacement_is_left_to_the_broker(written):
     (written / "00000000000000000000.log.swap").write_bytes(b"")
     with pytest.raises(ValueError, match="must first swap in"):
         SegmentWriter(written)
 
 
-def test_a_folder_can_be_read_while_it_is_written(written: Path) -> None:
+def test_a_folder_can_be_read_while_it_is_written(written):
     """The last segment's indexes are removed: old indexes with new batches would hide aborted transactions."""
     with SegmentWriter(written, **SETTINGS) as writer:
         assert not [suffix for suffix in (".index", ".txnindex") if _last(written).with_suffix(suffix).exists()]
@@ -178,7 +178,7 @@ def _copied(name: str, to: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_a_real_brokers_folder(name: str, tmp_path: Path) -> None:
+def test_a_real_brokers_folder(name, tmp_path):
     """Snapshots and epochs of a broker have more than its batches, and are kept; indexes are those of recovery."""
     folder = _copied(name, tmp_path / name)
     before, last = content(folder), _last(folder).stem
@@ -191,7 +191,7 @@ def test_a_real_brokers_folder(name: str, tmp_path: Path) -> None:
     assert kafkarec.verify(folder).damage == ()
 
 
-def test_a_copy_of_a_running_broker(tmp_path: Path) -> None:
+def test_a_copy_of_a_running_broker(tmp_path):
     """Indexes that end in zeros, no snapshot at the end, no checkpoint: afterwards as after a clean shutdown."""
     with SegmentWriter(_copied("logappend-live-0", tmp_path / "logappend-0")) as writer:
         assert writer.next_offset == 150

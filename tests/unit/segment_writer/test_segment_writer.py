@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import builders
@@ -40,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 # What is written
 
 
-def test_a_folder_like_a_brokers(folder: Path) -> None:
+def test_a_folder_like_a_brokers(folder):
     with SegmentWriter(folder) as writer:
         assert (writer.topic, writer.partition, writer.next_offset, writer.position) == ("orders", 7, 0, 0)
         assert writer.append(batch()) == range(3)
@@ -61,7 +60,7 @@ def test_a_folder_like_a_brokers(folder: Path) -> None:
     assert not report.damage and not report.findings
 
 
-def test_a_log_without_batches_is_one_empty_segment(folder: Path) -> None:
+def test_a_log_without_batches_is_one_empty_segment(folder):
     with SegmentWriter(folder, start_offset=40) as writer:
         assert writer.next_offset == 40
     assert kafkarec.open(folder).next_offset == 40
@@ -70,7 +69,7 @@ def test_a_log_without_batches_is_one_empty_segment(folder: Path) -> None:
         assert writer.append(batch(40)) == range(40, 43) and bases(writer) == [40]
 
 
-def test_the_topic_id(folder: Path) -> None:
+def test_the_topic_id(folder):
     made = UUID("a666f06b-0f09-4509-8209-fcef4dab6a13")
     SegmentWriter(folder, topic_id=made).close()
     assert partition_metadata.read((folder / partition_metadata.NAME).read_bytes()).uuid == made
@@ -83,7 +82,7 @@ def test_the_topic_id(folder: Path) -> None:
         SegmentWriter(folder, topic_id="short")
 
 
-def test_producers_epochs_and_aborted_transactions(folder: Path) -> None:
+def test_producers_epochs_and_aborted_transactions(folder):
     with SegmentWriter(folder) as writer:
         writer.append(batch(0, attributes=builders.TRANSACTIONAL, producer_id=9, producer_epoch=0, base_sequence=0))
         writer.append(builders.end_marker(commit=False, producer_id=9, base_offset=3, leader_epoch=2))
@@ -98,7 +97,7 @@ def test_producers_epochs_and_aborted_transactions(folder: Path) -> None:
 # Offsets and epochs of a leader
 
 
-def test_offsets_are_kept_or_assigned(folder: Path) -> None:
+def test_offsets_are_kept_or_assigned(folder):
     with SegmentWriter(folder) as writer:
         assert writer.append(batch(5)) == range(5, 8)
         assert writer.append(batch(100)) == range(100, 103)
@@ -111,7 +110,7 @@ def test_offsets_are_kept_or_assigned(folder: Path) -> None:
         assert list(table.column("partition_leader_epoch")) == [0, 0, 4, 4, None]
 
 
-def test_offsets_cannot_be_assigned_within_a_compressed_message_set(folder: Path) -> None:
+def test_offsets_cannot_be_assigned_within_a_compressed_message_set(folder):
     wrapper = builders.wrapper([builders.message(offset=i) for i in range(3)], offset=2)
     with SegmentWriter(folder, assign_offsets=True) as writer, pytest.raises(AppendRefused, match="convert"):
         writer.append(wrapper)
@@ -119,7 +118,7 @@ def test_offsets_cannot_be_assigned_within_a_compressed_message_set(folder: Path
         assert writer.append(wrapper) == range(3)
 
 
-def test_records_get_the_next_offsets(folder: Path) -> None:
+def test_records_get_the_next_offsets(folder):
     rows = [(i, builders.NOW + i, b"k%d" % i, b"v", []) for i in range(5)]
     with SegmentWriter(folder) as writer:
         assert writer.write(rows, compression="zstd") == range(5)
@@ -130,7 +129,7 @@ def test_records_get_the_next_offsets(folder: Path) -> None:
         assert set(log.scan().column("partition_leader_epoch")) == {0}
 
 
-def test_decoded_columns_are_written_as_they_were(folder: Path) -> None:
+def test_decoded_columns_are_written_as_they_were(folder):
     given = batch(0, leader_epoch=3, producer_id=5, producer_epoch=1, base_sequence=7)
     with SegmentWriter(folder) as writer:
         writer.write(kafkarec.decode(given))
@@ -140,7 +139,7 @@ def test_decoded_columns_are_written_as_they_were(folder: Path) -> None:
 # Rolling
 
 
-def test_a_segment_is_rolled_before_it_is_too_large(folder: Path) -> None:
+def test_a_segment_is_rolled_before_it_is_too_large(folder):
     with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
         for offset in range(0, 15, 3):
             writer.append(batch(offset))
@@ -148,13 +147,13 @@ def test_a_segment_is_rolled_before_it_is_too_large(folder: Path) -> None:
         assert [one.size for one in writer.segments] == [2 * len(batch())] * 2 + [len(batch())]
 
 
-def test_records_are_cut_into_batches_that_fit_a_segment(folder: Path) -> None:
+def test_records_are_cut_into_batches_that_fit_a_segment(folder):
     with SegmentWriter(folder, segment_bytes=1000) as writer:
         writer.write([(i, builders.NOW, b"k", b"v" * 90, []) for i in range(100)])
         assert len(writer.segments) > 10 and all(one.size <= 1000 for one in writer.segments)
 
 
-def test_a_segment_is_rolled_by_record_time(folder: Path) -> None:
+def test_a_segment_is_rolled_by_record_time(folder):
     times = [0, WEEK, WEEK + 1, 5, 2 * WEEK + 1, 2 * WEEK + 2]  # the third is later than the first by more than a week
     with SegmentWriter(folder) as writer:
         for number, time in enumerate(times):
@@ -162,7 +161,7 @@ def test_a_segment_is_rolled_by_record_time(folder: Path) -> None:
         assert bases(writer) == [0, 2, 5]
 
 
-def test_without_record_times_the_clock_decides(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_record_times_the_clock_decides(folder, monkeypatch):
     clock = [builders.NOW]
     monkeypatch.setattr(time, "time_ns", lambda: clock[0] * 1_000_000)
     with SegmentWriter(folder) as writer:
@@ -172,14 +171,14 @@ def test_without_record_times_the_clock_decides(folder: Path, monkeypatch: pytes
         assert bases(writer) == [0, 3]
 
 
-def test_a_segment_is_rolled_when_an_index_is_full(folder: Path) -> None:
+def test_a_segment_is_rolled_when_an_index_is_full(folder):
     with SegmentWriter(folder, index_interval_bytes=0, max_index_size=48) as writer:
         for offset in range(0, 30, 3):
             writer.append(batch(offset, base_timestamp=builders.NOW + offset))
         assert bases(writer) == [0, 12, 24]  # three time entries, and the one at the end
 
 
-def test_a_segment_is_rolled_where_offsets_do_not_fit_an_index(folder: Path) -> None:
+def test_a_segment_is_rolled_where_offsets_do_not_fit_an_index(folder):
     far = 2**31
     with SegmentWriter(folder) as writer:
         writer.append(batch(0, 1))
@@ -189,7 +188,7 @@ def test_a_segment_is_rolled_where_offsets_do_not_fit_an_index(folder: Path) -> 
         assert bases(writer) == [0, far, 2 * far + 1]  # an old message has only a last offset: minus 2^31-1
 
 
-def test_a_batch_larger_than_a_segment_is_refused(folder: Path) -> None:
+def test_a_batch_larger_than_a_segment_is_refused(folder):
     with SegmentWriter(folder, segment_bytes=200) as writer, pytest.raises(AppendRefused, match="segment_bytes=200"):
         writer.append(batch())
 
@@ -198,7 +197,7 @@ def test_a_batch_larger_than_a_segment_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(name: str, folder: Path) -> None:
+def test_what_is_refused(name, folder):
     data, kind, words, position = REFUSED[name]
     with SegmentWriter(folder) as writer:
         writer.append(batch(0))
@@ -210,7 +209,7 @@ def test_what_is_refused(name: str, folder: Path) -> None:
     assert (folder / "00000000000000000000.log").read_bytes() == batch(0) + GOOD
 
 
-def test_a_changed_byte_is_refused_unless_no_checksum_covers_it(folder: Path) -> None:
+def test_a_changed_byte_is_refused_unless_no_checksum_covers_it(folder):
     good = batch(3)
     with SegmentWriter(folder) as writer:
         writer.append(batch(0))
@@ -222,7 +221,7 @@ def test_a_changed_byte_is_refused_unless_no_checksum_covers_it(folder: Path) ->
         assert writer.position == len(batch(0))
 
 
-def test_a_transaction_may_end_and_a_plain_batch_follow_in_one_append(folder: Path) -> None:
+def test_a_transaction_may_end_and_a_plain_batch_follow_in_one_append(folder):
     plain = batch(4, producer_id=9, producer_epoch=0, base_sequence=3)
     with SegmentWriter(folder) as writer:
         writer.append(batch(0, **OPEN))
@@ -232,7 +231,7 @@ def test_a_transaction_may_end_and_a_plain_batch_follow_in_one_append(folder: Pa
         writer.append(builders.end_marker(commit=True, producer_id=9, base_offset=3) + plain)
 
 
-def test_an_unreadable_marker_is_refused_with_its_place_and_cause_once(folder: Path) -> None:
+def test_an_unreadable_marker_is_refused_with_its_place_and_cause_once(folder):
     marker = builders.record(key=b"\0", value=b"")
     bad = builders.batch([marker], attributes=0x30, producer_id=9, producer_epoch=0, base_offset=6)
     with SegmentWriter(folder) as writer, pytest.raises(kafkarec.InvalidRecordError) as caught:
@@ -241,7 +240,7 @@ def test_an_unreadable_marker_is_refused_with_its_place_and_cause_once(folder: P
     assert str(caught.value) == f"control record cannot be read {place}: the key is too short (limit 4, found 1)"
 
 
-def test_a_refusal_can_be_sent_to_another_process() -> None:
+def test_a_refusal_can_be_sent_to_another_process():
     again = pickle.loads(pickle.dumps(AppendRefused("why", 5, 9)))
     assert (again.why, again.position, again.base_offset) == ("why", 5, 9)
     assert str(again) == "the batch at byte 5 (base offset 9) was refused and nothing was written: why"
@@ -257,7 +256,7 @@ def test_a_refusal_can_be_sent_to_another_process() -> None:
         ("segment_bytes", None, TypeError),
     ],
 )
-def test_settings_out_of_range(setting: str, value: Any, kind: type[Exception], folder: Path) -> None:
+def test_settings_out_of_range(setting, value, kind, folder):
     with pytest.raises(kind, match=setting):
         SegmentWriter(folder, **{setting: value})
     assert not folder.exists()
@@ -266,7 +265,7 @@ def test_settings_out_of_range(setting: str, value: Any, kind: type[Exception], 
 # Flush and close
 
 
-def test_the_flushed_offset_is_reported(folder: Path) -> None:
+def test_the_flushed_offset_is_reported(folder):
     with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
         assert writer.recovery_point == 0
         writer.append(batch(0))
@@ -277,7 +276,7 @@ def test_the_flushed_offset_is_reported(folder: Path) -> None:
     assert writer.recovery_point == 9
 
 
-def test_a_closed_writer(folder: Path) -> None:
+def test_a_closed_writer(folder):
     writer = SegmentWriter(folder)
     writer.append(batch())
     writer.close()
@@ -287,7 +286,7 @@ def test_a_closed_writer(folder: Path) -> None:
             call()
 
 
-def test_a_forgotten_writer_warns_and_releases_its_files(folder: Path) -> None:
+def test_a_forgotten_writer_warns_and_releases_its_files(folder):
     writer = SegmentWriter(folder)
     writer.append(batch())
     with pytest.warns(ResourceWarning, match="not closed"):
@@ -297,7 +296,7 @@ def test_a_forgotten_writer_warns_and_releases_its_files(folder: Path) -> None:
         assert writer.next_offset == 3
 
 
-def test_preallocated_bytes_are_released(folder: Path) -> None:
+def test_preallocated_bytes_are_released(folder):
     writer = SegmentWriter(folder, preallocate=True, segment_bytes=100_000)
     writer.append(batch())
     path = Path(writer.segments[0].path)
@@ -312,14 +311,14 @@ def test_preallocated_bytes_are_released(folder: Path) -> None:
 # One writer at a time
 
 
-def test_two_writers_cannot_share_a_folder(folder: Path) -> None:
+def test_two_writers_cannot_share_a_folder(folder):
     with SegmentWriter(folder), pytest.raises(BlockingIOError, match="another writer"):
         SegmentWriter(folder)
     SegmentWriter(folder).close()
     assert ".kafkarec.lock" not in content(folder)
 
 
-def test_the_lock_of_a_killed_writer_is_taken_over(folder: Path) -> None:
+def test_the_lock_of_a_killed_writer_is_taken_over(folder):
     def action() -> None:
         writer = SegmentWriter(folder)
         writer.append(batch())
@@ -331,7 +330,7 @@ def test_the_lock_of_a_killed_writer_is_taken_over(folder: Path) -> None:
         assert writer.next_offset == 3
 
 
-def test_a_forked_child_can_neither_write_nor_release_the_lock(folder: Path) -> None:
+def test_a_forked_child_can_neither_write_nor_release_the_lock(folder):
     with SegmentWriter(folder) as writer:
 
         def action() -> None:
@@ -346,7 +345,7 @@ def test_a_forked_child_can_neither_write_nor_release_the_lock(folder: Path) -> 
         writer.append(batch())
 
 
-def test_a_folder_of_partitions_is_refused(folder: Path) -> None:
+def test_a_folder_of_partitions_is_refused(folder):
     SegmentWriter(folder).close()
     before = sorted(folder.parent.iterdir())
     with pytest.raises(ValueError, match="folder with partition folders"):
@@ -368,7 +367,7 @@ input()
 """
 
 
-def test_a_running_broker_keeps_writers_out_and_the_other_way_round(folder: Path) -> None:
+def test_a_running_broker_keeps_writers_out_and_the_other_way_round(folder):
     lock = folder.parent / ".lock"
     lock.touch()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from paths import VECTORS
@@ -41,7 +40,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_written_back_byte_for_byte(path: Path) -> None:
+def test_written_back_byte_for_byte(path):
     data = path.read_bytes()
     written = BINARY[path.suffix](data, int(path.stem))
     assert written == data[: len(written)] and not any(data[len(written) :])
@@ -50,7 +49,7 @@ def test_written_back_byte_for_byte(path: Path) -> None:
 # ---- preallocated zeros
 
 
-def test_preallocated_zeros_are_no_entries() -> None:
+def test_preallocated_zeros_are_no_entries():
     folder = VECTORS / "segments" / "logappend-live-0"
     index = offset_index.read((folder / "00000000000000000000.index").read_bytes(), 0)
     assert (len(index), index.preallocated, len(index.used)) == (7, 4040, 56)
@@ -63,7 +62,7 @@ def test_preallocated_zeros_are_no_entries() -> None:
 # ---- look-ups
 
 
-def test_epochs_of_offsets_and_ends_of_epochs() -> None:
+def test_epochs_of_offsets_and_ends_of_epochs():
     entries = leader_epochs.read(b"0\n3\n0 0\n2 100\n5 180\n")
     assert [leader_epochs.epoch_at(entries, offset) for offset in (0, 99, 100, 180)] == [0, 0, 2, 5]
     assert leader_epochs.epoch_at(entries[1:], 50) is None
@@ -75,7 +74,7 @@ def test_epochs_of_offsets_and_ends_of_epochs() -> None:
 # ---- text files
 
 
-def test_offset_checkpoints() -> None:
+def test_offset_checkpoints():
     data = b"0\n2\norders 0 55\na.b-c_d 12 9223372036854775807\n"
     parsed = offset_checkpoints.read(data)
     assert parsed == {("orders", 0): 55, ("a.b-c_d", 12): 2**63 - 1}
@@ -83,7 +82,7 @@ def test_offset_checkpoints() -> None:
     assert offset_checkpoints.read(b"") == {} == offset_checkpoints.read(b"0\n0\n")
 
 
-def test_meta_properties() -> None:
+def test_meta_properties():
     data = b"#\n#Sat Nov 21 04:00:00 UTC 2026\ncluster.id=Y7n\\=K\ndirectory.id : gXa8\n"
     data += b" node.id 1\nversion=1\nx=\\u00e9\\\n  y\n"
     parsed = meta_properties.read(data)
@@ -125,7 +124,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str) -> None:
+def test_refused(name):
     reader, data, reason, words = REFUSED[name]
     with pytest.raises(errors.CorruptRecordError, match=words) as caught:
         READERS[reader](data)
@@ -134,7 +133,7 @@ def test_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_damaged_files_raise_only_kafka_errors(kind: str) -> None:
+def test_damaged_files_raise_only_kafka_errors(kind):
     """Random bytes, and good files with random changes."""
     chance = random.Random(kind)
     good = {

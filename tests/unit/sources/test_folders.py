@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from kafkarec.sources.folders import LocalFolder
 
 
-def test_a_folder_that_is_replaced_while_it_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_replaced_while_it_is_listed(tmp_path, monkeypatch):
     """As by an overwrite of Spark's: the old folder's files are removed after the exchange."""
     for folder, name in (("t-0", "old"), ("new", "whole")):
         (tmp_path / folder).mkdir()
@@ -32,9 +31,7 @@ def test_a_folder_that_is_replaced_while_it_is_listed(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("size", [12, 48])
-def test_a_file_that_a_broker_trims_or_extends_while_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
+def test_a_file_that_a_broker_trims_or_extends_while_it_is_read(tmp_path, monkeypatch, size):
     """The reading that it comes between has neither all the old bytes nor all the new ones, and no whole entries."""
     path, pread, read = tmp_path / "00000000000000000000.timeindex", os.pread, list[int]()
     path.write_bytes(b"x" * 36)
@@ -50,7 +47,7 @@ def test_a_file_that_a_broker_trims_or_extends_while_it_is_read(
     assert LocalFolder(str(tmp_path)).read(path.name) == (b"x" * 36).ljust(size, b"\0")[:size]
 
 
-def test_a_file_that_grows_all_the_time_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_grows_all_the_time_is_read(tmp_path, monkeypatch):
     path, pread = tmp_path / "00000000000000000000.txnindex", os.pread
 
     def grown(*args: int) -> bytes:

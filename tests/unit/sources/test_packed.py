@@ -7,7 +7,6 @@ import io
 import pickle
 import random
 import resource
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,7 +52,7 @@ def source_of(data: bytes, name: str = "x.log.gz") -> Any:
 
 
 @pytest.mark.parametrize("form", PACKED)
-def test_a_compressed_segment_reads_as_the_uncompressed_one(form: str, tmp_path: Path) -> None:
+def test_a_compressed_segment_reads_as_the_uncompressed_one(form, tmp_path):
     source = source_of(PACKED[form])
     assert source.read_at(61, 100) == PLAIN[61:161]
     assert source.size == len(PLAIN)
@@ -72,14 +71,14 @@ def test_a_compressed_segment_reads_as_the_uncompressed_one(form: str, tmp_path:
         assert list(segment.scan()) == list(plain.scan())
 
 
-def test_bytes_behind_zeros_are_kept() -> None:
+def test_bytes_behind_zeros_are_kept():
     data = bytes(64) + NOISE
     source = source_of(gzip.compress(data))
     assert source.read_at(0, len(data)) == data
     source.close()
 
 
-def test_only_the_requested_bytes_are_decompressed() -> None:
+def test_only_the_requested_bytes_are_decompressed():
     data = bytes(8 << 20) + NOISE
     source = source_of(gzip.compress(NOISE + data, 1))
     assert source.read_at(0, 61) == NOISE[:61]
@@ -90,7 +89,7 @@ def test_only_the_requested_bytes_are_decompressed() -> None:
 
 @pytest.mark.parametrize("pack", [gzip.compress, zst, unsized])
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.999])
-def test_bytes_before_a_cut_are_read_and_the_rest_is_damage(pack: Any, share: float, tmp_path: Path) -> None:
+def test_bytes_before_a_cut_are_read_and_the_rest_is_damage(pack, share, tmp_path):
     packed = pack(PLAIN)
     path = tmp_path / f"{SEGMENT.name}{'.gz' if pack is gzip.compress else '.zst'}"
     path.write_bytes(packed[: int(len(packed) * share)])
@@ -107,7 +106,7 @@ def test_bytes_before_a_cut_are_read_and_the_rest_is_damage(pack: Any, share: fl
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, unsized])
-def test_a_flipped_bit_is_damage_too(pack: Any) -> None:
+def test_a_flipped_bit_is_damage_too(pack):
     packed = pack(NOISE)
     source = source_of(flipped(packed, len(packed) // 2, 16))
     with pytest.raises(PackedFileError, match="ends or is corrupt here") as caught:
@@ -124,7 +123,7 @@ def test_a_flipped_bit_is_damage_too(pack: Any) -> None:
 
 
 @pytest.mark.slow
-def test_memory_stays_flat() -> None:
+def test_memory_stays_flat():
     """64 MiB from 6 KiB, stored as holes instead of zeros."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for packed in (unsized(bytes(64 << 20)), gzip.compress(bytes(64 << 20), 1)):
@@ -149,7 +148,7 @@ def test_memory_stays_flat() -> None:
         (b"\x28\xb5\x2f\xfd\x00\x58\xff\xff\xff" + bytes(9), "payload_corrupt"),
     ],
 )
-def test_reasons(packed: bytes, reason: str) -> None:
+def test_reasons(packed, reason):
     file = io.BytesIO(packed)
     codec = packed_stream.recognise(packed)
     assert codec is not None
@@ -160,7 +159,7 @@ def test_reasons(packed: bytes, reason: str) -> None:
 
 
 @pytest.mark.parametrize("at", [-6, -9, 30_000])
-def test_what_precedes_a_wrong_bit_of_gzip_is_read(at: int) -> None:
+def test_what_precedes_a_wrong_bit_of_gzip_is_read(at):
     """zlib drops what the call has decompressed that finds it: up to a megabyte."""
     plain = source_of(flipped(gzip.compress(NOISE, 0), at, 4)).read_at(0, len(NOISE))
     assert plain[:29_000] == NOISE[:29_000] and (at > 0 or len(plain) == len(NOISE))

@@ -52,7 +52,7 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return request.param
 
 
-def test_only_the_requested_bytes_are_served(server: Server, library: str) -> None:
+def test_only_the_requested_bytes_are_served(server, library):
     with closing(remote.open_source(URL, server.options())) as source:
         assert source.size == len(CONTENT)
         assert server.served == 0
@@ -67,7 +67,7 @@ def test_only_the_requested_bytes_are_served(server: Server, library: str) -> No
         source.read_at(0, 1)
 
 
-def test_listings(server: Server, library: str) -> None:
+def test_listings(server, library):
     options = server.options()
     folders = remote.listing(f"s3://{BUCKET}/kafka-backup/", options)
     assert FolderEntry("txn-0", 0, True) in folders and len(folders) == len(list(SEGMENTS.iterdir()))
@@ -83,7 +83,7 @@ def test_listings(server: Server, library: str) -> None:
     assert remote.stat(f"s3://{BUCKET}/kafka-backup/", options) == FolderEntry("kafka-backup", 0, True)
 
 
-def test_a_new_object_is_seen_at_once(server: Server, library: str) -> None:
+def test_a_new_object_is_seen_at_once(server, library):
     """A reader that follows a growing bucket must not get a library's cached listing."""
     folder = f"s3://{BUCKET}/growing-{library}/"
     server.put(f"growing-{library}/a", b"1")
@@ -116,7 +116,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("kind", REFUSALS)
-def test_each_refusal_is_one_line_with_advice(server: Server, library: str, kind: str) -> None:
+def test_each_refusal_is_one_line_with_advice(server, library, kind):
     server.refusal, words = REFUSALS[kind]
     for ask in (remote.open_source, remote.stat, remote.listing, remote.read_whole):
         with pytest.raises(RemoteError) as caught:
@@ -128,7 +128,7 @@ def test_each_refusal_is_one_line_with_advice(server: Server, library: str, kind
         assert isinstance(caught.value, PermissionError) == (kind != "region")
 
 
-def test_a_refusal_while_reading_raises(server: Server, library: str) -> None:
+def test_a_refusal_while_reading_raises(server, library):
     options = server.options()
     segment: Any = kafkarec.open(URL, storage_options=options)
     server.refusal = REFUSALS["denied"][0]
@@ -142,7 +142,7 @@ def test_a_refusal_while_reading_raises(server: Server, library: str) -> None:
     assert not source.is_damage(caught.value)
 
 
-def test_no_bucket_no_object(server: Server, library: str) -> None:
+def test_no_bucket_no_object(server, library):
     options = server.options()
     with pytest.raises(RemoteNotFoundError, match=r"there is no bucket no-such-bucket \(on http://127"):
         remote.stat("s3://no-such-bucket/x/y.log", options)
@@ -154,7 +154,7 @@ def test_no_bucket_no_object(server: Server, library: str) -> None:
         remote.open_source(f"s3://{BUCKET}/kafka-backup", options)
 
 
-def test_without_credentials_the_error_says_how_to_give_them(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_credentials_the_error_says_how_to_give_them(server, monkeypatch):
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in without_aws().items():
@@ -168,9 +168,7 @@ def test_without_credentials_the_error_says_how_to_give_them(server: Server, mon
 
 
 @pytest.mark.parametrize("missing", [("fsspec",), ("fsspec", "pyarrow")])
-def test_a_missing_library_is_reported_with_one_pip_command(
-    missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_is_reported_with_one_pip_command(missing, monkeypatch):
     for module in (*missing, "fsspec.core"):
         monkeypatch.setitem(sys.modules, module, None)
     for url, command in {"s3://b/k": "pip install 'kafkarec[remote]'", "gs://b/k": "pip install fsspec gcsfs"}.items():
@@ -179,7 +177,7 @@ def test_a_missing_library_is_reported_with_one_pip_command(
         assert str(caught.value).endswith(command) and caught.value.kind == "missing"
 
 
-def test_the_configuration_of_fsspec_counts(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configuration_of_fsspec_counts(server, monkeypatch):
     """Settings that are given come first; without any, those of FSSPEC_S3_... and of ~/.config/fsspec."""
     config = pytest.importorskip("fsspec").config.conf
     monkeypatch.setitem(config, "s3", {"client_kwargs": {"endpoint_url": server.url}})
@@ -189,14 +187,14 @@ def test_the_configuration_of_fsspec_counts(server: Server, monkeypatch: pytest.
     assert remote.stat(URL, {**keys, "endpoint_url": server.url}).size == len(CONTENT)
 
 
-def test_what_is_a_url() -> None:
+def test_what_is_a_url():
     assert remote.is_url("s3://b/k") and remote.is_url("https://h/x") and remote.is_url("file:///x")
     assert not any(map(remote.is_url, ("/a/b", "a:b", "orders-0", "-", "C:/x", "")))
     assert remote.local_path("file:///a%20b/c") == "/a b/c"
     assert remote.local_path("file://elsewhere/x") is None and remote.local_path("s3://b/k") is None
 
 
-def test_secrets_in_urls_are_not_shown() -> None:
+def test_secrets_in_urls_are_not_shown():
     assert display_url("https://u:p@host/x.log?X-Amz-Signature=5#y") == "https://host/x.log"
     assert display_url("s3://b/what?#.log") == "s3://b/what?#.log"
     assert display_url("simplecache::https://u:p@host/x.log?sig=5") == "simplecache::https://host/x.log"
@@ -242,7 +240,7 @@ class _Folder(http.server.SimpleHTTPRequestHandler):
         return None
 
 
-def test_a_folder_on_a_web_server() -> None:
+def test_a_folder_on_a_web_server():
     pytest.importorskip("aiohttp")
     with serving(functools.partial(_Folder, directory=str(SEGMENTS))) as port:
         log: Any = kafkarec.open(f"http://127.0.0.1:{port}/txn-0/")
@@ -263,7 +261,7 @@ def serving(handler: Any) -> Iterator[int]:
         thread.join()
 
 
-def test_http(server: Server, tmp_path: Path) -> None:
+def test_http(server, tmp_path):
     pytest.importorskip("aiohttp")
     with closing(remote.open_source(server.presigned(KEY))) as source:
         assert source.size == len(CONTENT) and source.read_at(100, 50) == CONTENT[100:150]
@@ -282,7 +280,7 @@ def test_http(server: Server, tmp_path: Path) -> None:
         source.read_at(10, 10)
 
 
-def test_segments_that_are_too_old_need_few_bytes(server: Server) -> None:
+def test_segments_that_are_too_old_need_few_bytes(server):
     """cat --from-time -1h on a bucket: of older segments only the ends are read, whatever the indexes say."""
     copies, one = 40, (SEGMENTS / "logappend-0" / "00000000000000000000.log").read_bytes()
     index = (SEGMENTS / "logappend-0" / "00000000000000000000.index").read_bytes()
@@ -300,7 +298,7 @@ def test_segments_that_are_too_old_need_few_bytes(server: Server) -> None:
     assert len(records) == 10 * copies and set(records.column("timestamp")) == {latest}
 
 
-def test_a_wrong_time_index_hides_no_record(server: Server) -> None:
+def test_a_wrong_time_index_hides_no_record(server):
     path = SEGMENTS / "logappend-0" / "00000000000000000000.log"
     latest = 1795227913359
     for number, entry in enumerate((latest - 50, latest - 500_000, 1)):

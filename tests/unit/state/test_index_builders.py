@@ -30,13 +30,13 @@ def epochs_of(batches: list[Batch], known: list[tuple[int, int]]) -> list[tuple[
     return [tuple(one) for one in builder.epochs]
 
 
-def test_an_entry_is_due_more_than_the_interval_after_the_last_one() -> None:
+def test_an_entry_is_due_more_than_the_interval_after_the_last_one():
     batches: list[Batch] = [(10 * n, n, n, 5, 0) for n in range(10)]
     assert offsets(built(batches, interval=20)) == [(3, 30), (6, 60), (9, 90)]
     assert offsets(built(batches, interval=19)) == [(2, 20), (4, 40), (6, 60), (8, 80)]
 
 
-def test_the_last_offset_and_position_that_fit() -> None:
+def test_the_last_offset_and_position_that_fit():
     made = built([(LAST, 7, 100 + LAST, 9, 0)], base=100)
     assert (offsets(made, 100), made.problems) == ([(100 + LAST, LAST)], ())
     for position, last in ((LAST + 1, 100), (50, 101 + LAST), (50, 99), (50, -(2**63)), (50, 2**63 - 1)):
@@ -46,7 +46,7 @@ def test_the_last_offset_and_position_that_fit() -> None:
     assert "does not fit" in built([(0, 0, 2**63 - 1, 9, 0)], base=-5).problems[0]
 
 
-def test_epochs_only_rise() -> None:
+def test_epochs_only_rise():
     falling: list[Batch] = [(0, 0, 0, 1, 4), (10, 1, 1, 1, 2), (20, 2, 2, 1, 4), (30, 3, 3, 1, None), (40, 4, 4, 1, 5)]
     assert epochs_of(falling, []) == [(4, 0), (5, 4)]
     assert epochs_of(falling, [(4, 0)]) == [(4, 0), (5, 4)]

@@ -64,7 +64,7 @@ _KAFKAS = {
 }
 
 
-def test_kafkas_own_verdicts() -> None:
+def test_kafkas_own_verdicts():
     """Random batches with the verdicts of Kafka 4.3's ProducerAppendInfo (vectors/indexes/BIRTH.md)."""
     states, seen = ProducerStates(), set()
     for line in (SEGMENTS.parent / "indexes" / "judged.txt").read_text().splitlines():
@@ -84,13 +84,13 @@ def test_kafkas_own_verdicts() -> None:
     assert seen == set(_KAFKAS)
 
 
-def test_a_retry_of_an_older_batch_than_the_last_five_is_out_of_order() -> None:
+def test_a_retry_of_an_older_batch_than_the_last_five_is_out_of_order():
     states = of(*(row(3 * n, first=3 * n) for n in range(6)))
     assert states.violation(row(18, first=3)) == "duplicate"
     assert states.violation(row(18, first=0)) == "out_of_order"
 
 
-def test_the_rows_of_a_scan_yield_the_brokers_snapshot() -> None:
+def test_the_rows_of_a_scan_yield_the_brokers_snapshot():
     """As the module's docstring describes it."""
     folder = SEGMENTS / "txn-0"
     states = ProducerStates()
@@ -118,7 +118,7 @@ def random_row(chosen: random.Random, base: int) -> tuple[Any, Marker | None]:
 
 
 @pytest.mark.parametrize("policy", [BROKER, RECOVERY])
-def test_random_batches(policy: int) -> None:
+def test_random_batches(policy):
     """As `SlowStates`: what ends, what is refused, each entry; from a snapshot, and with lost markers."""
     seen = set()
     for seed in range(300):

@@ -43,7 +43,7 @@ def of_folder(path: Path, **more: object) -> transactions.TransactionListing:
 
 
 @pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)
-def test_kafkas_log_class_has_the_same_state(folder: Path) -> None:
+def test_kafkas_log_class_has_the_same_state(folder):
     """Folders and expected states were made by tests/support/jvm/TransactionLogs.java: UnifiedLog of Kafka 4.3.0."""
     answers = LogState.read(folder / "expected.json")
     assert LogState.of(folder) == answers
@@ -51,7 +51,7 @@ def test_kafkas_log_class_has_the_same_state(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", DELETED, ids=lambda folder: folder.name)
-def test_what_was_open_before_deleted_segments(folder: Path) -> None:
+def test_what_was_open_before_deleted_segments(folder):
     """Kafka deleted the first segments (DeleteRecords); its producer snapshot has the transactions open there."""
     answers, result = LogState.read(folder / "expected.json"), LogState.of(folder)
     assert (result.open, result.aborted_from(answers.start_offset)) == (answers.open, answers.aborted)
@@ -60,7 +60,7 @@ def test_what_was_open_before_deleted_segments(folder: Path) -> None:
     assert without == {note.producer_id for note in listed.notes if note.reason == "begun_before"}
 
 
-def test_a_snapshot_that_cannot_be_read_is_a_note() -> None:
+def test_a_snapshot_that_cannot_be_read_is_a_note():
     one = txns.segment(log_of((DATA, 1)))
     one.evidence = Evidence(snapshot=lambda: producer_snapshot.read(b"\0\1"))
     result = listing([one])
@@ -95,7 +95,7 @@ def check(events: list[Event], inputs: list[object]) -> None:
 
 
 @given(txns.logs(), st.lists(st.integers(0, 30), max_size=4))
-def test_any_log_of_several_segments(events: list[Event], borders: list[int]) -> None:
+def test_any_log_of_several_segments(events, borders):
     """Markers at segment borders, transactions over several segments: the same result as for one buffer."""
     parts = txns.split(events, borders)
     check(events, [txns.as_bytes(part) for part in parts])
@@ -103,7 +103,7 @@ def test_any_log_of_several_segments(events: list[Event], borders: list[int]) ->
 
 
 @given(txns.logs(), st.data())
-def test_any_log_with_a_hole(events: list[Event], data: st.DataObject) -> None:
+def test_any_log_with_a_hole(events, data):
     """Cut at the start, at the end, in the middle: the result is that of the remaining events."""
     start = data.draw(st.integers(0, len(events)))
     stop = data.draw(st.integers(start, len(events)))
@@ -114,7 +114,7 @@ def test_any_log_with_a_hole(events: list[Event], data: st.DataObject) -> None:
 
 
 @given(txns.logs())
-def test_an_index_in_place_of_lost_markers(events: list[Event]) -> None:
+def test_an_index_in_place_of_lost_markers(events):
     """P13, for any log: a single segment without its ABORT markers; except those after its last batch."""
     last_kept = max((at for at, event in enumerate(events) if event.kind != ABORT), default=-1)
     events = events[: last_kept + 1]
@@ -138,7 +138,7 @@ def log_of(*kinds: tuple[str, int], epochs: tuple[int, ...] = ()) -> list[Event]
     ]
 
 
-def test_markers_have_priority_and_a_different_index_is_noted() -> None:
+def test_markers_have_priority_and_a_different_index_is_noted():
     events = log_of((DATA, 1), (COMMIT, 1), (DATA, 2), (ABORT, 2), (DATA, 3), (ABORT, 3), (PLAIN, -1))
     index = [
         AbortedTransaction(1, 0, 1, 2),  # a COMMIT in the log
@@ -156,7 +156,7 @@ def test_markers_have_priority_and_a_different_index_is_noted() -> None:
     assert all(note.reason in NOTES for note in result.notes)
 
 
-def test_an_index_entry_within_the_next_segment_ends_nothing() -> None:
+def test_an_index_entry_within_the_next_segment_ends_nothing():
     events = log_of((DATA, 7), (PLAIN, -1), (PLAIN, -1))
     inputs = [txns.segment(events[:1], [AbortedTransaction(7, 0, 1, 2)]), txns.segment(events[1:])]
     result = listing(inputs)
@@ -165,7 +165,7 @@ def test_an_index_entry_within_the_next_segment_ends_nothing() -> None:
 
 
 @pytest.mark.parametrize("marker", [ABORT, PLAIN])
-def test_the_index_has_the_first_offset_of_a_transaction_that_began_before_the_log(marker: str) -> None:
+def test_the_index_has_the_first_offset_of_a_transaction_that_began_before_the_log(marker):
     """Its ABORT is there, or lost."""
     events = [Event(DATA, 7, 5, 1), Event(marker, 7, 6 if marker == ABORT else 7, 1)]
     result = listing([txns.segment(events, [AbortedTransaction(7, 2, 6, 7)])])
@@ -173,7 +173,7 @@ def test_the_index_has_the_first_offset_of_a_transaction_that_began_before_the_l
     assert len(result.notes) == (marker == PLAIN)
 
 
-def test_an_unreadable_index_is_ignored_for_the_markers() -> None:
+def test_an_unreadable_index_is_ignored_for_the_markers():
     events = log_of((DATA, 1), (ABORT, 1))
     one = txns.segment(events)
     for index in (b"\0", b"\1" * 34):
@@ -191,7 +191,7 @@ HURT = [bytes(90), *(one.batch for one in LATER)]
 
 
 @pytest.mark.parametrize("segments", [1, 2])
-def test_a_transaction_over_damage_has_all_of_its_data(segments: int) -> None:
+def test_a_transaction_over_damage_has_all_of_its_data(segments):
     """Of the next epoch, so the COMMIT is that of both parts (KIP-890)."""
     parts = [EARLIER.batch, *HURT, Event(COMMIT, 7, 7, 1, 1, builders.NOW + 21_000).batch]
     inputs = [FileInMemory(b"".join(parts), "a")]
@@ -205,7 +205,7 @@ def test_a_transaction_over_damage_has_all_of_its_data(segments: int) -> None:
 
 
 @pytest.mark.parametrize("segments", [1, 2])
-def test_a_legible_marker_that_the_index_lists_ends_its_transaction_once(segments: int) -> None:
+def test_a_legible_marker_that_the_index_lists_ends_its_transaction_once(segments):
     events = log_of((DATA, 7), (ABORT, 7), (PLAIN, -1))
     hurt = bytearray(events[1].batch)
     hurt[70] ^= 1
@@ -217,7 +217,7 @@ def test_a_legible_marker_that_the_index_lists_ends_its_transaction_once(segment
     assert [note.reason for note in result.notes] == ["marker_decided"]
 
 
-def test_an_open_transaction_over_damage_has_the_age_of_its_first_batch() -> None:
+def test_an_open_transaction_over_damage_has_the_age_of_its_first_batch():
     """A snapshot from behind the damage has it open."""
     snapshot = SnapshotEntry(7, 0, 0, 5, 1, builders.NOW, 3, 0)
     one = FileInMemory(b"".join([EARLIER.batch, *HURT]), "a", Evidence(snapshots=lambda: [(6, [snapshot])]))
@@ -228,7 +228,7 @@ def test_an_open_transaction_over_damage_has_the_age_of_its_first_batch() -> Non
 # ---- the listing
 
 
-def test_states_by_the_logs_own_clock() -> None:
+def test_states_by_the_logs_own_clock():
     events = [replace(one, append=True) for one in log_of((DATA, 1), (DATA, 2), (PLAIN, -1))]
     data = txns.as_bytes(events)
     ages = {t.producer_id: t.duration_ms for t in listing([data])}
@@ -245,7 +245,7 @@ def test_states_by_the_logs_own_clock() -> None:
         listing([data], hanging_after=timedelta(seconds=-1))
 
 
-def test_fields_of_a_transaction() -> None:
+def test_fields_of_a_transaction():
     events = [
         Event(DATA, 5, 10, 2, 3, builders.NOW),
         Event(DATA, 5, 12, 3, 3, builders.NOW + 100),

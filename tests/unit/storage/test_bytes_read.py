@@ -52,7 +52,7 @@ READINGS: dict[str, tuple[float, Callable[[Any, Path], object]]] = {
 
 
 @pytest.mark.parametrize("name", READINGS)
-def test_how_often_the_bytes_are_read(name: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_often_the_bytes_are_read(name, made, tmp_path, monkeypatch):
     most, reading = READINGS[name]
     readings = counted_files.counted(monkeypatch)
     log = kafkarec.open(made)
@@ -64,9 +64,7 @@ def test_how_often_the_bytes_are_read(name: str, made: Path, tmp_path: Path, mon
 
 @pytest.mark.parametrize(("isolation", "most"), [("read_uncommitted", 1.03), ("read_committed", 2.6)])
 @pytest.mark.parametrize("cut", [False, True])
-def test_what_is_followed(
-    isolation: str, most: float, cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_followed(isolation, most, cut, tmp_path, monkeypatch):
     """A poll for each batch of 12 KB, three of which are a transaction; with `cut` the last batch is incomplete at most
     polls. For read_committed the markers are read first, and all checksums checked, and a piece that an open
     transaction ends is read again up to there."""

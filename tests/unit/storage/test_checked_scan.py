@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from builders import flipped
 from paths import SEGMENTS
@@ -14,7 +12,7 @@ LOG = SEGMENTS / "all-codecs-0" / f"{0:020}.log"
 DATA = LOG.read_bytes()
 
 
-def test_damage_in_a_payload(tmp_path: Path) -> None:
+def test_damage_in_a_payload(tmp_path):
     batch = kafkarec.scan(DATA)[3]
     path = tmp_path / LOG.name
     path.write_bytes(flipped(DATA, batch["position"] + batch["size_in_bytes"] - 1))
@@ -29,7 +27,7 @@ def test_damage_in_a_payload(tmp_path: Path) -> None:
     assert len(table) == len(kafkarec.scan(DATA)) - 1
 
 
-def test_restored_header_fields(tmp_path: Path) -> None:
+def test_restored_header_fields(tmp_path):
     batch = kafkarec.scan(DATA)[3]
     path = tmp_path / LOG.name
     path.write_bytes(flipped(DATA, batch["position"] + 16))  # its magic, which no checksum covers

@@ -80,7 +80,7 @@ def offsets(logs: list[kafkarec.Log]) -> list[Any]:
         (["**/*30.log"], [("txn", 0, 1)]),
     ],
 )
-def test_paths_and_globs(paths: list[str], found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_and_globs(paths, found, monkeypatch):
     assert named(kafkarec.find([SEGMENTS / each for each in paths])) == found
     monkeypatch.chdir(SEGMENTS)
     logs = kafkarec.find(paths if len(paths) > 1 else paths[0])
@@ -88,7 +88,7 @@ def test_paths_and_globs(paths: list[str], found: Any, monkeypatch: pytest.Monke
     assert all(log.keys == {} for log in logs)
 
 
-def test_a_data_folder_and_what_is_left_out(tmp_path: Path) -> None:
+def test_a_data_folder_and_what_is_left_out(tmp_path):
     assert named(kafkarec.find(SEGMENTS)) == named(list(kafkarec.open(SEGMENTS)))
     put(tmp_path / "ev-0", (0, CODECS))
     put(tmp_path / "_temporary" / "ev-2", (0, CODECS))
@@ -100,7 +100,7 @@ def test_a_data_folder_and_what_is_left_out(tmp_path: Path) -> None:
     assert named(kafkarec.find(tmp_path / "a[1]")) == [("ev", 3, 1)]
 
 
-def test_a_kraft_snapshot_is_a_log_of_its_own(tmp_path: Path) -> None:
+def test_a_kraft_snapshot_is_a_log_of_its_own(tmp_path):
     folder = put(tmp_path / "__cluster_metadata-0", (0, CODECS))
     snapshot = put(folder, (30, CODECS), "{:020}-0000000003.checkpoint") / f"{30:020}-0000000003.checkpoint"
     assert named(kafkarec.find(folder)) == [("__cluster_metadata", 0, 1)]
@@ -114,7 +114,7 @@ def test_a_kraft_snapshot_is_a_log_of_its_own(tmp_path: Path) -> None:
 # ---- folders key=value ----------------------------------------------------------------------------------------------
 
 
-def test_date_folders_are_one_log(days: Path) -> None:
+def test_date_folders_are_one_log(days):
     (log,) = logs = kafkarec.find(days)
     assert offsets(logs) == OFFSETS and named(logs) == [("ev", 0, 3)] and log.keys == {}
     assert [segment.keys for segment in log.segments] == [{"date": day} for day in DAYS]
@@ -123,7 +123,7 @@ def test_date_folders_are_one_log(days: Path) -> None:
     assert offsets(kafkarec.find(reversed_days)) == OFFSETS
 
 
-def test_keys_above_and_below_the_partitions_folder(tmp_path: Path) -> None:
+def test_keys_above_and_below_the_partitions_folder(tmp_path):
     first, second = parts(2)
     put(tmp_path / "region=eu%3A1" / "ev-0" / "hour=05", first)
     put(tmp_path / "region=eu%3A1" / "ev-0" / "hour=__HIVE_DEFAULT_PARTITION__", second)
@@ -135,7 +135,7 @@ def test_keys_above_and_below_the_partitions_folder(tmp_path: Path) -> None:
     assert named([eu, us]) == [("ev", 0, 2), ("ev", 1, 1)]
 
 
-def test_folders_topic_and_partition_name_the_log(tmp_path: Path) -> None:
+def test_folders_topic_and_partition_name_the_log(tmp_path):
     for day, part in zip(DAYS[:2], parts(2), strict=True):
         put(tmp_path / "topic=ev" / f"date={day}" / "partition=3", part)
     assert named(kafkarec.find(tmp_path)) == [("ev", 3, 2)]
@@ -156,13 +156,13 @@ def test_folders_topic_and_partition_name_the_log(tmp_path: Path) -> None:
         ("=1", "the folder '=1' has no name"),
     ],
 )
-def test_names_of_folders_that_are_refused(folder: str, message: str, tmp_path: Path) -> None:
+def test_names_of_folders_that_are_refused(folder, message, tmp_path):
     put(tmp_path / folder / "ev-0", (0, CODECS))
     with pytest.raises(ValueError, match=message):
         kafkarec.find(tmp_path)
 
 
-def test_a_base_path_counts_the_keys_of_the_paths_own_folders(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_path_counts_the_keys_of_the_paths_own_folders(days, monkeypatch):
     chosen = days / "date=*[12]"
     assert [segment.keys for segment in kafkarec.find(chosen)[0].segments] == [{}, {}]
     monkeypatch.chdir(days.parent)
@@ -190,12 +190,12 @@ def test_a_base_path_counts_the_keys_of_the_paths_own_folders(days: Path, monkey
         ("date < '2020-01-01'", ""),
     ],
 )
-def test_where_chooses_folders(where: str | None, expected: str, days: Path) -> None:
+def test_where_chooses_folders(where, expected, days):
     found = [segment.keys["date"] or "" for log in kafkarec.find(days, where=where) for segment in log.segments]
     assert "".join(day[-1] for day in found) == expected
 
 
-def test_values_are_compared_by_their_type(tmp_path: Path) -> None:
+def test_values_are_compared_by_their_type(tmp_path):
     archive(tmp_path / "hours", "hour=9", "hour=05", "hour=10", "hour=__HIVE_DEFAULT_PARTITION__")
     archive(tmp_path / "texts", "region=eu", "region=it's", "region=7")
 
@@ -221,7 +221,7 @@ def test_values_are_compared_by_their_type(tmp_path: Path) -> None:
         ("date = '2026-11-1'", "where: '2026-11-1' is not a date such as 2026-11-01, and the folders of date"),
     ],
 )
-def test_a_where_that_cannot_be_right_is_refused(where: str, message: str, days: Path) -> None:
+def test_a_where_that_cannot_be_right_is_refused(where, message, days):
     with pytest.raises(ValueError, match=message):
         kafkarec.find(days, where=where)
 
@@ -229,7 +229,7 @@ def test_a_where_that_cannot_be_right_is_refused(where: str, message: str, days:
 # ---- several folders of one partition -------------------------------------------------------------------------------
 
 
-def test_folders_without_keys_are_one_log_too_and_a_gap_is_no_error(tmp_path: Path) -> None:
+def test_folders_without_keys_are_one_log_too_and_a_gap_is_no_error(tmp_path):
     archive(tmp_path, *DAYS)
     assert offsets(kafkarec.find(tmp_path / "2026-*")) == OFFSETS
     shutil.rmtree(tmp_path / DAYS[1])
@@ -238,13 +238,13 @@ def test_folders_without_keys_are_one_log_too_and_a_gap_is_no_error(tmp_path: Pa
     assert offsets(kafkarec.find(tmp_path / "2026-*")) == kept
 
 
-def test_an_empty_segment_at_a_folders_end_is_no_overlap(days: Path) -> None:
+def test_an_empty_segment_at_a_folders_end_is_no_overlap(days):
     put(days / f"date={DAYS[0]}" / "ev-0", (parts(3)[1][0], b""))
     assert offsets(kafkarec.find(days)) == OFFSETS
 
 
 @pytest.mark.parametrize("kept", ["where", "path"])
-def test_overlapping_folders_are_refused(kept: str, tmp_path: Path) -> None:
+def test_overlapping_folders_are_refused(kept, tmp_path):
     folders = [f"date={day}" if kept == "where" else day for day in DAYS[:2]]
     base_path = tmp_path if kept == "where" else None
     batches, (base, half) = list(kafkarec.batches(CODECS)), parts(2)[1]
@@ -263,7 +263,7 @@ def test_overlapping_folders_are_refused(kept: str, tmp_path: Path) -> None:
     assert named(kafkarec.find(first)) == [("ev", 0, 1)]
 
 
-def test_only_the_last_bytes_of_a_folder_are_read_and_none_of_a_compressed_file(days: Path) -> None:
+def test_only_the_last_bytes_of_a_folder_are_read_and_none_of_a_compressed_file(days):
     first = days / f"date={DAYS[0]}" / "ev-0" / NAME
     data = bytearray(first.read_bytes())
     data[100:4000] = bytes(3900)
@@ -280,7 +280,7 @@ def test_only_the_last_bytes_of_a_folder_are_read_and_none_of_a_compressed_file(
 # ---- errors ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_there_and_what_is_no_log(tmp_path: Path) -> None:
+def test_what_is_not_there_and_what_is_no_log(tmp_path):
     for path in (tmp_path / "missing", tmp_path / "*" / "x", tmp_path / "{a,b}"):
         with pytest.raises(FileNotFoundError) as error:
             kafkarec.find([SEGMENTS, path])
@@ -295,7 +295,7 @@ def test_what_is_not_there_and_what_is_no_log(tmp_path: Path) -> None:
         kafkarec.find(tmp_path)
 
 
-def test_a_key_folder_that_cannot_be_listed(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_folder_that_cannot_be_listed(days, monkeypatch):
     refuse_listing(monkeypatch, str(days / f"date={DAYS[1]}"), errno.EACCES)
     with pytest.raises(PermissionError):
         kafkarec.find(days)
@@ -318,7 +318,7 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def test_a_bucket(bucket: Server) -> None:
+def test_a_bucket(bucket):
     def find(path: str, **given: Any) -> list[kafkarec.Log]:
         return kafkarec.find(f"s3://{BUCKET}/{path}", storage_options=bucket.options(), **given)
 
@@ -335,7 +335,7 @@ def test_a_bucket(bucket: Server) -> None:
             find(path)
 
 
-def test_open_refuses_what_only_find_reads(days: Path) -> None:
+def test_open_refuses_what_only_find_reads(days):
     refused = f"{days} has no segments, but folders key=value: kafkarec.find reads what is in them"
     for paths in (days, [days], [SEGMENTS / "txn-0", days]):
         with pytest.raises(ValueError) as info:

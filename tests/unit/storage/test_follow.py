@@ -116,7 +116,7 @@ OPERATIONS = ("append", "append half of it", "finish", "append", "roll", "delete
     steps=st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(1, 3), st.booleans()), min_size=6, max_size=30),
     preallocate=st.booleans(),
 )
-def test_every_record_is_returned_once(steps: list[tuple[str, int, bool]], preallocate: bool) -> None:
+def test_every_record_is_returned_once(steps, preallocate):
     with tempfile.TemporaryDirectory() as name:
         broker = SimulatedLog(Path(name), preallocate)
         one = follower(name)
@@ -145,9 +145,7 @@ TRANSACTIONS = st.tuples(
 @settings(max_examples=examples(100))
 @given(steps=st.lists(TRANSACTIONS, min_size=6, max_size=30), preallocate=st.booleans(), is_indexed=st.booleans())
 @example(steps=[(what, 1, True) for what in ("data", "abort", "data", "plain")], preallocate=False, is_indexed=True)
-def test_committed_records_are_returned_at_their_commit(
-    steps: list[tuple[str, int, bool]], preallocate: bool, is_indexed: bool
-) -> None:
+def test_committed_records_are_returned_at_their_commit(steps, preallocate, is_indexed):
     """is_indexed: as a broker does, each ABORT is entered in its segment's .txnindex."""
     with tempfile.TemporaryDirectory() as name:
         broker = SimulatedLog(Path(name), preallocate)
@@ -176,7 +174,7 @@ def test_committed_records_are_returned_at_their_commit(
                 assert [offset for offset, _ in returned] == now
 
 
-def test_files_with_an_unchanged_mtime_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_with_an_unchanged_mtime_are_read_again(tmp_path, monkeypatch):
     broker = SimulatedLog(tmp_path, preallocate=True)
     broker.play("append", 1)
     one = follower(tmp_path)
@@ -218,7 +216,7 @@ def offsets(pieces: Any) -> list[int]:
     return [offset for piece in pieces for offset in piece.column("offset")]
 
 
-def test_follow_yields_what_is_there_and_what_arrives_until_it_is_closed(tmp_path: Path) -> None:
+def test_follow_yields_what_is_there_and_what_arrives_until_it_is_closed(tmp_path):
     folder = log_folder(tmp_path, good(0), good(1))
     before = os.listdir("/proc/self/fd")
     with kafkarec.open(folder) as log:
@@ -232,9 +230,7 @@ def test_follow_yields_what_is_there_and_what_arrives_until_it_is_closed(tmp_pat
     assert os.listdir("/proc/self/fd") == before
 
 
-def test_damage_is_raised_after_the_records_before_it_once_a_batch_is_behind_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damage_is_raised_after_the_records_before_it_once_a_batch_is_behind_it(tmp_path, monkeypatch):
     folder = log_folder(tmp_path, good(0), bad(1))
     one = follower(folder, errors="raise", restore=True)
     after_a_day(monkeypatch)
@@ -253,9 +249,7 @@ def test_damage_is_raised_after_the_records_before_it_once_a_batch_is_behind_it(
     [(good(900), "base_offset"), (good(2, leader_epoch=900), "partition_leader_epoch"), (bad(2), None)],
     ids=["an offset is skipped", "another leader epoch", "damage"],
 )
-def test_what_may_be_damage_waits_for_what_tells_more(
-    batch: bytes, field: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_may_be_damage_waits_for_what_tells_more(batch, field, tmp_path, monkeypatch):
     folder = log_folder(tmp_path, good(0), good(1))
     one = follower(folder, restore=True)
     assert len(polled(one)) == 2
@@ -270,7 +264,7 @@ def test_what_may_be_damage_waits_for_what_tells_more(
     assert [damage.position for damage in records.damage] == ([] if field else [2 * len(good(0))])
 
 
-def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path, monkeypatch):
     folder = log_folder(tmp_path, good(0))
     one = follower(folder, restore=True)
     assert len(polled(one)) == 1
@@ -290,7 +284,7 @@ def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path: Path, monk
     assert appended(b"\0") == [5], "after two seconds"
 
 
-def test_a_batch_waits_in_each_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_waits_in_each_segment(tmp_path, monkeypatch):
     now = [1e9]
     monkeypatch.setattr(time, "time", lambda: now[0])
 
@@ -308,7 +302,7 @@ def test_a_batch_waits_in_each_segment(tmp_path: Path, monkeypatch: pytest.Monke
     assert polled_after(2, 1, good(1), good(2)) == [1, 2]
 
 
-def test_a_range_that_begins_behind_the_end(tmp_path: Path) -> None:
+def test_a_range_that_begins_behind_the_end(tmp_path):
     """What arrives below it is left out, batch for batch and within the first one in it."""
     first, *later = (builders.good_batch(3, base_offset=base) for base in range(0, 18, 3))
     folder = log_folder(tmp_path, first)
@@ -318,20 +312,20 @@ def test_a_range_that_begins_behind_the_end(tmp_path: Path) -> None:
         assert [offset for offset, _ in polled(one)] == expected
 
 
-def test_damage_before_the_range_is_not_reported(tmp_path: Path) -> None:
+def test_damage_before_the_range_is_not_reported(tmp_path):
     old, new = ({"base_timestamp": time, "max_timestamp": time} for time in (1000, 2000))
     folder = log_folder(tmp_path, good(0, **old), bad(1), good(2, **old), good(3, **new))
     assert [offset for offset, _ in polled(follower(folder, start_timestamp=2000))] == [3]
 
 
 @pytest.mark.parametrize(("restore", "second"), [(True, 1), (False, 900)])
-def test_a_log_that_was_opened_without_restoring(tmp_path: Path, restore: bool, second: int) -> None:
+def test_a_log_that_was_opened_without_restoring(tmp_path, restore, second):
     folder = log_folder(tmp_path, good(0), good(900), good(2), good(3))
     (one,) = kafkarec.open(folder, restore=restore).followers(columns=["offset"], errors="skip")
     assert offsets(piece for _, piece in one.poll()) == [0, second, 2, 3]
 
 
-def test_each_file_that_is_named_is_followed(tmp_path: Path) -> None:
+def test_each_file_that_is_named_is_followed(tmp_path):
     """Also a compressed copy, which is left out of a folder."""
     path = log_folder(tmp_path, good(0)) / f"{0:020}.log"
     packed = path.with_name(f"{path.name}.gz")
@@ -342,9 +336,7 @@ def test_each_file_that_is_named_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", [b"", bad(1)], ids=["read to its end", "damage at its end"])
-def test_a_log_that_does_not_change_is_not_read_again(
-    tmp_path: Path, end: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_does_not_change_is_not_read_again(tmp_path, end, monkeypatch):
     folder = log_folder(tmp_path, good(0), end)
     one = follower(folder, isolation="read_committed")
     assert [offset for offset, _ in polled(one)] == [0]
@@ -355,7 +347,7 @@ def test_a_log_that_does_not_change_is_not_read_again(
     assert {one.position for one in readings} == {0}, "the last batch is compared"
 
 
-def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path, monkeypatch):
     data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
     folder = log_folder(tmp_path, data, bad(1))
     one = follower(folder, isolation="read_committed")
@@ -365,7 +357,7 @@ def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path: Path, monke
     assert offsets(piece for _, piece in one.poll()) == [0]
 
 
-def test_markers_of_a_log_that_was_truncated(tmp_path: Path) -> None:
+def test_markers_of_a_log_that_was_truncated(tmp_path):
     """Those that were cut off no longer count: also behind an open transaction, where nothing was returned."""
 
     def of(producer: int, base: int) -> bytes:
@@ -383,7 +375,7 @@ def test_markers_of_a_log_that_was_truncated(tmp_path: Path) -> None:
     assert [offset for offset, _ in polled(one)] == [1, 5]
 
 
-def test_an_index_entry_ends_no_later_transaction(tmp_path: Path) -> None:
+def test_an_index_entry_ends_no_later_transaction(tmp_path):
     """The .txnindex is read again at each poll."""
 
     def of_7(base: int) -> bytes:
@@ -400,9 +392,7 @@ def test_an_index_entry_ends_no_later_transaction(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("preallocate", [False, True])
 @pytest.mark.parametrize("begun", [False, True])
-def test_records_of_transactions_that_begin_while_a_log_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preallocate: bool, begun: bool
-) -> None:
+def test_records_of_transactions_that_begin_while_a_log_is_read(tmp_path, monkeypatch, preallocate, begun):
     """Before each opening of a file a broker begins a transaction, or aborts it: of what is written after the markers
     were read nobody knows whether it will be aborted. In a preallocated file the size does not tell.
 
@@ -456,9 +446,7 @@ def write_segments(folder: Path, segments: dict[int, list[bytes]], *, cut: bool 
     ids=["merged", "not merged", "nothing before it is left"],
 )
 @pytest.mark.parametrize("behind", [False, True])
-def test_a_log_that_is_cleaned_goes_on_at_the_next_offset(
-    tmp_path: Path, behind: bool, cleaned: dict[int, list[bytes]]
-) -> None:
+def test_a_log_that_is_cleaned_goes_on_at_the_next_offset(tmp_path, behind, cleaned):
     """behind: a reader stops in a segment that a later one follows; else in the last one, which is rolled."""
     notes = list[str]()
     write_segments(tmp_path, {0: [good(0), good(1)], 2: [good(2)]})
@@ -478,7 +466,7 @@ def test_a_log_that_is_cleaned_goes_on_at_the_next_offset(
     assert [note.partition(": ")[2] for note in notes] == ["offsets 5 to 7 were deleted before they were read"]
 
 
-def test_a_log_that_was_truncated_and_rolled_again_is_read_from_the_cut(tmp_path: Path) -> None:
+def test_a_log_that_was_truncated_and_rolled_again_is_read_from_the_cut(tmp_path):
     """The segment that was read is gone, as after cleaning, but the one before it was cut."""
     notes = list[str]()
     write_segments(tmp_path, {0: [good(0), good(1)], 2: [good(2)]})
@@ -490,7 +478,7 @@ def test_a_log_that_was_truncated_and_rolled_again_is_read_from_the_cut(tmp_path
     assert [note.partition(": ")[2] for note in notes] == ["the log was truncated; continuing from offset 1"]
 
 
-def test_a_transaction_whose_marker_was_truncated_is_open_again(tmp_path: Path) -> None:
+def test_a_transaction_whose_marker_was_truncated_is_open_again(tmp_path):
     data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
     commit = [builders.end_marker(commit=True, producer_id=1, base_offset=base) for base in range(3)]
     write_segments(tmp_path, {0: [data], 1: [commit[1], good(2)]})
@@ -504,7 +492,7 @@ def test_a_transaction_whose_marker_was_truncated_is_open_again(tmp_path: Path) 
     assert [offset for offset, _ in polled(one)] == [1]
 
 
-def test_after_a_cut_below_the_start_offset_the_new_records_are_read(tmp_path: Path) -> None:
+def test_after_a_cut_below_the_start_offset_the_new_records_are_read(tmp_path):
     notes = list[str]()
     write_segments(tmp_path, {0: [good(base) for base in range(4)]})
     one = follower(tmp_path, start_offset=3, on_note=notes.append)
@@ -529,9 +517,7 @@ def before_opening(monkeypatch: pytest.MonkeyPatch, number: int, name: str, chan
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_a_log_that_is_truncated_after_its_last_batch_was_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str
-) -> None:
+def test_a_log_that_is_truncated_after_its_last_batch_was_compared(tmp_path, monkeypatch, isolation):
     again = {0: [good(0), *(good(offset, leader_epoch=1) for offset in (1, 2, 3))]}
     for number in range(1, 5):
         write_segments(tmp_path, {0: [good(0), good(1)]})
@@ -545,7 +531,7 @@ def test_a_log_that_is_truncated_after_its_last_batch_was_compared(
         assert [offset for offset, _ in polled(one)] in ([], [1, 2, 3])
 
 
-def test_a_segment_that_is_merged_while_its_markers_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_segment_that_is_merged_while_its_markers_are_read(tmp_path, monkeypatch):
     data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
     commit = builders.end_marker(commit=True, producer_id=1, base_offset=1)
     write_segments(tmp_path, {0: [data], 1: [commit], 2: [good(2)]})
@@ -556,9 +542,7 @@ def test_a_segment_that_is_merged_while_its_markers_are_read(tmp_path: Path, mon
     assert [offset for offset, _ in polled(one)] == [0, 2]
 
 
-def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(tmp_path, monkeypatch):
     """They are compared with the batches behind damage."""
     folder, size = log_folder(tmp_path, *(good(base) for base in range(2000))), len(good(0))
     entries = [(base, base * size) for base in range(10, 2000, 10)]
@@ -570,7 +554,7 @@ def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(
     assert 0 <= 1900 - WINDOW - begin / size < 10  # one index entry further back
 
 
-def test_offsets_that_were_deleted_before_they_were_read_are_told(tmp_path: Path) -> None:
+def test_offsets_that_were_deleted_before_they_were_read_are_told(tmp_path):
     broker, notes = SimulatedLog(tmp_path, preallocate=False), list[str]()
     (one,) = kafkarec.open(tmp_path).followers(columns=["offset", "value"], on_note=notes.append)
     broker.play("append", 2)
@@ -581,7 +565,7 @@ def test_offsets_that_were_deleted_before_they_were_read_are_told(tmp_path: Path
     assert notes == [f"{tmp_path}: offsets 2 to 4 were deleted before they were read"]
 
 
-def test_what_cannot_be_followed_is_refused_at_once(tmp_path: Path) -> None:
+def test_what_cannot_be_followed_is_refused_at_once(tmp_path):
     folder = log_folder(tmp_path, good(0))
     with pytest.raises(ValueError, match="on this machine"):
         kafkarec.open(io.BytesIO(good(0))).follow()

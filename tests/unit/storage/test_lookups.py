@@ -20,7 +20,7 @@ def dumped(text: str, *names: str) -> list[tuple[int, ...]]:
     return [tuple(map(int, match)) for match in re.findall(pattern, text)]
 
 
-def test_no_record_of_the_offset_is_before_its_position() -> None:
+def test_no_record_of_the_offset_is_before_its_position():
     entries = dumped(LOG.with_suffix(".index.dump.txt").read_text(), "offset", "position")
     segment = kafkarec.open(LOG)
     assert isinstance(segment, kafkarec.Segment)
@@ -29,7 +29,7 @@ def test_no_record_of_the_offset_is_before_its_position() -> None:
     assert [segment.position_of(offset) for offset in (0, 84, 86, 127, 10**12)] == [0, 0, 2583, 2583, 44232]
 
 
-def test_transactions_that_have_ended_and_that_are_open() -> None:
+def test_transactions_that_have_ended_and_that_are_open():
     log = kafkarec.open(TXN)
     assert isinstance(log, kafkarec.Log)
     index = (TXN / "00000000000000000030.txnindex.dump.txt").read_text()

@@ -37,13 +37,13 @@ OFFSET = "00000000000000000030"
         ("t" * 249 + "-0", "t" * 249, 0, ""),
     ],
 )
-def test_partition_folders(name: str, topic: str, partition: int, state: str) -> None:
+def test_partition_folders(name, topic, partition, state):
     parsed = names.folder(name)
     assert parsed is not None
     assert (parsed.topic, parsed.partition, parsed.state, parsed.cut) == (topic, partition, state, False)
 
 
-def test_a_topic_name_that_the_broker_truncated_is_reported() -> None:
+def test_a_topic_name_that_the_broker_truncated_is_reported():
     # LocalLog.logDirNameWithSuffixCappedLength: at most 255 characters with the suffix
     suffix = f"-12.{HEX}-delete"
     topic = ("t" * 249)[: 255 - len(suffix)]
@@ -72,11 +72,11 @@ def test_a_topic_name_that_the_broker_truncated_is_reported() -> None:
         "",
     ],
 )
-def test_no_partition_folders(name: str) -> None:
+def test_no_partition_folders(name):
     assert names.folder(name) is None
 
 
-def test_tiered_layouts() -> None:
+def test_tiered_layouts():
     aiven = names.topic_partition_of_path(f"s3://bucket/pre/fix/a-b-{UUID}/7/{OFFSET}-{SEGMENT_UUID}.log")
     assert aiven == ("a-b", 7)
     assert names.topic_partition_of_path(f"/tiered/orders-3-{UUID}/{OFFSET}-{SEGMENT_UUID}.log.zst") == ("orders", 3)
@@ -91,7 +91,7 @@ def test_tiered_layouts() -> None:
 
 
 @given(st.uuids(), st.integers(0, 2**31 - 1), st.from_regex(r"\A[a-zA-Z0-9._-]{1,60}\Z"))
-def test_every_uuid_is_distinguished_from_a_partition(value: uuid.UUID, partition: int, topic: str) -> None:
+def test_every_uuid_is_distinguished_from_a_partition(value, partition, topic):
     text = urlsafe_b64encode(value.bytes).decode().rstrip("=")
     parsed = names.folder(f"{topic}-{partition}-{text}")
     if topic in (".", ".."):
@@ -124,12 +124,12 @@ def test_every_uuid_is_distinguished_from_a_partition(value: uuid.UUID, partitio
         ("09223372036854775807.log", (2**63 - 1, ".log", "", "", "09223372036854775807")),
     ],
 )
-def test_segment_names(name: str, expected: tuple[object, ...]) -> None:
+def test_segment_names(name, expected):
     parsed = names.segment(name)
     assert parsed is not None and parsed[:5] == expected
 
 
-def test_the_page_about_layouts_names_everything() -> None:
+def test_the_page_about_layouts_names_everything():
     page = (DOCS / "layouts.md").read_text()
     known = [*names.FILES, *names.SIDECARS, *names.PACKED_SUFFIXES, *(f"-{state}" for state in names.FOLDER_STATES)]
     known += [

@@ -43,7 +43,7 @@ def segment_of(path: Any, **options: Any) -> kafkarec.Segment:
 
 
 @pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads())
-def test_a_log_reads_as_a_real_consumer(folder: str, isolation: str) -> None:
+def test_a_log_reads_as_a_real_consumer(folder, isolation):
     log = log_of(folder)
     columns = [*reading.DEFAULT_COLUMNS, "partition_leader_epoch"]
     whole = log.read(isolation=isolation, columns=columns)
@@ -54,7 +54,7 @@ def test_a_log_reads_as_a_real_consumer(folder: str, isolation: str) -> None:
     assert got == golden.consumed(folder, isolation)
 
 
-def test_every_way_to_read_agrees() -> None:
+def test_every_way_to_read_agrees():
     for log in logs_of(kafkarec.open(SEGMENTS)):
         data = golden.partition_bytes(Path(log.path).name)
         whole = list(kafkarec.decode(data, control=True))
@@ -67,7 +67,7 @@ def test_every_way_to_read_agrees() -> None:
 
 
 @pytest.mark.slow
-def test_any_range_of_offsets_is_a_filter() -> None:
+def test_any_range_of_offsets_is_a_filter():
     """Through the indexes and without them: the same as reading everything and choosing."""
     chance = random.Random(1)
     for folder in ("txn-0", "compacted-0", "all-codecs-0", "logappend-live-0"):
@@ -95,9 +95,7 @@ def test_any_range_of_offsets_is_a_filter() -> None:
     ("field", "start", "end"),
     [pytest.param(8, 30, 99, id="batch_length"), pytest.param(23, 10, 30, id="last_offset_delta")],
 )
-def test_a_range_has_the_good_batches_behind_damage(
-    tmp_path: Path, field: int, start: int, end: int, threads: int
-) -> None:
+def test_a_range_has_the_good_batches_behind_damage(tmp_path, field, start, end, threads):
     """Neither the length of a damaged batch below the range nor its last offset leaves out good ones."""
     raw = [builders.good_batch(3, base_offset=base) for base in range(0, 45, 3)]
     path = tmp_path / f"{0:020}.log"
@@ -112,7 +110,7 @@ def test_a_range_has_the_good_batches_behind_damage(
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("base", "damaged"), [(0, 0), (0, 4), (1 << 40, 4)])
-def test_a_damaged_batch_does_not_end_a_range(tmp_path: Path, damaged: int, base: int, threads: int) -> None:
+def test_a_damaged_batch_does_not_end_a_range(tmp_path, damaged, base, threads):
     raw = [bytearray(builders.good_batch(3, base_offset=base + 3 * number)) for number in range(15)]
     raw[damaged][7] = 36
     raw[damaged][-1] ^= 1
@@ -138,7 +136,7 @@ WRAPPED = [builders.wrapper([builders.message(offset=i) for i in range(3)], offs
         pytest.param(WRAPPED, 1, id="wrapper messages"),
     ],
 )
-def test_wrong_base_offsets_do_not_end_a_range(tmp_path: Path, batches: list[bytes], wrong: int, errors: str) -> None:
+def test_wrong_base_offsets_do_not_end_a_range(tmp_path, batches, wrong, errors):
     """Of one batch, or of two in a row: slightly above the range, in it but with records above it, and far above."""
     path = tmp_path / f"{0:020}.log"
     positions = [0, *itertools.accumulate(map(len, batches))]
@@ -160,7 +158,7 @@ def test_wrong_base_offsets_do_not_end_a_range(tmp_path: Path, batches: list[byt
         assert good == wanted and all(row in rows for row in found), (at, many, end, base)
 
 
-def test_a_damaged_batch_in_a_range_is_an_error_and_damage_behind_it_is_none(tmp_path: Path) -> None:
+def test_a_damaged_batch_in_a_range_is_an_error_and_damage_behind_it_is_none(tmp_path):
     batches = [builders.good_batch(3, base_offset=base) for base in range(0, 30, 3)]
     path = tmp_path / f"{0:020}.log"
     broken = batches[3][:-1] + b"\xff"
@@ -172,7 +170,7 @@ def test_a_damaged_batch_in_a_range_is_an_error_and_damage_behind_it_is_none(tmp
 
 
 @pytest.mark.parametrize("magic", [1, 2])
-def test_damage_above_a_range_is_none_of_it(magic: int, tmp_path: Path) -> None:
+def test_damage_above_a_range_is_none_of_it(magic, tmp_path):
     """Of wrapper messages, which have no first offset in their headers, one behind the range is read."""
     rows = [{"value": b"x" * 9, "timestamp": 1}] * 10
     parts = [kafkarec.encode(rows, base_offset=at, magic=magic, compression="gzip") for at in range(0, 50, 10)]
@@ -189,7 +187,7 @@ def test_damage_above_a_range_is_none_of_it(magic: int, tmp_path: Path) -> None:
         log.read(end_offset=21)
 
 
-def test_any_range_of_times_is_a_filter() -> None:
+def test_any_range_of_times_is_a_filter():
     chance = random.Random(2)
     for folder in ("txn-0", "compacted-0", "all-codecs-0", "logappend-0"):
         log = log_of(folder)
@@ -206,7 +204,7 @@ def test_any_range_of_times_is_a_filter() -> None:
         assert log.offset_for_timestamp(times[-1] + 1) is None
 
 
-def test_each_log_of_a_folder_has_its_own_offset_for_a_time() -> None:
+def test_each_log_of_a_folder_has_its_own_offset_for_a_time():
     logs = kafkarec.open(CODECS.parent.parent)
     wanted = {(log.topic, log.partition): log.offset_for_timestamp(1700000003039) for log in logs}
     assert logs.offset_for_timestamp(1700000003039) == wanted and len(set(wanted.values())) > 1
@@ -214,7 +212,7 @@ def test_each_log_of_a_folder_has_its_own_offset_for_a_time() -> None:
         log_of("txn-0").offset_for_timestamp(None)
 
 
-def test_offsets_and_times_may_be_integers_of_other_libraries() -> None:
+def test_offsets_and_times_may_be_integers_of_other_libraries():
     log = log_of("txn-0")
     first, end, time = np.int64(5), np.int32(20), np.int64(1700000003039)
     assert list(log.read(start_offset=first, end_offset=end)) == list(log.read(start_offset=5, end_offset=20))
@@ -245,7 +243,7 @@ def rich_log() -> bytes:
     return b"".join(pieces)
 
 
-def test_columns_are_valid_after_rows_are_removed(tmp_path: Path) -> None:
+def test_columns_are_valid_after_rows_are_removed(tmp_path):
     """Rows are removed in place: nulls, headers and end offsets are those of the remaining rows."""
     data = rich_log()
     path = tmp_path / f"{0:020}.log"
@@ -266,7 +264,7 @@ def test_columns_are_valid_after_rows_are_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_wrong_index_loses_no_record(tmp_path: Path) -> None:
+def test_a_wrong_index_loses_no_record(tmp_path):
     folder = tmp_path / "all-codecs-0"
     shutil.copytree(CODECS.parent, folder)
     every = [r.offset for r in log_of("all-codecs-0").read()]
@@ -284,7 +282,7 @@ def test_a_wrong_index_loses_no_record(tmp_path: Path) -> None:
         assert [r.offset for r in kafkarec.open(folder).read(start_timestamp=moment)] == wanted
 
 
-def test_an_index_saves_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_saves_reading(monkeypatch):
     """Reading from the middle does not fetch the first half."""
     readings = counted_files.counted(monkeypatch)
     segment = segment_of(CODECS)
@@ -294,7 +292,7 @@ def test_an_index_saves_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     assert batch.base_offset <= 700 <= batch.last_offset
 
 
-def test_slices_are_whole_batches_and_pass_bytes_unchanged(tmp_path: Path) -> None:
+def test_slices_are_whole_batches_and_pass_bytes_unchanged(tmp_path):
     segment = segment_of(CODECS)
     out = tmp_path / "out.log"
     memory = io.BytesIO()
@@ -323,7 +321,7 @@ def test_slices_are_whole_batches_and_pass_bytes_unchanged(tmp_path: Path) -> No
     assert one.write_to(memory) == one.size_in_bytes
 
 
-def test_a_data_folder(tmp_path: Path) -> None:
+def test_a_data_folder(tmp_path):
     for name in ("txn-0", "all-codecs-0"):
         shutil.copytree(SEGMENTS / name, tmp_path / name)
     shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-1.0123456789abcdef0123456789abcdef-delete")
@@ -348,7 +346,7 @@ def test_a_data_folder(tmp_path: Path) -> None:
         assert "2 partitions" in repr(folder) and "2 segments" in repr(folder["txn", 0])
 
 
-def test_what_cannot_be_opened(tmp_path: Path) -> None:
+def test_what_cannot_be_opened(tmp_path):
     with pytest.raises(FileNotFoundError):
         kafkarec.open(tmp_path / "no.log")
     with pytest.raises(ValueError, match=r"partition.metadata holds no records; it is: the topic's id"):
@@ -371,7 +369,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
             kafkarec.open(CODECS, **{name: value})
 
 
-def test_a_cut_segment_before_another_lost_its_end(tmp_path: Path) -> None:
+def test_a_cut_segment_before_another_lost_its_end(tmp_path):
     folder = tmp_path / "txn-0"
     folder.mkdir()
     first, second = sorted((SEGMENTS / "txn-0").glob("*.log"))
@@ -396,7 +394,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_files_are_closed_after_their_last_user() -> None:
+def test_files_are_closed_after_their_last_user():
     before = open_files()
     segment = segment_of(CODECS)
     pieces = segment.stream(batch_bytes=1)
@@ -422,7 +420,7 @@ def test_files_are_closed_after_their_last_user() -> None:
 
 
 @pytest.mark.slow
-def test_a_large_segment_streams_in_little_memory(tmp_path: Path) -> None:
+def test_a_large_segment_streams_in_little_memory(tmp_path):
     """192 MB with two claimed lengths of 128 MB, one of a batch that is restored: the peak stays below 48 MB."""
     batch = builders.batch(builders.records(100, value=b"x" * 150), base_offset=0)
     forged = builders.patched(batch, 8, (1 << 27).to_bytes(4, "big"))
@@ -450,7 +448,7 @@ print(records, damage, peak())
 
 
 @pytest.mark.parametrize("suffixes", [("", ".gz"), (".gz", ".zst"), ("", ".gz", ".zst")], ids=str)
-def test_a_compressed_copy_beside_its_segment_is_read_once(tmp_path: Path, suffixes: tuple[str, ...]) -> None:
+def test_a_compressed_copy_beside_its_segment_is_read_once(tmp_path, suffixes):
     """As `gzip -k` and `zstd` leave it. Its content is still there for repairs (segments_for_reports)."""
     shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0")
     whole = list(log_of("txn-0").read())

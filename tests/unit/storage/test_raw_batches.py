@@ -24,7 +24,7 @@ def segment(tmp_path: Path, *pieces: bytes) -> kafkarec.Segment:
 
 
 @pytest.mark.parametrize("raw", [FIRST, *MESSAGES], ids=["magic 2", "magic 0", "magic 1"])
-def test_a_checksum_is_valid_for_the_whole_unchanged_batch_only(tmp_path: Path, raw: bytes) -> None:
+def test_a_checksum_is_valid_for_the_whole_unchanged_batch_only(tmp_path, raw):
     log = segment(tmp_path, SECOND, raw)
     start = len(SECOND)
     assert raw_batches.has_valid_checksum(log, start, log.size)
@@ -36,7 +36,7 @@ def test_a_checksum_is_valid_for_the_whole_unchanged_batch_only(tmp_path: Path, 
         assert not raw_batches.has_valid_checksum(log, start, log.size)
 
 
-def test_zeros_after_the_batches_are_preallocated(tmp_path: Path) -> None:
+def test_zeros_after_the_batches_are_preallocated(tmp_path):
     log = segment(tmp_path, FIRST, SECOND, bytes(100))
     end = len(FIRST + SECOND)
     assert [raw_batches.last_frame(log, position) for position in (0, len(FIRST), end)] == [(len(FIRST), end)] * 2 + [
@@ -55,7 +55,7 @@ def test_zeros_after_the_batches_are_preallocated(tmp_path: Path) -> None:
     ],
     ids=["zeros", "a batch behind them", "more zeros", "a batch between them"],
 )
-def test_zeros_that_end_a_file(tail: bytes, expected: bool, tmp_path: Path) -> None:
+def test_zeros_that_end_a_file(tail, expected, tmp_path):
     assert raw_batches.ends_in_zeros(segment(tmp_path, FIRST, tail), len(FIRST)) is expected
 
 
@@ -64,13 +64,13 @@ def test_zeros_that_end_a_file(tail: bytes, expected: bool, tmp_path: Path) -> N
     [bytes(12) + b"\1" + bytes(20), builders.patched(SECOND, 8, b"\xff"), builders.patched(SECOND, 16, b"\3")],
     ids=["no length", "a negative length", "no magic"],
 )
-def test_frames_do_not_lead_over_a_wrong_header(tmp_path: Path, broken: bytes) -> None:
+def test_frames_do_not_lead_over_a_wrong_header(tmp_path, broken):
     log = segment(tmp_path, FIRST, broken, SECOND)
     assert raw_batches.last_frame(log, 0) is None
 
 
 @pytest.mark.parametrize("left", [1, 8, 11, 12, 16, 17, 60, len(SECOND) - 1])
-def test_an_incomplete_end_is_damage_with_both_lengths(tmp_path: Path, left: int) -> None:
+def test_an_incomplete_end_is_damage_with_both_lengths(tmp_path, left):
     log = segment(tmp_path, FIRST, SECOND[:left])
     found = raw_batches.incomplete_end(log, len(FIRST), left, 8)
     assert found is not None
@@ -81,8 +81,6 @@ def test_an_incomplete_end_is_damage_with_both_lengths(tmp_path: Path, left: int
 
 
 @pytest.mark.parametrize(("zeros", "is_incomplete"), [(0, False), (1, True), (11, True), (12, False), (500, False)])
-def test_zeros_are_an_incomplete_end_only_where_a_batch_may_begin_so(
-    tmp_path: Path, zeros: int, is_incomplete: bool
-) -> None:
+def test_zeros_are_an_incomplete_end_only_where_a_batch_may_begin_so(tmp_path, zeros, is_incomplete):
     log = segment(tmp_path, FIRST, bytes(zeros))
     assert (raw_batches.incomplete_end(log, len(FIRST), zeros, 8) is not None) == is_incomplete

@@ -47,7 +47,7 @@ def logs_alone(folder: Path, to: Path) -> Path:
 @pytest.mark.core
 @pytest.mark.parametrize("alone", [False, True], ids=["beside the broker's files", "from the log files alone"])
 @pytest.mark.parametrize("name", BROKER)
-def test_rebuilt_files_are_as_the_broker_left_them(name: str, alone: bool, tmp_path: Path) -> None:
+def test_rebuilt_files_are_as_the_broker_left_them(name, alone, tmp_path):
     folder = VECTORS / "segments" / name
     made, parts = rebuilt(logs_alone(folder, tmp_path) if alone else folder, BROKER[name])
     assert made.pop(leader_epochs.NAME) == (folder / leader_epochs.NAME).read_bytes()
@@ -56,7 +56,7 @@ def test_rebuilt_files_are_as_the_broker_left_them(name: str, alone: bool, tmp_p
 
 
 @pytest.mark.parametrize("name", RECOVERED)
-def test_rebuilt_files_are_as_recovery_makes_them(name: str, tmp_path: Path) -> None:
+def test_rebuilt_files_are_as_recovery_makes_them(name, tmp_path):
     folder = VECTORS / "indexes" / name
     interval = int((folder / "interval").read_text())
     made, parts = rebuilt(logs_alone(folder, tmp_path), interval)
@@ -68,7 +68,7 @@ def test_rebuilt_files_are_as_recovery_makes_them(name: str, tmp_path: Path) -> 
     assert made == small_files(folder)
 
 
-def test_a_transaction_that_begins_in_an_earlier_segment() -> None:
+def test_a_transaction_that_begins_in_an_earlier_segment():
     """The segment alone, with the snapshot at its begin, is enough."""
     folder = VECTORS / "segments" / "txn-0"
     log = kafkarec.logs.logs_of(kafkarec.open(folder / f"{30:020d}.log"))[0]
@@ -78,7 +78,7 @@ def test_a_transaction_that_begins_in_an_earlier_segment() -> None:
 
 
 @pytest.mark.core
-def test_the_first_batch_with_a_lower_epoch(tmp_path: Path) -> None:
+def test_the_first_batch_with_a_lower_epoch(tmp_path):
     """Over all segments; a batch without an epoch does not count."""
     offset = 0
     for segment in ((3, -1, 3), (4, 4), (-1, 2), (1,)):
@@ -94,7 +94,7 @@ def test_the_first_batch_with_a_lower_epoch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
-def test_a_log_that_begins_with_messages_without_leader_epochs(tmp_path: Path, is_stored: bool) -> None:
+def test_a_log_that_begins_with_messages_without_leader_epochs(tmp_path, is_stored):
     """A leader-epoch-checkpoint begins where a broker began to write magic 2."""
     folder = tmp_path / "orders-0"
     folder.mkdir()

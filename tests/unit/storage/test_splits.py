@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-from pathlib import Path
 
 import golden
 import pytest
@@ -35,7 +34,7 @@ def compare(segment: kafkarec.Segment, max_bytes: int) -> int:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}/{path.stem.lstrip('0') or 0}")
-def test_parts_are_the_whole(path: Path) -> None:
+def test_parts_are_the_whole(path):
     segment = kafkarec.open(path)
     assert isinstance(segment, kafkarec.Segment)
     assert compare(segment, 1 << 30) == 1
@@ -44,7 +43,7 @@ def test_parts_are_the_whole(path: Path) -> None:
     assert counts[-1] > 1 or len(segment.scan()) == 1
 
 
-def test_a_part_that_ends_inside_a_batch_is_damaged_and_wrong_bounds_are_refused(tmp_path: Path) -> None:
+def test_a_part_that_ends_inside_a_batch_is_damaged_and_wrong_bounds_are_refused(tmp_path):
     segment = kafkarec.open(LOGS[0])
     assert isinstance(segment, kafkarec.Segment)
     (begin, end), *_ = segment.splits(500)
@@ -57,7 +56,7 @@ def test_a_part_that_ends_inside_a_batch_is_damaged_and_wrong_bounds_are_refused
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_parts_of_a_log_with_copied_and_damaged_bytes_are_the_whole(seed: int, tmp_path: Path) -> None:
+def test_parts_of_a_log_with_copied_and_damaged_bytes_are_the_whole(seed, tmp_path):
     """Bytes of the log copied into it: offsets fall, and the batches after damage decide which count."""
     chance = random.Random(seed)
     data = bytearray(LOGS[seed % len(LOGS)].read_bytes())
@@ -74,7 +73,7 @@ def test_parts_of_a_log_with_copied_and_damaged_bytes_are_the_whole(seed: int, t
 
 @pytest.mark.parametrize("cut", [1, 40])
 @pytest.mark.parametrize("errors", ["raise", "skip"])
-def test_the_end_of_a_file_that_has_grown_is_no_damage(tmp_path: Path, cut: int, errors: str) -> None:
+def test_the_end_of_a_file_that_has_grown_is_no_damage(tmp_path, cut, errors):
     """A batch was half written at `end`; by now it is whole, and others follow."""
     batch = kafkarec.encode([(None, 0, None, b"value", [])], base_offset=0)
     path = tmp_path / "00000000000000000000.log"
@@ -89,7 +88,7 @@ def test_the_end_of_a_file_that_has_grown_is_no_damage(tmp_path: Path, cut: int,
 
 
 @pytest.mark.parametrize("taken", [0, 5, 60])
-def test_a_part_that_is_no_longer_in_the_file(tmp_path: Path, taken: int) -> None:
+def test_a_part_that_is_no_longer_in_the_file(tmp_path, taken):
     """As when a broker cuts the zeros off a preallocated file, in which the part began: reading it ends."""
     path = tmp_path / "0.log"
     path.write_bytes(LOGS[0].read_bytes() + bytes(5000))

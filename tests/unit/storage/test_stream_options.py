@@ -82,7 +82,7 @@ def rows_of(pieces: Any) -> tuple[list[tuple[Any, ...]], bool]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_records_are_those_that_one_would_choose(seed: int, tmp_path: Path) -> None:
+def test_the_records_are_those_that_one_would_choose(seed, tmp_path):
     chance = random.Random(seed)
     for partition in range(chance.choice([1, 1, 3])):
         some_log(chance, tmp_path / f"orders-{partition}")
@@ -99,7 +99,7 @@ def test_the_records_are_those_that_one_would_choose(seed: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_damage_is_raised_after_the_records_before_it(seed: int, tmp_path: Path) -> None:
+def test_damage_is_raised_after_the_records_before_it(seed, tmp_path):
     chance = random.Random(seed)
     log, options = kafkarec.open(some_log(chance, tmp_path / "orders-0")), some_options(chance)
     options.pop("isolation", None)  # with errors="skip" it leaves out more
@@ -120,7 +120,7 @@ def test_damage_is_raised_after_the_records_before_it(seed: int, tmp_path: Path)
         assert (found, failed) == (chosen(every)[-5:], False)
 
 
-def test_follow_begins_with_the_last_records_and_ends_after_the_first_ones(tmp_path: Path) -> None:
+def test_follow_begins_with_the_last_records_and_ends_after_the_first_ones(tmp_path):
     one = plain_logs.log(tmp_path / "orders-0", *([plain_logs.batch(base, 10)] for base in range(0, 50, 10)))
     plain_logs.log(tmp_path / "orders-1", [plain_logs.batch(0, 10)])
     found = kafkarec.open(tmp_path).follow(last=2, first=7, keys=["k"], interval=0.01, columns=["partition", "offset"])

@@ -62,7 +62,7 @@ KEY = {"dataKey": "key-2024:c2VjcmV0", "aad": "CgsMDQ=="}
 
 
 @pytest.mark.parametrize("manifest_bytes", [None, manifest(False, None), b"{", b'{"compression": 1}', b"[" * 100_000])
-def test_a_plain_object_is_a_segment(tmp_path: Path, manifest_bytes: bytes | None) -> None:
+def test_a_plain_object_is_a_segment(tmp_path, manifest_bytes):
     path = upload(tmp_path, PLAIN, manifest_bytes)
     segment: Any = kafkarec.open(path)
     assert (segment.topic, segment.partition, segment.base_offset) == ("my-orders", 7, 30)
@@ -86,12 +86,12 @@ def test_a_plain_object_is_a_segment(tmp_path: Path, manifest_bytes: bytes | Non
     ],
 )
 def test_other_objects_are_refused_in_a_sentence(
-    tmp_path: Path,
-    content: bytes,
-    manifest_bytes: bytes | None,
-    words: tuple[str, ...],
-    capfdbinary: pytest.CaptureFixture[bytes],
-) -> None:
+    tmp_path,
+    content,
+    manifest_bytes,
+    words,
+    capfdbinary,
+):
     path = upload(tmp_path, content, manifest_bytes)
     for errors in ("raise", "skip"):
         with pytest.raises(UnsupportedCompressionError) as caught:
@@ -107,14 +107,14 @@ def test_other_objects_are_refused_in_a_sentence(
 
 
 @pytest.mark.parametrize("name", [f"{STEM}.log", "00000000000000000030.log"])
-def test_a_damaged_segment_is_damaged_and_not_encrypted(tmp_path: Path, name: str) -> None:
+def test_a_damaged_segment_is_damaged_and_not_encrypted(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(NOISE[:1000] + PLAIN[1000:])
     with pytest.raises(kafkarec.CorruptRecordError):
         kafkarec.open(path).read()
 
 
-def test_random_bytes_are_distinguished_from_batches() -> None:
+def test_random_bytes_are_distinguished_from_batches():
     assert all(tiered.looks_encrypted(random.Random(seed).randbytes(64 << 10)) for seed in range(20))
     assert not tiered.looks_encrypted(PLAIN)
     assert not tiered.looks_encrypted(b"text, repeated. " * 4096)
@@ -122,7 +122,7 @@ def test_random_bytes_are_distinguished_from_batches() -> None:
 
 
 @pytest.mark.parametrize("topic", ["my-orders", "my-orders-1"])
-def test_copies_of_a_stores_segments_alone_are_read(tmp_path: Path, topic: str) -> None:
+def test_copies_of_a_stores_segments_alone_are_read(tmp_path, topic):
     """The folder `my-orders-1-<uuid>` may be a topic's, or a partition's of LocalTieredStorage: its content decides."""
     folder = tmp_path / f"{topic}-{TOPIC_ID}"
     for partition in (7, 8):
@@ -158,9 +158,7 @@ STORE_LINES = (
 
 
 @pytest.mark.parametrize("line", STORE_LINES)
-def test_no_verb_reads_a_part_of_a_store(
-    store: Path, tmp_path: Path, line: str, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_no_verb_reads_a_part_of_a_store(store, tmp_path, line, capfdbinary):
     for folder in (store, *sorted(store.glob("*")), *sorted(store.glob("*/*"))):
         places = {"STORE": folder, "LOG": SEGMENTS / "txn-0", "OUT": tmp_path / "out", "OUT/": f"{tmp_path}/out/"}
         ran = Here(capfdbinary)(*(places.get(word, word) for word in line.split()), folder)
@@ -169,7 +167,7 @@ def test_no_verb_reads_a_part_of_a_store(
         assert not (tmp_path / "out").exists()
 
 
-def test_a_store_of_kafkas_local_tiered_storage(tmp_path: Path) -> None:
+def test_a_store_of_kafkas_local_tiered_storage(tmp_path):
     """Beside each segment the producers at its end, as RemoteLogManager.copyLogSegment uploads them, and its epochs."""
     folder = tmp_path / f"txn-0-{TOPIC_ID}"
     folder.mkdir()

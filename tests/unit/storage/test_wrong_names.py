@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("errors", ["raise", "skip"])
-def test_ranges(folder: Path, pair: tuple[int, int], errors: str) -> None:
+def test_ranges(folder, pair, errors):
     log = exchanged(folder, pair)
     assert sorted(log.read(errors=errors).column("offset")) == list(EVERY)
     for start in (None, 0, 5, 19, 20, 41, 60, 79, 80):
@@ -60,7 +60,7 @@ def test_ranges(folder: Path, pair: tuple[int, int], errors: str) -> None:
         assert times.column("offset") == list(EVERY[offset:])
 
 
-def test_a_damaged_offset_is_no_wrong_name(folder: Path) -> None:
+def test_a_damaged_offset_is_no_wrong_name(folder):
     """The first batch of a segment, whose base offset no checksum covers, seems to be elsewhere."""
     path = folder / f"{20:020}.log"
     path.write_bytes(builders.patched(path.read_bytes(), 0, (1 << 40).to_bytes(8, "big")))
@@ -69,7 +69,7 @@ def test_a_damaged_offset_is_no_wrong_name(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("hit", [0, 10, 20, 30])
-def test_a_damaged_offset_of_the_only_batch_is_no_wrong_name(tmp_path: Path, hit: int) -> None:
+def test_a_damaged_offset_of_the_only_batch_is_no_wrong_name(tmp_path, hit):
     """With the offset of its name it ends where the next segment begins, which may be empty."""
     folder = plain_logs.log(tmp_path / "orders-0", *([plain_logs.batch(base, 10)] for base in (0, 10, 20, 30)))
     (folder / f"{40:020}.log").touch()
@@ -83,7 +83,7 @@ def test_a_damaged_offset_of_the_only_batch_is_no_wrong_name(tmp_path: Path, hit
     assert [one.name for one in saved.segments] == [f"{base:020}.log" for base in (0, 10, 20, 30, 40)]
 
 
-def test_a_damaged_batch_at_the_start_is_no_wrong_name(folder: Path) -> None:
+def test_a_damaged_batch_at_the_start_is_no_wrong_name(folder):
     """Its base offset, size and payload are wrong, so that it seems to be the only one; the next segment is empty."""
     (folder / f"{80:020}.log").touch()
     path = folder / f"{60:020}.log"
@@ -96,9 +96,7 @@ def test_a_damaged_batch_at_the_start_is_no_wrong_name(folder: Path) -> None:
 
 @pytest.mark.parametrize("suffixes", [(".log",), (".log", ".txnindex")])
 @pytest.mark.parametrize("errors", ["raise", "skip"])
-def test_an_aborted_transaction_is_not_committed_by_the_next_marker(
-    tmp_path: Path, suffixes: tuple[str, ...], errors: str
-) -> None:
+def test_an_aborted_transaction_is_not_committed_by_the_next_marker(tmp_path, suffixes, errors):
     def data(offset: int, count: int) -> bytes:
         who = {"producer_id": 7, "producer_epoch": 0, "attributes": builders.TRANSACTIONAL}
         return builders.batch(builders.records(count), base_offset=offset, **who)
@@ -120,7 +118,7 @@ def test_an_aborted_transaction_is_not_committed_by_the_next_marker(
     assert not listing.notes
 
 
-def test_by_names_nothing_is_followed_that_others_would_have(folder: Path) -> None:
+def test_by_names_nothing_is_followed_that_others_would_have(folder):
     log = exchanged(folder, (20, 40))
     for options in ({"start_offset": 30}, {"isolation": "read_committed"}, {"last": 3}):
         with pytest.raises(ValueError, match=r"names of segments contradict .*20\.log begins with 40"):
@@ -129,7 +127,7 @@ def test_by_names_nothing_is_followed_that_others_would_have(folder: Path) -> No
     assert sorted(offset for _, piece in follower.poll() for offset in piece.column("offset")) == list(EVERY)
 
 
-def test_a_damaged_offset_that_leads_into_the_segment_is_no_wrong_name(folder: Path, tmp_path: Path) -> None:
+def test_a_damaged_offset_that_leads_into_the_segment_is_no_wrong_name(folder, tmp_path):
     """By one too low: the first batch then begins in the segment before and ends in its own."""
     path = folder / f"{20:020}.log"
     whole = path.read_bytes()

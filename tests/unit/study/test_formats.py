@@ -39,7 +39,7 @@ def write(folder: Path, log: kafkarec.Log, one: Candidate) -> int:
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_sizes_are_those_of_files(name: str, tmp_path: Path) -> None:
+def test_sizes_are_those_of_files(name, tmp_path):
     log = kafkarec.open(SEGMENTS / name)
     assert isinstance(log, kafkarec.Log)
     report = study(log, formats=FORMATS, codecs=CODECS, batch_sizes=SIZES, sample=None)
@@ -50,7 +50,7 @@ def test_sizes_are_those_of_files(name: str, tmp_path: Path) -> None:
     assert len(report.outcomes) == len(SIZES) * (2 * 3 + 3 * 4)
 
 
-def test_a_sample_of_a_format_estimates_its_files(tmp_path: Path) -> None:
+def test_a_sample_of_a_format_estimates_its_files(tmp_path):
     rows = [(n, 1000 + n, b"k%d" % (n % 50), b"%d" % (n * n) * (1 + n // 9000), []) for n in range(30_000)]
     with kafkarec.SegmentWriter(tmp_path / "log" / "t-0", segment_bytes=256 << 10) as writer:
         writer.append(kafkarec.encode(rows, batch_size=2000))
@@ -61,7 +61,7 @@ def test_a_sample_of_a_format_estimates_its_files(tmp_path: Path) -> None:
         assert one.margin is not None and abs(one.size - write(tmp_path, log, one.candidate)) < one.margin * report.size
 
 
-def test_what_formats_0_and_1_lose_is_in_each_row() -> None:
+def test_what_formats_0_and_1_lose_is_in_each_row():
     report = study(SEGMENTS / "all-codecs-0", formats=(0, 1, 2, 3), codecs=["lz4", "zstd:1"], batch_sizes=[None])
     losses = {one.candidate.format: one.losses for one in report.outcomes}
     lost = {"headers": 840, "records_with_headers": 820, "producer_ids": 25, "leader_epochs": 25}
@@ -73,7 +73,7 @@ def test_what_formats_0_and_1_lose_is_in_each_row() -> None:
     assert markers.smallest is None and markers.not_tried == []
 
 
-def test_batches_that_a_format_cannot_hold_are_counted() -> None:
+def test_batches_that_a_format_cannot_hold_are_counted():
     good = kafkarec.encode([(0, 5, b"key", b"value", [])])
     negative = builders.good_batch(base_offset=1, base_timestamp=-5)
     (one,) = study(io.BytesIO(good + negative), formats=[1], codecs=["none"], batch_sizes=[None]).outcomes

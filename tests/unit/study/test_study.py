@@ -40,7 +40,7 @@ def noisy(first: int, count: int, noise: float, seed: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_sizes_are_those_of_convert(name: str) -> None:
+def test_sizes_are_those_of_convert(name):
     log = kafkarec.open(golden.VECTORS / "segments" / name)
     report = study(log, sample=None)
     assert report.is_whole and report.damage == 0
@@ -55,7 +55,7 @@ def test_sizes_are_those_of_convert(name: str) -> None:
         assert outcome.margin is None and outcome.read_rate and outcome.write_rate
 
 
-def test_samples_are_whole_batches_spread_over_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_are_whole_batches_spread_over_the_log(tmp_path, monkeypatch):
     parts = [noisy(first, 9000, 0.5, first) for first in (0, 9000, 18000)]
     log = folder_of(tmp_path / "t-0", *parts, bases=(0, 9000, 18000))
     total = sum(map(len, parts))
@@ -90,7 +90,7 @@ def test_samples_are_whole_batches_spread_over_the_log(tmp_path: Path, monkeypat
     ],
     ids=["small", "sizes that repeat", "large", "many large", "one large", "empty", "one"],
 )
-def test_the_sample_is_a_budget_for_all_logs(sizes: list[int], sample: int) -> None:
+def test_the_sample_is_a_budget_for_all_logs(sizes, sample):
     read = sample_shares(sizes, sample)
     least = [min(size, sample, 256 << 10) for size in sizes]
     assert all(not each or low <= each <= size for each, low, size in zip(read, least, sizes, strict=True))
@@ -102,7 +102,7 @@ def test_the_sample_is_a_budget_for_all_logs(sizes: list[int], sample: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_sample_estimates_the_whole_within_its_margin(tmp_path: Path, seed: int) -> None:
+def test_a_sample_estimates_the_whole_within_its_margin(tmp_path, seed):
     """Uniform records: the estimate is close; different halves: the margin covers the error."""
     uniform = folder_of(tmp_path / "alike-0", noisy(0, 20_000, 0.4, seed))
     wanted = study(uniform, codecs=["zstd:3"], batch_sizes=[None], sample=None).outcomes[0].share
@@ -116,7 +116,7 @@ def test_a_sample_estimates_the_whole_within_its_margin(tmp_path: Path, seed: in
     assert abs(report.share - wanted) < report.margin
 
 
-def test_damage_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_damage_is_left_out_and_counted(tmp_path):
     data = noisy(0, 2000, 0.5, 1)
     good = study(folder_of(tmp_path / "good-0", data), codecs=["lz4"], batch_sizes=[None])
     bad = flipped(data, len(data) // 2)
@@ -127,7 +127,7 @@ def test_damage_is_left_out_and_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cut", "offset of the last batch", "first batch"])
-def test_damage_at_an_end_leaves_the_sample_spread(tmp_path: Path, kind: str) -> None:
+def test_damage_at_an_end_leaves_the_sample_spread(tmp_path, kind):
     """Of 17 MB, half of which are zeros and half random: a sample of the beginning alone would say 2 %."""
     data = bytearray(noisy(0, 42_000, 0.0, 1) + noisy(42_000, 42_000, 1.0, 2))
     folder_of(tmp_path / "whole-0", bytes(data))
@@ -146,7 +146,7 @@ def test_damage_at_an_end_leaves_the_sample_spread(tmp_path: Path, kind: str) ->
     assert share > 0.4 and report.outcomes[0].share == pytest.approx(share, abs=0.1)
 
 
-def test_old_magics_are_measured_as_magic_2(tmp_path: Path) -> None:
+def test_old_magics_are_measured_as_magic_2(tmp_path):
     rows = [(n, 1000 + n, b"k", b"value %d" % n, []) for n in range(100)]
     old = kafkarec.encode(rows, magic=1)
     report = study(folder_of(tmp_path / "old-0", old), codecs=["none", "gzip"], batch_sizes=[None, 1 << 20])
@@ -155,7 +155,7 @@ def test_old_magics_are_measured_as_magic_2(tmp_path: Path) -> None:
     assert by_wish[Candidate("gzip", 6, 1 << 20)] < by_wish[Candidate("none", None, 1 << 20)]
 
 
-def test_the_best_settings_are_not_beaten_in_both_size_and_time(tmp_path: Path) -> None:
+def test_the_best_settings_are_not_beaten_in_both_size_and_time(tmp_path):
     report = study(folder_of(tmp_path / "t-0", noisy(0, 3000, 0.3, 7)))
     for one in report.outcomes:
         beaten = any(
@@ -169,7 +169,7 @@ def test_the_best_settings_are_not_beaten_in_both_size_and_time(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("data", [b"", bytes(5000), os.urandom(5000)], ids=["empty", "zeros", "noise"])
-def test_a_log_without_records_has_no_estimates(tmp_path: Path, data: bytes) -> None:
+def test_a_log_without_records_has_no_estimates(tmp_path, data):
     with pytest.raises(NothingToTry, match=f"no good batch in {len(data)} bytes"):
         study(folder_of(tmp_path / "t-0", data))
 
@@ -188,7 +188,7 @@ def test_a_log_without_records_has_no_estimates(tmp_path: Path, data: bytes) -> 
         (kafkarec.Compression.ZSTD, ("zstd", 3)),
     ],
 )
-def test_codec_and_level(text: kafkarec.Compression | str, wanted: tuple[str, int | None]) -> None:
+def test_codec_and_level(text, wanted):
     assert codec_and_level(text) == wanted
 
 
@@ -204,12 +204,12 @@ def test_codec_and_level(text: kafkarec.Compression | str, wanted: tuple[str, in
         (4, "4 is not a codec"),
     ],
 )
-def test_no_such_codec_or_level(text: Any, said: str) -> None:
+def test_no_such_codec_or_level(text, said):
     with pytest.raises(ValueError, match=said):
         codec_and_level(text)
 
 
-def test_accepted_sources() -> None:
+def test_accepted_sources():
     folder = golden.VECTORS / "segments"
     options: dict[str, Any] = {"codecs": ["none"], "batch_sizes": [None]}
     by_path = study(folder / "all-codecs-0", **options)

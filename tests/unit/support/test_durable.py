@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,9 +30,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def test_all_files_are_synced_before_the_first_is_renamed_and_then_their_folders(
-    tmp_path: Path, calls: list[str]
-) -> None:
+def test_all_files_are_synced_before_the_first_is_renamed_and_then_their_folders(tmp_path, calls):
     group = FileGroup()
     for number in range(20):
         folder = tmp_path / f"t-{number}"
@@ -49,7 +46,7 @@ def test_all_files_are_synced_before_the_first_is_renamed_and_then_their_folders
     assert len(calls) == 101 and len(list(tmp_path.glob("*/*"))) == 40
 
 
-def test_a_failed_fsync_renames_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fsync_renames_nothing(tmp_path, monkeypatch):
     group = FileGroup()
     for name in "abc":
         group.write(str(tmp_path), name, b"x")
@@ -68,7 +65,7 @@ def test_a_failed_fsync_renames_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("files", "size"), [(96, 1), (3, 22 << 20)])
-def test_a_full_group_is_synced_before_the_next_file(tmp_path: Path, calls: list[str], files: int, size: int) -> None:
+def test_a_full_group_is_synced_before_the_next_file(tmp_path, calls, files, size):
     """With 96 files, or 64 MiB."""
     group, names = FileGroup(), [f"{number:02}" for number in range(files)]
     for name in names:
@@ -93,9 +90,7 @@ def refusing(code: int, monkeypatch: pytest.MonkeyPatch, *, folders: bool) -> No
 
 
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS])
-def test_a_filesystem_that_cannot_sync_folders_is_written_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_a_filesystem_that_cannot_sync_folders_is_written_to(tmp_path, monkeypatch, code):
     refusing(code, monkeypatch, folders=True)
     durable.make_folder(str(tmp_path / "a" / "b"))
     group = FileGroup()

@@ -66,21 +66,21 @@ def big() -> bytes:
 
 
 @pytest.mark.parametrize("name", NAMED_TYPES)
-def test_columns_by_name_have_the_contracts_types(name: str) -> None:
+def test_columns_by_name_have_the_contracts_types(name):
     table = pa.table(kafkarec.decode(golden.vector("v2-multi-batch").bytes, columns=[name]))
     assert table.schema.field(0).name == name
     assert table.schema.field(0).type == NAMED_TYPES[name]
 
 
 @pytest.mark.parametrize("source", ["scan", "decode"])
-def test_batch_columns_have_the_contracts_types(source: str) -> None:
+def test_batch_columns_have_the_contracts_types(source):
     data = golden.vector("v2-multi-batch").bytes
     table = pa.table(kafkarec.scan(data) if source == "scan" else kafkarec.decode(data).batches)
     assert {field.name: field.type for field in table.schema} == BATCH_TYPES
     assert table.schema.names == list(BATCH_TYPES)
 
 
-def test_null_slots_hold_zeros() -> None:
+def test_null_slots_hold_zeros():
     """CVE-2019-12408: no uninitialised memory under a null."""
     data = builders.batch(
         [builders.record(key=None, value=None, offset_delta=i) for i in range(50)],
@@ -99,7 +99,7 @@ def test_null_slots_hold_zeros() -> None:
         assert bytes(chunk.buffers()[1])[: 51 * 4] == bytes(51 * 4)
 
 
-def test_pyarrow_uses_the_exported_buffers_without_a_copy(big: bytes) -> None:
+def test_pyarrow_uses_the_exported_buffers_without_a_copy(big):
     """The addresses in the C structs are those of pyarrow's buffers."""
     columns = kafkarec.decode(big, columns=["offset", "value"])
     ours = {address for address in c_stream.stream_addresses(columns) if address}
@@ -109,7 +109,7 @@ def test_pyarrow_uses_the_exported_buffers_without_a_copy(big: bytes) -> None:
     assert theirs <= ours
 
 
-def test_an_import_outlives_the_exported_objects(big: bytes) -> None:
+def test_an_import_outlives_the_exported_objects(big):
     data = bytearray(big)
     table = pa.table(kafkarec.decode(data))
     wanted = table.slice(0, 500).to_pylist()
@@ -123,7 +123,7 @@ def test_an_import_outlives_the_exported_objects(big: bytes) -> None:
     assert table.slice(0, 500).to_pylist() == wanted
 
 
-def test_released_stream_struct_may_be_released_only_once() -> None:
+def test_released_stream_struct_may_be_released_only_once():
     capsule = kafkarec.decode(golden.vector("v2-none-single").bytes).__arrow_c_stream__()
     stream = c_stream.stream_of(capsule)
     stream.release(ctypes.byref(stream))

@@ -6,7 +6,6 @@ import copy
 import gc
 import pickle
 import types
-from typing import Any
 
 import builders
 import golden
@@ -23,7 +22,7 @@ DATA = golden.vector("v2-multi-batch").bytes
 HEADERS = golden.vector("v2-headers-unicode").bytes
 
 
-def test_length_index_iteration_and_slices_agree() -> None:
+def test_length_index_iteration_and_slices_agree():
     columns = kafkarec.decode(DATA)
     rows = list(columns)
     assert len(columns) == len(rows) > 5
@@ -41,14 +40,14 @@ def test_length_index_iteration_and_slices_agree() -> None:
             columns[beyond]
 
 
-def test_values_of_a_slice_with_and_without_nulls() -> None:
+def test_values_of_a_slice_with_and_without_nulls():
     columns = kafkarec.decode(kafkarec.encode([{"timestamp": 5}, {"timestamp": 6}, {"timestamp": None}]))
     parts = [columns[:2], columns[1:], columns[2:]]
     assert [part.column("timestamp") for part in parts] == [[5, 6], [6, None], [None]]
 
 
 @pytest.mark.parametrize("options", [{}, {"columns": ["value"]}, {"timestamp_unit": "ns"}, {"header_keys": "binary"}])
-def test_tuples_are_the_fields_of_the_records(options: dict[str, Any]) -> None:
+def test_tuples_are_the_fields_of_the_records(options):
     for case in golden.vectors():
         columns = kafkarec.decode(case.bytes, control=True, **options)
         fields = [(row.offset, row.timestamp, row.key, row.value, tuple(row.headers)) for row in columns]
@@ -58,7 +57,7 @@ def test_tuples_are_the_fields_of_the_records(options: dict[str, Any]) -> None:
     assert kafkarec.decode(written).tuples() == kafkarec.decode(HEADERS).tuples()
 
 
-def test_the_garbage_collector_does_not_look_at_tuples() -> None:
+def test_the_garbage_collector_does_not_look_at_tuples():
     """A large result would be looked through again and again."""
     rows = kafkarec.decode(HEADERS).tuples()
     of_headers = [row[4] for row in rows if row[4]]
@@ -67,13 +66,13 @@ def test_the_garbage_collector_does_not_look_at_tuples() -> None:
     assert pairs and not any(map(gc.is_tracked, [*rows, *of_headers, *pairs]))
 
 
-def test_a_batch_has_the_columns_of_the_batch_table_and_no_others() -> None:
+def test_a_batch_has_the_columns_of_the_batch_table_and_no_others():
     batch = next(kafkarec.batches(DATA))
     assert set(kafkarec.scan(DATA).schema.names) < set(dir(batch)) and not hasattr(batch, "offset")
     assert copy.copy(batch).base_offset == batch.base_offset
 
 
-def test_header_keys_that_differ_in_one_byte_are_kept_apart() -> None:
+def test_header_keys_that_differ_in_one_byte_are_kept_apart():
     """Texts of keys are used again; the last byte and the length choose which is compared."""
     keys = ["aa", "ba", "a", "", "\u00e9\u00e9", "aa", "", "q", "ba", "\u00e8\u00e9", "aaaaaaaaaaaaaaaaaa", "a"]
     rows = [(n, 1, None, None, [(key, key.encode()) for key in keys[n:] + keys[:n]]) for n in range(len(keys))]
@@ -86,7 +85,7 @@ def test_header_keys_that_differ_in_one_byte_are_kept_apart() -> None:
     assert [key for key, _ in kafkarec.decode(malformed)[0].headers] == ["\ufffd\ufffd"] * 3
 
 
-def test_the_fields_of_a_record_are_members() -> None:
+def test_the_fields_of_a_record_are_members():
     """As with `__slots__`: the interpreter reads them without a call, which is a quarter of the time of five fields."""
     for name in ("offset", "timestamp", "timestamp_type", "key", "value", "sequence"):
         member = vars(kafkarec.Record)[name]
@@ -97,7 +96,7 @@ def test_the_fields_of_a_record_are_members() -> None:
             setattr(one, name, None)
 
 
-def test_records_have_the_sequences_of_a_column_without_offsets() -> None:
+def test_records_have_the_sequences_of_a_column_without_offsets():
     data = builders.batch(builders.records(2), producer_id=1, producer_epoch=0, base_sequence=5)
     for names in (["sequence"], ["value", "sequence"], ["offset"]):
         assert [record.sequence for record in kafkarec.decode(data, columns=names)] == [5, 6], names
@@ -105,7 +104,7 @@ def test_records_have_the_sequences_of_a_column_without_offsets() -> None:
     assert [record.sequence for record in without] == [None, None]
 
 
-def test_records_are_frozen_comparable_and_hash_like_equals() -> None:
+def test_records_are_frozen_comparable_and_hash_like_equals():
     one, two, other = kafkarec.decode(DATA)[0], kafkarec.decode(DATA)[0], kafkarec.decode(DATA)[1]
     assert one == two
     assert one != other
@@ -119,7 +118,7 @@ def test_records_are_frozen_comparable_and_hash_like_equals() -> None:
     assert pickle.loads(pickle.dumps(one)) == one
 
 
-def test_changing_the_input_afterwards_changes_nothing() -> None:
+def test_changing_the_input_afterwards_changes_nothing():
     data = bytearray(DATA)
     columns = kafkarec.decode(data)
     wanted = list(columns)
@@ -140,7 +139,7 @@ def test_changing_the_input_afterwards_changes_nothing() -> None:
         {"check_crcs": "maybe"},
     ],
 )
-def test_a_wrong_option_is_a_plain_value_error(options: dict) -> None:
+def test_a_wrong_option_is_a_plain_value_error(options):
     with pytest.raises((ValueError, TypeError)) as caught:
         kafkarec.decode(DATA, **options)
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
@@ -156,7 +155,7 @@ UNITS = {
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_timestamp_that_does_not_fit_is_null_and_counted(unit: str, sign: int) -> None:
+def test_a_timestamp_that_does_not_fit_is_null_and_counted(unit, sign):
     factor = UNITS[unit][0]
     largest = sign * ((2**63 - 1) // factor)
     inside = [builders.record(timestamp_delta=0), builders.record(timestamp_delta=-sign, offset_delta=1)]
@@ -175,7 +174,7 @@ def test_a_timestamp_that_does_not_fit_is_null_and_counted(unit: str, sign: int)
 @pytest.mark.parametrize(
     "name", ["v2-crc-flipped", "v2-key-overruns-record", "v2-magic-3", "v2-codec-5", "v2-length-zero"]
 )
-def test_errors_survive_pickling_and_copying(name: str) -> None:
+def test_errors_survive_pickling_and_copying(name):
     with pytest.raises(kafkarec.KafkaRecordError) as caught:
         kafkarec.decode(golden.invalid_case(name).bytes)
     for twin in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value)):
@@ -185,7 +184,7 @@ def test_errors_survive_pickling_and_copying(name: str) -> None:
             assert getattr(twin, field) == getattr(caught.value, field)
 
 
-def test_damage_survives_pickling() -> None:
+def test_damage_survives_pickling():
     skipped = kafkarec.decode(golden.invalid_case("v2-crc-flipped").bytes, errors="skip")
     assert pickle.loads(pickle.dumps(skipped.damage)) == skipped.damage
     (damage,) = skipped.damage
@@ -197,7 +196,7 @@ def test_damage_survives_pickling() -> None:
         assert set(twin.as_dict()) == {*damage._fields, "expected", "found", "cause"}
 
 
-def test_batches_are_lazy_and_keep_their_bytes_alive() -> None:
+def test_batches_are_lazy_and_keep_their_bytes_alive():
     iterator = kafkarec.batches(DATA + b"\0" * 12)
     first = next(iterator)
     assert first.base_offset == 0

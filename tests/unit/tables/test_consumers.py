@@ -51,11 +51,11 @@ for call in (columns.to_arrow, columns.to_pandas):
 
 
 @pytest.mark.parametrize("name", CONSUMERS)
-def test_columns_without_pyarrow(name: str) -> None:
+def test_columns_without_pyarrow(name):
     subprocesses.run(SETUP + CONSUMERS[name] + "\nassert 'pyarrow' not in sys.modules\n")
 
 
-def test_the_core_imports_no_consumer_and_no_codec_it_does_not_need() -> None:
+def test_the_core_imports_no_consumer_and_no_codec_it_does_not_need():
     code = "import sys, kafkarec; print(' '.join(sys.modules))"
     modules = set(subprocesses.run(code).split())
     heavy = {"pyarrow", "pandas", "polars", "duckdb", "numpy", "pyspark", "fsspec", "rich"}

@@ -155,9 +155,7 @@ REFUSED: list[tuple[str, bytes, dict[str, Any], str, int | None, int | None]] = 
 
 
 @pytest.mark.parametrize(("name", "data", "options", "reason", "expected", "found"), REFUSED, ids=lambda one: None)
-def test_a_refusal_has_its_reason_and_both_sides(
-    name: str, data: bytes, options: dict[str, Any], reason: str, expected: int | None, found: int | None
-) -> None:
+def test_a_refusal_has_its_reason_and_both_sides(name, data, options, reason, expected, found):
     with pytest.raises(kafkarec.KafkaRecordError) as caught:
         validate(data, **options)
     error = caught.value
@@ -170,7 +168,7 @@ def test_a_refusal_has_its_reason_and_both_sides(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_each_record_without_a_key_is_reported_on_a_compacted_topic(codec: str) -> None:
+def test_each_record_without_a_key_is_reported_on_a_compacted_topic(codec):
     parts = [builders.record(offset_delta=i, key=key) for i, key in enumerate((b"k", None, b"", None))]
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         validate(builders.batch(parts, codec=codec), compacted=True)
@@ -189,7 +187,7 @@ def test_each_record_without_a_key_is_reported_on_a_compacted_topic(codec: str) 
         ((0, 2**63 - 1, -2), (0, 1, 2)),
     ],
 )
-def test_create_times_must_be_near_to_now(times: tuple[int, ...], wrong: tuple[int, ...]) -> None:
+def test_create_times_must_be_near_to_now(times, wrong):
     parts = [builders.record(offset_delta=i, timestamp_delta=time - NOW) for i, time in enumerate(times)]
     limits = {"timestamp_before_max_ms": 10, "timestamp_after_max_ms": 20, "now": NOW}
     data = builders.batch(parts, codec="zstd")
@@ -206,7 +204,7 @@ def test_create_times_must_be_near_to_now(times: tuple[int, ...], wrong: tuple[i
     assert f"from {NOW - 10} to {NOW + 20}" in str(caught.value)
 
 
-def test_a_producer_does_not_set_log_append_time() -> None:
+def test_a_producer_does_not_set_log_append_time():
     data = builders.batch(builders.records(2), attributes=LOG_APPEND)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         validate(data, timestamp_type="log_append_time")
@@ -215,7 +213,7 @@ def test_a_producer_does_not_set_log_append_time() -> None:
     assert {row.timestamp_type for row in kafkarec.decode(made)} == {0}
 
 
-def test_a_message_of_another_magic_than_its_wrapper_is_refused() -> None:
+def test_a_message_of_another_magic_than_its_wrapper_is_refused():
     data = builders.wrapper([builders.message(magic=0)], magic=1)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         validate(data)
@@ -224,7 +222,7 @@ def test_a_message_of_another_magic_than_its_wrapper_is_refused() -> None:
 
 @pytest.mark.parametrize("length", [0, 9000, -1, 2**31 - 1, -(2**31)])
 @pytest.mark.parametrize("codec", CODECS)
-def test_record_lengths_are_only_checked_where_kafka_does(codec: str, length: int) -> None:
+def test_record_lengths_are_only_checked_where_kafka_does(codec, length):
     # a broker accepts what its consumers refuse: KAFKA-8106's partial reader skips the length; since 4.4 not a negative
     # one, nor one above max.decompressed.message.bytes
     data = builders.batch([builders.record(length=length)], codec=codec)
@@ -239,7 +237,7 @@ def test_record_lengths_are_only_checked_where_kafka_does(codec: str, length: in
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_a_record_above_max_decompressed_message_bytes_is_refused(codec: str) -> None:
+def test_a_record_above_max_decompressed_message_bytes_is_refused(codec):
     data = builders.batch([builders.record(offset_delta=i, value=bytes(n)) for i, n in enumerate((3, 90))], codec=codec)
     size = len(builders.record(offset_delta=1, value=bytes(90))) - 2  # without its length
     for options in ({}, {"compression": "none"}, {"compression": "gzip", "magic": 1}):
@@ -252,7 +250,7 @@ def test_a_record_above_max_decompressed_message_bytes_is_refused(codec: str) ->
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_an_inner_message_above_max_decompressed_message_bytes_is_refused(magic: int) -> None:
+def test_an_inner_message_above_max_decompressed_message_bytes_is_refused(magic):
     inner = [builders.message(magic=magic, offset=i, value=bytes(90 * i)) for i in range(2)]
     data, size = builders.wrapper(inner, magic=magic, codec="gzip"), len(inner[1]) - 12  # without offset and size
     assert validate(data, now=NOW, max_decompressed_message_bytes=size)
@@ -261,19 +259,19 @@ def test_an_inner_message_above_max_decompressed_message_bytes_is_refused(magic:
     assert (caught.value.reason, caught.value.expected, caught.value.found) == ("record_too_large", size - 1, size)
 
 
-def test_max_decompressed_message_bytes_is_for_compressed_batches() -> None:
+def test_max_decompressed_message_bytes_is_for_compressed_batches():
     assert validate(builders.batch([builders.record(value=bytes(90))]), now=NOW, max_decompressed_message_bytes=1)
     for value in (0, 2**31 - 8, "1"):
         with pytest.raises(ValueError, match="max_decompressed_message_bytes"):
             validate(b"", max_decompressed_message_bytes=value)
 
 
-def test_a_largest_batch_above_64_bits_is_no_size() -> None:
+def test_a_largest_batch_above_64_bits_is_no_size():
     with pytest.raises(ValueError, match="max_message_bytes 9223372036854775808 does not fit 64 bits"):
         validate(b"", max_message_bytes=2**63)
 
 
-def test_a_batch_cut_at_any_byte_is_refused() -> None:
+def test_a_batch_cut_at_any_byte_is_refused():
     inner = b"".join(builders.records(2, headers=[(b"h", b"v")]))
     for size in range(len(inner)):
         for codec in ("none", "snappy"):
@@ -283,7 +281,7 @@ def test_a_batch_cut_at_any_byte_is_refused() -> None:
                 validate(data)
 
 
-def test_a_payload_above_the_limit_is_refused_and_the_option_named() -> None:
+def test_a_payload_above_the_limit_is_refused_and_the_option_named():
     data = builders.batch([builders.record(value=bytes(1 << 20))], codec="gzip")
     with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes=1000 "):
         validate(data, max_decompressed_bytes=1000)
@@ -292,7 +290,7 @@ def test_a_payload_above_the_limit_is_refused_and_the_option_named() -> None:
         validate(huge)
 
 
-def test_a_follower_accepts_batches_unchanged() -> None:
+def test_a_follower_accepts_batches_unchanged():
     data = builders.good_batch(2, base_offset=5) + builders.good_batch(3, base_offset=9, codec="gzip")
     made = validate(data + b"cut", assign_offsets=False, first_offset=5)
     assert made == data and made.next_offset == 12 and made.max_timestamp == NOW + 2
@@ -314,13 +312,13 @@ def test_a_follower_accepts_batches_unchanged() -> None:
         {"now": 2**63},
     ],
 )
-def test_options_that_do_not_fit_are_named(options: dict[str, Any]) -> None:
+def test_options_that_do_not_fit_are_named(options):
     with pytest.raises(ValueError, match=next(iter(options)).split("_max")[0].replace("_", ".?")) as caught:
         validate(builders.good_batch(), **options)
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
 
 
-def test_a_message_too_short_for_its_fields_is_accepted_in_place_only() -> None:
+def test_a_message_too_short_for_its_fields_is_accepted_in_place_only():
     # 14 bytes of magic 1 end after the timestamp; Kafka frames and stamps it, and no consumer can read it
     body = struct.pack(">bbq", 1, 0, NOW)
     data = struct.pack(">qiI", 0, 14, zlib.crc32(body)) + body
@@ -330,7 +328,7 @@ def test_a_message_too_short_for_its_fields_is_accepted_in_place_only() -> None:
             validate(data, **options)
 
 
-def test_of_many_wrong_records_the_first_ten_thousand_are_reported() -> None:
+def test_of_many_wrong_records_the_first_ten_thousand_are_reported():
     parts = [builders.record(offset_delta=i, key=None) for i in range(10_003)]
     with pytest.raises(kafkarec.InvalidRecordError, match="in number 10003, the first three: record 0") as caught:
         validate(builders.batch(parts, codec="zstd"), compacted=True)
@@ -338,7 +336,7 @@ def test_of_many_wrong_records_the_first_ten_thousand_are_reported() -> None:
     assert [index for index, _ in caught.value.record_errors] == list(range(10_000))
 
 
-def test_a_message_that_overruns_is_reported_before_a_wrong_timestamp_where_all_are_rewritten() -> None:
+def test_a_message_that_overruns_is_reported_before_a_wrong_timestamp_where_all_are_rewritten():
     # LogValidator reads all records first, to compute the result's size
     data = builders.message(timestamp=0) + builders.message(key_length=900)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
@@ -349,7 +347,7 @@ def test_a_message_that_overruns_is_reported_before_a_wrong_timestamp_where_all_
     assert caught.value.reason == "message_truncated"
 
 
-def test_the_codecs_header_of_an_empty_batch_is_checked() -> None:
+def test_the_codecs_header_of_an_empty_batch_is_checked():
     data = builders.batch([], codec="gzip", payload=b"no gzip")
     assert validate(data, origin="replication", now=NOW)[61:] == b"no gzip"
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
@@ -357,7 +355,7 @@ def test_the_codecs_header_of_an_empty_batch_is_checked() -> None:
     assert caught.value.reason == "payload_corrupt"
 
 
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named(monkeypatch):
     def missing(*_: object) -> bytes:
         raise codecs.MissingCodec("lz4", "some-library")
 

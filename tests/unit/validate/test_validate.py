@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
 
 import builders
 import golden
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.core
 
 
 @pytest.mark.parametrize("case", golden.invalid(), ids=str)
-def test_odd_bytes_are_accepted_and_refused_as_by_logvalidator(case: golden.Case) -> None:
+def test_odd_bytes_are_accepted_and_refused_as_by_logvalidator(case):
     # with the origin that may write them: markers come from the coordinator
     origin = "coordinator" if case.name.startswith("control-") else "client"
     kafkas = case.json["paths"]["logValidator"]["exception"]
@@ -40,7 +39,7 @@ def test_odd_bytes_are_accepted_and_refused_as_by_logvalidator(case: golden.Case
 @pytest.mark.parametrize(
     "case", [case for case in golden.invalid() if case.json["raised_by"] == "ensureValid"], ids=str
 )
-def test_checksums_are_checked_unless_turned_off(case: golden.Case) -> None:
+def test_checksums_are_checked_unless_turned_off(case):
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         validate(case.bytes)
     assert caught.value.reason in ("crc_mismatch", "batch_too_small")
@@ -71,9 +70,7 @@ def sources(name: str, magic: int, codec: str) -> bytes:
         ("broker-v0-gzip-to-v1-gzip", "gzip", 0, 1, 4, "create_time"),
     ],
 )
-def test_conversions_are_those_of_a_broker(
-    name: str, codec: str, source_magic: int, magic: int, first_offset: int, timestamp_type: str
-) -> None:
+def test_conversions_are_those_of_a_broker(name, codec, source_magic, magic, first_offset, timestamp_type):
     vector = golden.vector(name).bytes
     first_offset = next(iter(kafkarec.decode(vector))).offset
     made = validate(
@@ -93,7 +90,7 @@ def test_conversions_are_those_of_a_broker(
 @pytest.mark.parametrize(
     "name", ["broker-v2-lz4-in-place-logappend", "v2-none-stamped-in-place", "v2-gzip-stamped-in-place"]
 )
-def test_a_batch_is_stamped_in_place_as_by_a_broker(name: str) -> None:
+def test_a_batch_is_stamped_in_place_as_by_a_broker(name):
     case = golden.vector(name)
     [batch] = case.json["batches"]
     produced = bytearray(case.bytes)
@@ -111,7 +108,7 @@ def test_a_batch_is_stamped_in_place_as_by_a_broker(name: str) -> None:
 # ---- accepted requests
 
 
-def test_the_result_is_bytes_with_kafkas_attributes() -> None:
+def test_the_result_is_bytes_with_kafkas_attributes():
     data = builders.good_batch(3, codec="lz4")
     made = validate(data, first_offset=100, partition_leader_epoch=4, now=NOW)
     assert isinstance(made, bytes) and len(made) == len(data)
@@ -121,14 +118,14 @@ def test_the_result_is_bytes_with_kafkas_attributes() -> None:
     assert "3 bytes" not in repr(made) and "next offset 103" in repr(made)
 
 
-def test_a_result_can_be_sent_to_another_process() -> None:
+def test_a_result_can_be_sent_to_another_process():
     made = validate(builders.good_batch(2), compression="gzip", now=NOW)
     again = pickle.loads(pickle.dumps(made))
     assert type(again) is ValidatedRecords and again == made and again.stats == made.stats
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_the_callers_buffer_is_unchanged(kind: Any) -> None:
+def test_the_callers_buffer_is_unchanged(kind):
     data = builders.good_batch(3)
     given = kind(data)
     made = validate(given, first_offset=9, timestamp_type="log_append_time", now=1)
@@ -137,7 +134,7 @@ def test_the_callers_buffer_is_unchanged(kind: Any) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("target", CODECS)
-def test_each_codec_to_each_codec(codec: str, target: str) -> None:
+def test_each_codec_to_each_codec(codec, target):
     data = builders.good_batch(20, codec=codec, producer_id=5, producer_epoch=1, base_sequence=3)
     made = validate(data, compression=target, first_offset=7, now=NOW)
     [batch] = kafkarec.scan(made)
@@ -149,12 +146,12 @@ def test_each_codec_to_each_codec(codec: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_producers_codec_is_kept(codec: str) -> None:
+def test_the_producers_codec_is_kept(codec):
     data = builders.good_batch(3, codec=codec)
     assert validate(data, compression="producer", now=NOW) == validate(data, now=NOW)
 
 
-def test_the_level_is_the_targets() -> None:
+def test_the_level_is_the_targets():
     data = builders.batch(builders.records(300, value=b"some text, number %d, again and again"))
     fast, small = (validate(data, compression="zstd", level=level, now=NOW) for level in (-100, 19))
     assert len(small) < len(fast)
@@ -162,7 +159,7 @@ def test_the_level_is_the_targets() -> None:
         validate(data, compression="gzip", level=0)
 
 
-def test_uncompressed_messages_are_stamped_one_by_one() -> None:
+def test_uncompressed_messages_are_stamped_one_by_one():
     data = b"".join(builders.message(offset=0, timestamp=NOW + i) for i in range(4))
     made = validate(data, first_offset=40, timestamp_type="log_append_time", now=NOW + 99)
     rows = list(kafkarec.decode(made))
@@ -172,12 +169,12 @@ def test_uncompressed_messages_are_stamped_one_by_one() -> None:
     assert made.stats == RecordValidationStats()
 
 
-def test_a_cut_batch_at_the_end_is_left_out() -> None:
+def test_a_cut_batch_at_the_end_is_left_out():
     data = builders.good_batch(2)
     assert len(validate(data + data[:40], now=NOW)) == len(data)
 
 
-def test_falling_offsets_are_kept_in_an_uncompressed_batch() -> None:
+def test_falling_offsets_are_kept_in_an_uncompressed_batch():
     # LogValidator assigns offsets to an uncompressed batch without reading its deltas
     parts = [builders.record(offset_delta=delta) for delta in (2, 1, 0)]
     made = validate(builders.batch(parts), first_offset=1000, now=NOW)
@@ -185,7 +182,7 @@ def test_falling_offsets_are_kept_in_an_uncompressed_batch() -> None:
 
 
 @pytest.mark.parametrize("origin", ["coordinator", "replication", "raft_leader", "COORDINATOR"])
-def test_control_batches_are_accepted_from_other_origins_than_clients(origin: str) -> None:
+def test_control_batches_are_accepted_from_other_origins_than_clients(origin):
     marker = builders.end_marker(commit=True, producer_id=7)
     made = validate(marker, origin=origin, first_offset=5, compression="zstd", now=NOW)
     assert made[21:] == marker[21:]  # a control batch is never compressed
@@ -194,7 +191,7 @@ def test_control_batches_are_accepted_from_other_origins_than_clients(origin: st
     assert caught.value.reason == "control_batch_refused"
 
 
-def test_an_empty_batch_of_a_replica_is_accepted() -> None:
+def test_an_empty_batch_of_a_replica_is_accepted():
     made = validate(builders.batch([]), origin="replication", first_offset=5, now=NOW)
     assert made.next_offset == 5 and len(made) == 61
     assert validate(builders.batch([]), origin="replication", compression="gzip", now=NOW) == b""
@@ -202,7 +199,7 @@ def test_an_empty_batch_of_a_replica_is_accepted() -> None:
         validate(builders.batch([]), origin="replication", compression="gzip", timestamp_type="log_append_time")
 
 
-def test_header_keys_that_are_not_utf8_are_copied() -> None:
+def test_header_keys_that_are_not_utf8_are_copied():
     # Kafka writes U+FFFD in their place: docs/differences.md
     data = builders.batch([builders.record(headers=[(b"\xff", b"x")])])
     made = validate(data, compression="lz4", now=NOW)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import audit_oracle
@@ -73,11 +72,11 @@ def agree(data: bytes) -> list[Finding]:
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid() + golden.segment_files(), ids=str)
-def test_golden_bytes(case: golden.Case) -> None:
+def test_golden_bytes(case):
     agree(case.bytes)
 
 
-def test_random_batches_have_every_kind() -> None:
+def test_random_batches_have_every_kind():
     """Each batch by itself, and all together, where the findings of many are joined."""
     rng = random.Random(24)
     kinds: dict[str, int] = {}
@@ -103,11 +102,11 @@ def with_trailing_bytes(magic: int, count: int) -> bytes:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("count", [1, 2])
-def test_bytes_after_a_message_are_found_from_the_first_one_on(magic: int, count: int) -> None:
+def test_bytes_after_a_message_are_found_from_the_first_one_on(magic, count):
     assert [one.kind for one in agree(with_trailing_bytes(magic, count))] == ["message_trailing_bytes"]
 
 
-def test_each_chunk_has_its_own_notes() -> None:
+def test_each_chunk_has_its_own_notes():
     odd = with_trailing_bytes(1, 1)
     data = b"".join((odd, kafkarec.encode([(0, 0, None, bytes(1 << 20), [])]))) * 3
     assert len(list(read_chunks(AUDITED, Source(data)))) > 1
@@ -115,7 +114,7 @@ def test_each_chunk_has_its_own_notes() -> None:
 
 
 @given(st.integers(0, 2**64))
-def test_batches_of_any_seed(seed: int) -> None:
+def test_batches_of_any_seed(seed):
     agree(odd_batches.odd_batch(random.Random(seed)))
 
 
@@ -123,9 +122,7 @@ def test_batches_of_any_seed(seed: int) -> None:
     ("magic", "codec"),
     [(magic, codec) for magic in (1, 2) for codec in builders.CODECS if (magic, codec) != (1, "zstd")],
 )
-def test_each_payload_is_decompressed_once(
-    magic: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_payload_is_decompressed_once(magic, codec, tmp_path, monkeypatch):
     """By the codec's Python function, or without one by a function pointer."""
     inner = builders.message(magic=1)
     one = builders.good_batch(3, codec=codec) if magic == 2 else builders.wrapper([inner], codec=codec)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 import builders
 import pytest
@@ -20,7 +19,7 @@ END_KINDS = {name for name, kind in KINDS.items() if kind.subject == "end"}
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_a_healthy_log_gives_no_false_alarm(name: str, tmp_path: Path) -> None:
+def test_a_healthy_log_gives_no_false_alarm(name, tmp_path):
     folder = HEALTHY[name](tmp_path)
     for path in (folder, tmp_path):
         report = verified(path)
@@ -30,7 +29,7 @@ def test_a_healthy_log_gives_no_false_alarm(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_witness_above_the_end_is_a_loss(name: str, tmp_path: Path) -> None:
+def test_a_witness_above_the_end_is_a_loss(name, tmp_path):
     make, kind, headline = LOSSES[name]
     folder = make(tmp_path / "data")
     report = verified(folder)
@@ -49,7 +48,7 @@ def test_a_witness_above_the_end_is_a_loss(name: str, tmp_path: Path) -> None:
         assert verified(tmp_path / "data").exit_status() == 1
 
 
-def test_an_opened_log_is_read_as_before_after_verify_and_salvage(tmp_path: Path) -> None:
+def test_an_opened_log_is_read_as_before_after_verify_and_salvage(tmp_path):
     """Both read its last segment as one that others follow, where a file names offsets above its end."""
     folder = golden(tmp_path, "all-codecs-0")
     last = folder / f"{0:020}.log"
@@ -62,7 +61,7 @@ def test_an_opened_log_is_read_as_before_after_verify_and_salvage(tmp_path: Path
     assert (len(after), after.remaining, after.damage) == (len(before), before.remaining, ())
 
 
-def test_a_segment_keeps_its_offset_after_salvage(tmp_path: Path) -> None:
+def test_a_segment_keeps_its_offset_after_salvage(tmp_path):
     """Of two segments with exchanged names salvage takes each for the other."""
     folder = golden(tmp_path, "txn-0")
     exchange(folder, 0, 30)
@@ -71,12 +70,12 @@ def test_a_segment_keeps_its_offset_after_salvage(tmp_path: Path) -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 30]
 
 
-def test_a_wrong_index_entry_is_no_witness(tmp_path: Path) -> None:
+def test_a_wrong_index_entry_is_no_witness(tmp_path):
     report = verified(flipped_index(tmp_path))
     assert kinds(report, "error") == {"index_offset"} and "kafkarec reindex" in str(report)
 
 
-def test_one_segment_of_a_log_is_not_asked_for_the_logs_end(tmp_path: Path) -> None:
+def test_one_segment_of_a_log_is_not_asked_for_the_logs_end(tmp_path):
     folder = written(tmp_path)
     first, *_, last = sorted(folder.glob("*.log"))
     assert verified(first).exit_status() == verified([first, folder / last.name]).exit_status() == 0
@@ -87,7 +86,7 @@ def test_one_segment_of_a_log_is_not_asked_for_the_logs_end(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("zeros", [False, True], ids=["cut", "zeros"])
 @pytest.mark.parametrize("log", BORDERS, ids=lambda log: f"{log.parent.name}/{log.stem[-3:]}")
-def test_every_golden_log_cut_at_every_batch(log: Path, zeros: bool, tmp_path: Path) -> None:
+def test_every_golden_log_cut_at_every_batch(log, zeros, tmp_path):
     folder = golden(tmp_path, log.parent.name)
     whole = log.read_bytes()
     for position in BORDERS[log]:
@@ -98,7 +97,7 @@ def test_every_golden_log_cut_at_every_batch(log: Path, zeros: bool, tmp_path: P
         assert "reindex" not in str(report)
 
 
-def test_a_log_that_is_written_meanwhile_is_never_damaged(tmp_path: Path) -> None:
+def test_a_log_that_is_written_meanwhile_is_never_damaged(tmp_path):
     """A thread appends and rolls, while this one verifies; the checkpoint files are written in between, too."""
     folder = data_folder(tmp_path / "data")
     started = threading.Event()
@@ -124,11 +123,11 @@ def test_a_log_that_is_written_meanwhile_is_never_damaged(tmp_path: Path) -> Non
     assert kafkarec.verify(folder).partitions[0].end.end.offset == 15_000
 
 
-def test_golden_logs_have_borders() -> None:
+def test_golden_logs_have_borders():
     assert len(BORDERS) == 9 and sum(map(len, BORDERS.values())) > 300, SEGMENTS
 
 
-def test_an_index_before_its_segment_may_be_of_an_unfinished_spark_job(tmp_path: Path) -> None:
+def test_an_index_before_its_segment_may_be_of_an_unfinished_spark_job(tmp_path):
     folder = golden(tmp_path / "disk", "txn-0")
     (folder / f"{30:020}.log").unlink()
     (folder / f"{293:020}.snapshot").unlink()

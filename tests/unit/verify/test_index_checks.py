@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -106,7 +105,7 @@ def found(indexes: Indexes, pieces: Iterable[list[Batch]]) -> list[Finding]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_steps_and_single_entries_give_the_same_findings(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_and_single_entries_give_the_same_findings(seed, monkeypatch):
     random = Random(seed)
     with_findings = 0
     for _ in range(250):
@@ -124,7 +123,7 @@ def test_steps_and_single_entries_give_the_same_findings(seed: int, monkeypatch:
 
 
 @pytest.mark.parametrize(("zeros", "severity"), [(1200, "anomaly"), (0, "error")])
-def test_entries_that_a_truncation_leaves(tmp_path: Path, zeros: int, severity: str) -> None:
+def test_entries_that_a_truncation_leaves(tmp_path, zeros, severity):
     """They ascend behind the valid ones, and are of batches that are gone (AbstractIndex.truncateToEntries). A broker
     that is stopped trims its indexes; so zeros are those of one that runs, or was killed and rebuilds them."""
     batches = [builders.batch([builders.record()], base_offset=at, max_timestamp=1_000 + at) for at in range(10)]
@@ -139,9 +138,7 @@ def test_entries_that_a_truncation_leaves(tmp_path: Path, zeros: int, severity: 
     assert report.exit_status() == (severity == "error")
 
 
-def test_the_indexes_that_kafkarec_writes_are_never_read_entry_by_entry(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_indexes_that_kafkarec_writes_are_never_read_entry_by_entry(tmp_path, monkeypatch):
     """A log of many batches with an entry for nearly each: the work is done on columns."""
     with kafkarec.SegmentWriter(tmp_path, assign_offsets=True, index_interval_bytes=1) as writer:
         for at in range(500):
@@ -151,7 +148,7 @@ def test_the_indexes_that_kafkarec_writes_are_never_read_entry_by_entry(
     assert kafkarec.verify(tmp_path).findings == ()
 
 
-def test_offsets_of_more_than_64_bits(tmp_path: Path) -> None:
+def test_offsets_of_more_than_64_bits(tmp_path):
     """The base offset of the file's name and the relative one of an entry: the sum is compared, and does not fail."""
     base = 2**63 - 2
     (tmp_path / f"{base:020}.log").write_bytes(kafkarec.encode([(base, 1, b"k", b"v", [])]))
@@ -171,7 +168,7 @@ def only_the_last(read: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_columns_are_the_fields_of_the_entries(seed: int) -> None:
+def test_columns_are_the_fields_of_the_entries(seed):
     random = Random(seed)
     for count in (0, 1, 2, 1023, 1024, 1025, 3000):
         pairs = [(random.randrange(1 << 31), random.randrange(1 << 31)) for _ in range(count)]

@@ -118,13 +118,13 @@ MADE: dict[str, Callable[[Path], Path]] = {
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_produced(kind: str, tmp_path: Path) -> None:
+def test_produced(kind, tmp_path):
     MADE[kind](tmp_path)
     found = [one for one in verified(tmp_path, sequences=True).findings if one.kind == kind]
     assert found and {one.severity for one in found} <= set(KINDS[kind].severities)
 
 
-def test_all_others_are_produced_too(tmp_path: Path) -> None:
+def test_all_others_are_produced_too(tmp_path):
     found = set[str]()
     for case in golden.vectors() + golden.invalid():
         path = tmp_path / "vector.log"

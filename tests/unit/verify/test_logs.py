@@ -23,7 +23,7 @@ from kafkarec.sidecars import txn_index
 
 
 @pytest.mark.parametrize("head", [b"\x1f\x8b", b"PAR1", b"PK\x03\x04"], ids=["gzip", "Parquet", "zip"])
-def test_a_file_that_is_no_log_is_named(tmp_path: Path, head: bytes, request: pytest.FixtureRequest) -> None:
+def test_a_file_that_is_no_log_is_named(tmp_path, head, request):
     (tmp_path / "thing.log").write_bytes(head + b"whatever it is" * 20)
     report = verified(tmp_path / "thing.log")
     [finding] = report.findings
@@ -31,7 +31,7 @@ def test_a_file_that_is_no_log_is_named(tmp_path: Path, head: bytes, request: py
     assert report.exit_status() == 1 and "salvage" not in str(report)
 
 
-def test_offsets_may_restart_in_a_file_of_archived_batches(tmp_path: Path) -> None:
+def test_offsets_may_restart_in_a_file_of_archived_batches(tmp_path):
     """A file name that no broker writes; all batches begin at offset 0. Odd, but no error."""
     path = tmp_path / "archive.bin"
     path.write_bytes(good(0) * 3)
@@ -39,7 +39,7 @@ def test_offsets_may_restart_in_a_file_of_archived_batches(tmp_path: Path) -> No
     assert report.ok and kinds(report, "anomaly") == {"offset_overlap"}
 
 
-def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path: Path) -> None:
+def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path):
     broker = tmp_path / "data"
     never = made(broker, {0: [good(0), good(9)]}, "never-0")
     cleaned = made(broker, {0: [good(0), good(9)]}, "cleaned-0")
@@ -86,19 +86,19 @@ TOP = 2**31 - 1
         ([sequenced(0, 0), committed(0), sequenced(6, 5)], None),
     ],
 )
-def test_sequences_by_the_brokers_rules(tmp_path: Path, batches: list[bytes], kind: str | None) -> None:
+def test_sequences_by_the_brokers_rules(tmp_path, batches, kind):
     folder = made(tmp_path, {0: batches})
     assert kinds(verified(folder)) == set()
     assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())
 
 
 @pytest.mark.parametrize(("first", "kind"), [(5, None), (10, "sequence_gap")])
-def test_sequences_continue_over_a_segment_without_producers(tmp_path: Path, first: int, kind: str | None) -> None:
+def test_sequences_continue_over_a_segment_without_producers(tmp_path, first, kind):
     folder = made(tmp_path, {0: [sequenced(0, 0)], 5: [good(5), good(10)], 15: [sequenced(15, first)]})
     assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())
 
 
-def test_a_sequence_gap_over_missing_offsets_is_not_reported(tmp_path: Path) -> None:
+def test_a_sequence_gap_over_missing_offsets_is_not_reported(tmp_path):
     bad = sequenced(5, 5)[:-1] + b"\xff"
     assert kinds(verified(made(tmp_path, {0: [sequenced(0, 0), bad, sequenced(10, 10)]}), sequences=True)) == set()
     two = made(tmp_path, {0: [sequenced(0, 0)], 10: [sequenced(10, 10)]}, "two-0")
@@ -108,7 +108,7 @@ def test_a_sequence_gap_over_missing_offsets_is_not_reported(tmp_path: Path) -> 
 # ---- places, workers, files that cannot be read
 
 
-def test_transactions_of_later_segments(tmp_path: Path) -> None:
+def test_transactions_of_later_segments(tmp_path):
     """Of one that is open for hours, the append time of its batch and the index beside its own segment tell."""
 
     def at(base: int, hours: int, attributes: int = builders.LOG_APPEND, producer_id: int = -1) -> bytes:
@@ -127,7 +127,7 @@ def test_transactions_of_later_segments(tmp_path: Path) -> None:
     assert "transaction_hanging" not in kinds(verified(of_create_time)) | kinds(verified(aborted))
 
 
-def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_give_the_same_report(tmp_path, monkeypatch):
     data = tmp_path / "data"
     shutil.copytree(SEGMENTS, data)
     flip(data / "all-codecs-0" / "00000000000000000000.log", 9000)
@@ -143,7 +143,7 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
     assert progress and all(0 < done <= size for _, done, size in progress)
 
 
-def test_a_failure_in_a_worker_stops_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_a_worker_stops_all(tmp_path, monkeypatch):
     """A missing library raises MissingCodecError and is not damage; the other workers stop."""
     payload = b"".join(builders.compress("gzip", one) for one in builders.records(2))
     members = builders.batch(count=2, codec="gzip", payload=payload)  # two, which the C core leaves to Python
@@ -161,7 +161,7 @@ def test_a_failure_in_a_worker_stops_all(tmp_path: Path, monkeypatch: pytest.Mon
                 verify.verify(folders, threads=threads)
 
 
-def test_messages_inside_of_a_wrapper_have_checksums_of_their_own(tmp_path: Path) -> None:
+def test_messages_inside_of_a_wrapper_have_checksums_of_their_own(tmp_path):
     """That of the wrapper covers what was compressed, with the damage."""
     inner = [builders.message(magic=1, offset=n, value=b"%d" % n) for n in range(3)]
     damaged = [inner[0], inner[1][:-1] + b"x", inner[2]]
@@ -171,7 +171,7 @@ def test_messages_inside_of_a_wrapper_have_checksums_of_their_own(tmp_path: Path
     assert report.exit_status() == 1 and report.total("batches") == 1
 
 
-def test_a_packed_file_that_is_no_copy_of_a_segment_is_listed(tmp_path: Path) -> None:
+def test_a_packed_file_that_is_no_copy_of_a_segment_is_listed(tmp_path):
     """A copy of a segment is verified and salvaged with it; of a packed index both say that it is left out."""
     log = tmp_path / "t-0" / f"{0:020}.log"
     log.parent.mkdir()

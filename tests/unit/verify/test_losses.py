@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import builders
 import pytest
@@ -20,7 +19,7 @@ FIRST, SECOND, *_ = sorted(SEGMENTS.rglob("*.checkpoint"))
 # ---- lost offsets without damaged bytes
 
 
-def test_a_log_that_is_cleaned_for_the_first_time_while_it_is_read_lost_nothing(tmp_path: Path) -> None:
+def test_a_log_that_is_cleaned_for_the_first_time_while_it_is_read_lost_nothing(tmp_path):
     made(tmp_path, {0: [good(0), good(20)], 40: [good(40)]})
     data_folder(tmp_path, cleaner="")
     report = verified(tmp_path, progress=lambda *_: data_folder(tmp_path, cleaner="orders 0 40"))
@@ -28,9 +27,7 @@ def test_a_log_that_is_cleaned_for_the_first_time_while_it_is_read_lost_nothing(
 
 
 @pytest.mark.parametrize(("replaced", "severity"), [(0, "anomaly"), (30, "error")])
-def test_a_segment_that_the_cleaner_has_just_replaced_leaves_gaps_open(
-    tmp_path: Path, replaced: int, severity: str
-) -> None:
+def test_a_segment_that_the_cleaner_has_just_replaced_leaves_gaps_open(tmp_path, replaced, severity):
     """The cleaner enters a log into its checkpoint only when it is done with it. A segment of another base offset that
     is about to be deleted says nothing."""
     folder = made(tmp_path, {0: [good(0), good(20)], 40: [good(40)]})
@@ -43,7 +40,7 @@ def test_a_segment_that_the_cleaner_has_just_replaced_leaves_gaps_open(
 # ---- batches in files that no broker reads
 
 
-def test_segments_with_other_names_in_their_folder_are_salvaged_together(tmp_path: Path) -> None:
+def test_segments_with_other_names_in_their_folder_are_salvaged_together(tmp_path):
     """As upper case letters on a file system of another kind. The file of another folder has no offset that begins a
     gap."""
     log = made(tmp_path, {0: [good(0)], 20: [good(20)]})
@@ -58,7 +55,7 @@ def test_segments_with_other_names_in_their_folder_are_salvaged_together(tmp_pat
     assert f"kafkarec verify {tmp_path / 'found'}" in text
 
 
-def test_a_full_lost_and_found_is_counted(tmp_path: Path) -> None:
+def test_a_full_lost_and_found_is_counted(tmp_path):
     made(tmp_path, {0: [good(0)[:-1] + b"\xff", good(5)]})
     lost_and_found = tmp_path / "lost+found"
     lost_and_found.mkdir()
@@ -73,7 +70,7 @@ def test_a_full_lost_and_found_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("snapshot", [FIRST, SECOND], ids=lambda path: path.name)
-def test_a_cut_snapshot_is_not_a_live_tail(tmp_path: Path, snapshot: Path) -> None:
+def test_a_cut_snapshot_is_not_a_live_tail(tmp_path, snapshot):
     whole = snapshot.read_bytes()
     ends = [row["position"] for row in kafkarec.scan(whole)]
     path = tmp_path / snapshot.name
@@ -90,7 +87,7 @@ def test_a_cut_snapshot_is_not_a_live_tail(tmp_path: Path, snapshot: Path) -> No
 # ---- many markers
 
 
-def test_ten_thousand_markers_are_decoded_together(tmp_path: Path) -> None:
+def test_ten_thousand_markers_are_decoded_together(tmp_path):
     batches = [
         builders.end_marker(commit=bool(offset % 2), producer_id=offset % 7, producer_epoch=0, base_offset=offset)
         for offset in range(10_000)
@@ -105,7 +102,7 @@ def test_ten_thousand_markers_are_decoded_together(tmp_path: Path) -> None:
     assert report.ok and 0 < len(calls) < 3 * len(batches), "a decode for each marker takes more calls"
 
 
-def test_an_index_that_may_know_what_is_missing_is_not_replaced(tmp_path: Path) -> None:
+def test_an_index_that_may_know_what_is_missing_is_not_replaced(tmp_path):
     """Two ABORT markers at the end of their segment are cut out: the .txnindex has the second one alone."""
     folder = golden(tmp_path, "txn-0")
     log = folder / f"{30:020}.log"
@@ -119,7 +116,7 @@ def test_an_index_that_may_know_what_is_missing_is_not_replaced(tmp_path: Path) 
     assert "\nnext: kafkarec salvage " in text
 
 
-def test_batches_that_salvage_set_aside_are_known_gaps(tmp_path: Path) -> None:
+def test_batches_that_salvage_set_aside_are_known_gaps(tmp_path):
     folder = made(tmp_path, {0: [good(0), good(15), good(25)], 30: [good(30)]})
     report = {"folder": "orders-0", "lost": [[5, 9]], "missing": []}
     aside = [{"first_offset": 10, "last_offset": 12}, {"first_offset": 13, "last_offset": 14}]

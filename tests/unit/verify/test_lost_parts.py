@@ -35,7 +35,7 @@ def statuses(path: Any, work: Path) -> tuple[int, int]:
     return verified(path).exit_status(), salvage(path, work / "out", dry_run=True).exit_status()
 
 
-def test_a_lost_folder_is_said_first(tmp_path: Path) -> None:
+def test_a_lost_folder_is_said_first(tmp_path):
     root = cluster_folder(tmp_path / "{data}", "grouped", "txn")
     report = verified(root)
     assert str(report).splitlines()[0] == (
@@ -63,7 +63,7 @@ def test_a_lost_folder_is_said_first(tmp_path: Path) -> None:
     assert ran.out.startswith(b"INCOMPLETE: every batch can be read; 1 partition without a folder: txn-0\n")
 
 
-def test_damage_and_a_lost_folder(tmp_path: Path) -> None:
+def test_damage_and_a_lost_folder(tmp_path):
     root = cluster_folder(tmp_path / "data", *(topic for topic in TOPIC_IDS if topic != "all-codecs"))
     flip(root / "all-codecs-0" / f"{0:020}.log", 9000)
     first = str(verified(root)).splitlines()[0]
@@ -109,7 +109,7 @@ EXPLAINED: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
-def test_absence_that_is_explained_is_a_note(name: str, tmp_path: Path) -> None:
+def test_absence_that_is_explained_is_a_note(name, tmp_path):
     root = cluster_folder(tmp_path / "data", "grouped")
     add_checkpoint(root, "grouped 0 7")
     assert statuses(root, tmp_path) == (1, 1)
@@ -125,14 +125,14 @@ def test_absence_that_is_explained_is_a_note(name: str, tmp_path: Path) -> None:
         assert (report.exit_status(), saved.exit_status()) == (0, 0)
 
 
-def test_damaged_metadata_proves_nothing(tmp_path: Path) -> None:
+def test_damaged_metadata_proves_nothing(tmp_path):
     root = cluster_folder(tmp_path / "data", "grouped")
     flip(root / f"{METADATA}-0" / f"{0:020}.log")
     assert statuses(root, tmp_path) == (1, 1)
     assert "folder_lost" not in kinds(verified(root))
 
 
-def test_without_a_directory_id_the_high_watermark_tells_that_there_was_a_folder(tmp_path: Path) -> None:
+def test_without_a_directory_id_the_high_watermark_tells_that_there_was_a_folder(tmp_path):
     root = cluster_folder(tmp_path / "data", "grouped")
     add_metadata(root, partition("grouped", directories=[UNASSIGNED]))
     assert statuses(root, tmp_path) == (0, 0)
@@ -142,7 +142,7 @@ def test_without_a_directory_id_the_high_watermark_tells_that_there_was_a_folder
     assert statuses(root, tmp_path) == (1, 1)
 
 
-def test_a_log_directory_that_the_broker_lost(tmp_path: Path) -> None:
+def test_a_log_directory_that_the_broker_lost(tmp_path):
     """It registered with the others alone: another disk that is only not named stays registered."""
     root = cluster_folder(tmp_path / "data", "grouped")
     add_metadata(root, partition("grouped", directories=[OTHER_DIRECTORY]))
@@ -151,7 +151,7 @@ def test_a_log_directory_that_the_broker_lost(tmp_path: Path) -> None:
     assert statuses([root, other], tmp_path) == (0, 0)
 
 
-def test_the_metadata_of_another_log_directory(tmp_path: Path) -> None:
+def test_the_metadata_of_another_log_directory(tmp_path):
     root = cluster_folder(tmp_path / "data", "grouped", "txn")
     moved(root)
     other = log_directory(tmp_path / "other", OTHER_DIRECTORY, ["txn"])
@@ -165,7 +165,7 @@ def test_the_metadata_of_another_log_directory(tmp_path: Path) -> None:
         assert statuses(path, tmp_path) == (0, 0), "no folder was named as a whole"
 
 
-def test_metadata_from_a_snapshot_on(tmp_path: Path) -> None:
+def test_metadata_from_a_snapshot_on(tmp_path):
     root = cluster_folder(tmp_path / "data", "grouped")
     folder = root / f"{METADATA}-0"
     for path in folder.iterdir():
@@ -199,7 +199,7 @@ PROOF = "leader-epoch-checkpoint begins at offset 0, and the topic is only compa
 
 
 @pytest.mark.parametrize("alone", [False, True])
-def test_the_first_segment_of_a_compacted_topic_is_gone(alone: bool, tmp_path: Path) -> None:
+def test_the_first_segment_of_a_compacted_topic_is_gone(alone, tmp_path):
     folder = without_first_segment(tmp_path / "data")
     path = folder if alone else tmp_path / "data"
     report = verified(path)
@@ -248,7 +248,7 @@ START_EXPLAINED: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("name", START_EXPLAINED)
-def test_a_start_that_is_explained_is_no_loss(name: str, tmp_path: Path) -> None:
+def test_a_start_that_is_explained_is_no_loss(name, tmp_path):
     folder = without_first_segment(tmp_path / "data")
     assert statuses(folder, tmp_path) == (1, 1)
     START_EXPLAINED[name](tmp_path / "data")

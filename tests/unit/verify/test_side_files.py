@@ -42,20 +42,20 @@ def txn(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_nothing_is_wrong_with_what_kafka_wrote(folder: Path) -> None:
+def test_nothing_is_wrong_with_what_kafka_wrote(folder):
     """Recovery drops the epochs of emptied markers: a note in those folders, no finding in a broker's own."""
     allowed = {("producer_differs", "note")} if folder.parent.name == "indexes" else set()
     assert words(findings(folder)) <= allowed
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_a_folder_without_indexes_has_no_findings(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_without_indexes_has_no_findings(folder, tmp_path):
     for path in folder.glob("*.log"):
         shutil.copy(path, tmp_path)
     assert findings(tmp_path) == []
 
 
-def test_a_snapshot_of_recovery_without_the_epoch_of_an_emptied_marker_is_no_error(tmp_path: Path) -> None:
+def test_a_snapshot_of_recovery_without_the_epoch_of_an_emptied_marker_is_no_error(tmp_path):
     """Also in a log without a gap, as `compact` may write one."""
     marker = {"attributes": builders.CONTROL | builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
     with kafkarec.SegmentWriter(tmp_path / "t-0") as writer:
@@ -219,7 +219,7 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_found(name: str, txn: Path) -> None:
+def test_found(name, txn):
     spoil, kind, severity, sentence = SPOILED[name]
     spoil(txn)
     reported = findings(txn)
@@ -228,7 +228,7 @@ def test_found(name: str, txn: Path) -> None:
     assert len({one.file for one in reported if one.severity == "error"}) <= 1
 
 
-def test_every_comparison_is_tested() -> None:
+def test_every_comparison_is_tested():
     elsewhere = {"index_append", "index_coverage"}
     compared = {name for name, kind in KINDS.items() if kind.subject == "comparison"}
     assert compared - {kind for _, kind, _, _ in SPOILED.values()} == elsewhere
@@ -237,7 +237,7 @@ def test_every_comparison_is_tested() -> None:
 # ---- what only looks wrong
 
 
-def test_an_entry_that_fits_no_transaction_proves_nothing(txn: Path) -> None:
+def test_an_entry_that_fits_no_transaction_proves_nothing(txn):
     log = txn / f"{SECOND}.log"
     log.write_bytes(bytes(78) + log.read_bytes()[78:])
     changed(TXNS, added(10, 1, 8))(txn)  # its first offset
@@ -252,13 +252,13 @@ def log_of(tmp_path: Path, *batches: bytes, index: list[tuple[int, int]], name: 
     return [one for one in findings(tmp_path) if one.kind != "index_missing"]
 
 
-def test_an_entry_with_an_offset_between_batches_is_a_warning(tmp_path: Path) -> None:
+def test_an_entry_with_an_offset_between_batches_is_a_warning(tmp_path):
     batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
     reported = log_of(tmp_path, *batches, index=[(7, len(batches[0]))])
     assert words(reported) == {("index_offset", "anomaly")}
 
 
-def test_entries_of_batches_that_the_cleaner_rewrote(tmp_path: Path) -> None:
+def test_entries_of_batches_that_the_cleaner_rewrote(tmp_path):
     """Empty batches and gaps: the last offset is the header's, whatever records are left."""
     empty = builders.batch(base_offset=20, last_offset_delta=9, count=0)
     gap = builders.good_batch(2, base_offset=50, last_offset_delta=30)
@@ -269,14 +269,14 @@ def test_entries_of_batches_that_the_cleaner_rewrote(tmp_path: Path) -> None:
     assert log_of(tmp_path, first, empty, gap, index=inside) == []
 
 
-def test_wrappers_of_old_messages(tmp_path: Path) -> None:
+def test_wrappers_of_old_messages(tmp_path):
     """A wrapper's header has its last offset only."""
     wrappers = [builders.wrapper([builders.message(offset=i) for i in range(3)], offset=3 * n + 2) for n in range(3)]
     size = len(wrappers[0])
     assert log_of(tmp_path, *wrappers, index=[(5, size), (8, 2 * size)]) == []
 
 
-def test_entries_into_damage_are_not_index_errors(txn: Path) -> None:
+def test_entries_into_damage_are_not_index_errors(txn):
     log = txn / f"{SECOND}.log"
     data = bytearray(log.read_bytes())
     index = offset_index.read((txn / INDEX).read_bytes(), 30)
@@ -286,7 +286,7 @@ def test_entries_into_damage_are_not_index_errors(txn: Path) -> None:
     assert not [one for one in findings(txn) if one.kind.startswith("index_")]
 
 
-def test_a_log_that_was_copied_before_its_live_index(tmp_path: Path) -> None:
+def test_a_log_that_was_copied_before_its_live_index(tmp_path):
     """The index of a running broker may be ahead of a copied log; so may one after a crash, which recovery repairs."""
     folder = golden(tmp_path, "logappend-live-0")
     log = folder / f"{0:020d}.log"
@@ -299,7 +299,7 @@ def test_a_log_that_was_copied_before_its_live_index(tmp_path: Path) -> None:
     assert all("copied before its index" in one.detail for one in reported)
 
 
-def test_records_without_timestamps(tmp_path: Path) -> None:
+def test_records_without_timestamps(tmp_path):
     (tmp_path / f"{0:020d}.log").write_bytes(builders.good_batch(2, base_timestamp=-1, max_timestamp=-1))
     (tmp_path / f"{0:020d}.timeindex").write_bytes(b"")
     (tmp_path / f"{0:020d}.index").write_bytes(b"")
@@ -310,7 +310,7 @@ def test_records_without_timestamps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("byte", [2, 6, 7, 9, 11, 12, 15], ids=lambda byte: f"byte {byte}")
 @pytest.mark.parametrize("name", ["logappend-0", "all-codecs-0", "written"])
-def test_side_files_are_right_beside_headers_that_a_reader_restores(name: str, byte: int, tmp_path: Path) -> None:
+def test_side_files_are_right_beside_headers_that_a_reader_restores(name, byte, tmp_path):
     """One bit of a base offset, a length or a leader epoch is flipped: the side files are those of the log before."""
     folder = written(tmp_path) if name == "written" else golden(tmp_path, name)
     log = sorted(folder.glob("*.log"))[0]
@@ -326,7 +326,7 @@ def test_side_files_are_right_beside_headers_that_a_reader_restores(name: str, b
     assert restored >= 2
 
 
-def test_a_wrong_base_offset_that_no_reader_restores_blames_no_side_file(tmp_path: Path) -> None:
+def test_a_wrong_base_offset_that_no_reader_restores_blames_no_side_file(tmp_path):
     """In a compacted log the neighbours leave more than one offset possible: the header is the finding."""
     folder = golden(tmp_path, "compacted-0")
     log = sorted(folder.glob("*.log"))[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,9 +34,7 @@ def _truncating(monkeypatch: pytest.MonkeyPatch, truncate: Callable[[], None], t
 @pytest.mark.parametrize("sequences", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kept", [0, 1, 2, 3])
-def test_a_log_that_gets_shorter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sequences: bool, threads: int, kept: int
-) -> None:
+def test_a_log_that_gets_shorter(tmp_path, monkeypatch, sequences, threads, kept):
     batches = [good(5 * i) for i in range(3)]
     folder = made(tmp_path, {0: [*batches, bytes(_ZEROS)]})
     path = folder / f"{0:020}.log"
@@ -50,7 +47,7 @@ def test_a_log_that_gets_shorter(
     assert done == [len(b"".join(batches)) + _ZEROS]
 
 
-def test_a_log_that_was_truncated_and_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_was_truncated_and_written_to(tmp_path, monkeypatch):
     """A follower truncates, and fetches other batches; each producer's sequences are checked along the new ones."""
     folder = made(tmp_path, {0: [sequenced(5 * i, 5 * i) for i in range(9)]})
     path = folder / f"{0:020}.log"
@@ -63,7 +60,7 @@ def test_a_log_that_was_truncated_and_written_to(tmp_path: Path, monkeypatch: py
     assert report.exit_status() == 0 and not kinds(report) and [one.batches for one in report.files] == [4]
 
 
-def test_a_leader_epoch_that_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_epoch_that_begins(tmp_path, monkeypatch):
     """A broker enters it, and appends batches of it, after the entries were read."""
     folder = made(tmp_path, {0: [good(0)]})
     epochs = folder / "leader-epoch-checkpoint"
@@ -89,7 +86,7 @@ def test_a_leader_epoch_that_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert done and report.exit_status() == 0 and [one.batches for one in report.files] == [2], str(report)
 
 
-def test_a_snapshot_that_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_is_replaced(tmp_path, monkeypatch):
     """A broker truncates the log, and appends as many bytes with other sequences, between the reading of the batches
     and that of the snapshot."""
     folder = made(tmp_path, {0: [sequenced(0, 0)]})
@@ -111,7 +108,7 @@ def test_a_snapshot_that_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not later.exists() and report.exit_status() == 0 and not kinds(report), str(report)
 
 
-def test_a_log_that_is_changed_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_is_changed_every_time(tmp_path, monkeypatch):
     """Nothing is known of it then; it is said, and ends."""
     folder = made(tmp_path, {0: [good(0), bytes(_ZEROS)]})
     path = folder / f"{0:020}.log"
@@ -122,7 +119,7 @@ def test_a_log_that_is_changed_every_time(tmp_path: Path, monkeypatch: pytest.Mo
     assert "changed twice while it was verified" in str(report)
 
 
-def test_a_witness_of_what_was_truncated_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_witness_of_what_was_truncated_meanwhile(tmp_path, monkeypatch):
     """The producer snapshot was there before the log was read, and is gone as the records that it speaks of."""
     folder = made(tmp_path, {0: [good(0), good(5)]}, **{f"{10:020}.snapshot": ""})
     snapshot = folder / f"{10:020}.snapshot"

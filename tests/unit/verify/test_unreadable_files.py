@@ -42,7 +42,7 @@ class Failing:
         return result
 
 
-def test_bad_sectors_are_ranges_and_the_rest_is_read() -> None:
+def test_bad_sectors_are_ranges_and_the_rest_is_read():
     batches = [good(5 * i) for i in range(2000)]
     size = len(batches[0])
     data = b"".join(batches)
@@ -56,9 +56,7 @@ def test_bad_sectors_are_ranges_and_the_rest_is_read() -> None:
     assert "ddrescue" in str(report) and "?" in str(report)
 
 
-def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(tmp_path, monkeypatch):
     for name in ("good-0", "locked-0"):
         made(tmp_path, {0: [good(0)]}, name)
     listed = LocalFolder.entries
@@ -77,7 +75,7 @@ def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(
     assert str(report).startswith("COULD NOT READ EVERYTHING: 1 file or folder; the rest is not damaged")
 
 
-def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_beyond_a_limit_is_counted(tmp_path, monkeypatch):
     """The report on millions of damaged places fits in memory: the first are listed, all are counted."""
     monkeypatch.setattr("kafkarec.ops.verify.segment_check.MOST_DAMAGE", 3)
     batches = [good(5 * i)[:-1] + b"\xff" if i % 2 else good(5 * i) for i in range(21)]
@@ -91,9 +89,7 @@ def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.Mo
 # ---- failures and changes meanwhile
 
 
-def test_a_failure_of_the_second_reading_costs_the_comparisons_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_of_the_second_reading_costs_the_comparisons_alone(tmp_path, monkeypatch):
     """The segments of a large remote log are read by several threads, and once more for the checks along it."""
     folder = golden(tmp_path, "txn-0")
     batches = verified(folder).total("batches")
@@ -112,7 +108,7 @@ def test_a_failure_of_the_second_reading_costs_the_comparisons_alone(
     assert kinds(verified(folder)) == set(), "a remote log without indexes is not read again"
 
 
-def test_a_file_that_a_broker_removes_meanwhile(tmp_path: Path) -> None:
+def test_a_file_that_a_broker_removes_meanwhile(tmp_path):
     """It was there when the folder was listed: retention, the log cleaner and topic deletion do that."""
     folder = made(tmp_path, {0: [good(0)], 5: [good(5)]})
     with kafkarec.open(folder) as log:
@@ -123,7 +119,7 @@ def test_a_file_that_a_broker_removes_meanwhile(tmp_path: Path) -> None:
     assert "removed_meanwhile" in kinds(report, "note")
 
 
-def test_a_segment_that_the_cleaner_replaces_meanwhile(tmp_path: Path) -> None:
+def test_a_segment_that_the_cleaner_replaces_meanwhile(tmp_path):
     """The new segment's index reaches behind the end of the old one, which was read."""
     folder = made(tmp_path, {0: [good(0)], 20: [good(20)]})
 
@@ -152,9 +148,7 @@ def file_operations() -> list[Callable[[str], None]]:
 
 
 @pytest.mark.parametrize("name", ["txn-0", "all-codecs-0", "compacted-0"])
-def test_a_topic_that_is_deleted_at_any_moment(
-    tmp_path: Path, name: str, file_operations: list[Callable[[str], None]]
-) -> None:
+def test_a_topic_that_is_deleted_at_any_moment(tmp_path, name, file_operations):
     """A broker renames the partition's folder before any one of the files that verify opens."""
     topic = name.rpartition("-")[0]
     deleted = operation = 0

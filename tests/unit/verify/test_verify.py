@@ -88,7 +88,7 @@ def verified(tmp_path: Path, data: bytes, name: str = "blob.bin", **options: obj
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 @pytest.mark.parametrize("sequences", [False, True], ids=["", "sequences"])
-def test_a_brokers_own_logs_have_no_errors_or_anomalies(folder: Path, sequences: bool) -> None:
+def test_a_brokers_own_logs_have_no_errors_or_anomalies(folder, sequences):
     report = verify.verify(folder, sequences=sequences)
     assert_tiles(report)
     assert report.ok and report.state == "ok", str(report)
@@ -105,7 +105,7 @@ ACCEPTED = [case for case in golden.vectors() + golden.invalid() if case.json.ge
 
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=str)
-def test_what_kafka_accepts_silently_is_reported_and_nothing_else(case: golden.Case, tmp_path: Path) -> None:
+def test_what_kafka_accepts_silently_is_reported_and_nothing_else(case, tmp_path):
     report = verified(tmp_path, case.bytes)
     if case.name in INNER_CRC:
         assert [one.reason for one in report.damage] == ["inner_crc_mismatch"]
@@ -127,7 +127,7 @@ def body(record: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("case", golden.vectors(), ids=str)
-def test_the_largest_record_is_named(case: golden.Case, tmp_path: Path) -> None:
+def test_the_largest_record_is_named(case, tmp_path):
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(case.bytes)
     records = [record for batch in case.json["batches"] for record in batch["records"]]
@@ -140,7 +140,7 @@ def test_the_largest_record_is_named(case: golden.Case, tmp_path: Path) -> None:
     assert file.largest_record_offset == (offsets[0] if records else None)
 
 
-def test_the_report_is_frozen_printable_and_json(tmp_path: Path) -> None:
+def test_the_report_is_frozen_printable_and_json(tmp_path):
     good = builders.good_batch(3)
     bad = builders.good_batch(3, base_offset=3)
     report = verified(tmp_path, good + bad[:-1] + b"\xff" + builders.good_batch(3, base_offset=6))
@@ -163,7 +163,7 @@ def test_the_report_is_frozen_printable_and_json(tmp_path: Path) -> None:
     assert repr(report).startswith("<Report: damaged, 1 partition")
 
 
-def test_opened_objects_and_lists_are_accepted_too() -> None:
+def test_opened_objects_and_lists_are_accepted_too():
     folder = SEGMENTS / "txn-0"
     opened = kafkarec.open(folder)
     assert len(verify.verify(opened).files) == 2

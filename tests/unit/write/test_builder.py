@@ -71,7 +71,7 @@ UNCOMPRESSED = [
 
 
 @pytest.mark.parametrize("case", UNCOMPRESSED, ids=str)
-def test_the_same_bytes_as_kafkas_builder(case: golden.Case) -> None:
+def test_the_same_bytes_as_kafkas_builder(case):
     assert b"".join(map(rebuilt, kafkarec.batches(case.bytes))) == case.bytes
 
 
@@ -84,7 +84,7 @@ COMPRESSED = [
 
 
 @pytest.mark.parametrize("case", COMPRESSED, ids=str)
-def test_the_same_headers_and_records_as_kafkas_builder(case: golden.Case) -> None:
+def test_the_same_headers_and_records_as_kafkas_builder(case):
     """Compressed bytes depend on the library."""
     for batch in kafkarec.batches(case.bytes):
         if batch.timestamp_type == 1:
@@ -92,14 +92,14 @@ def test_the_same_headers_and_records_as_kafkas_builder(case: golden.Case) -> No
         assert uncompressed(rebuilt(batch)) == uncompressed(bytes(batch.raw))
 
 
-def test_the_vectors_have_every_kind_of_batch() -> None:
+def test_the_vectors_have_every_kind_of_batch():
     names = " ".join(case.name for case in UNCOMPRESSED)
     for word in ("v0-", "v1-", "endtxn", "kraft-voters", "leader-change", "delete-horizon", "empty", "ts-delta-wraps"):
         assert word in names
     assert len(UNCOMPRESSED) > 40 and len(COMPRESSED) > 40
 
 
-def test_fields_of_the_batch() -> None:
+def test_fields_of_the_batch():
     fields = {"partition_leader_epoch": 5, "base_offset": 100, **TRANSACTION}
     made = RecordBatchBuilder(compression="lz4", **fields)
     made.append(10, b"k", b"v")
@@ -112,7 +112,7 @@ def test_fields_of_the_batch() -> None:
     assert (made.magic, made.base_offset, made.last_offset, made.next_offset, len(made)) == (2, 100, 120, 121, 2)
 
 
-def test_offsets_continue_from_the_last_record() -> None:
+def test_offsets_continue_from_the_last_record():
     made = RecordBatchBuilder(base_offset=10)
     assert [made.append(0, None, None) for _ in range(2)] == [10, 11]
     assert made.append(0, None, None, offset=20) == 20
@@ -121,7 +121,7 @@ def test_offsets_continue_from_the_last_record() -> None:
         made.append(0, None, None, offset=21)
 
 
-def test_a_refused_record_changes_nothing() -> None:
+def test_a_refused_record_changes_nothing():
     """Kafka's builder keeps the base timestamp of such a record, or its bytes."""
     made = RecordBatchBuilder()
     refused: list[tuple[Any, ...]] = [
@@ -147,7 +147,7 @@ def test_a_refused_record_changes_nothing() -> None:
     assert made.build() == other.build()
 
 
-def test_error_messages_have_no_bytes_of_records() -> None:
+def test_error_messages_have_no_bytes_of_records():
     made = RecordBatchBuilder()
     for fields in ((0, "secret", None), (0, None, ["secret"]), (0, None, None, [("secret\udfff", b"secret")])):
         with pytest.raises((TypeError, ValueError)) as refused:
@@ -155,7 +155,7 @@ def test_error_messages_have_no_bytes_of_records() -> None:
         assert "secret" not in str(refused.value)
 
 
-def test_offsets_as_far_as_32_bits() -> None:
+def test_offsets_as_far_as_32_bits():
     for far in (2**31 - 1, -(2**31)):
         made = RecordBatchBuilder(base_offset=5)
         made.append(0, None, None, offset=5 + far)
@@ -165,7 +165,7 @@ def test_offsets_as_far_as_32_bits() -> None:
             RecordBatchBuilder(magic=magic).append(0, None, None, offset=2**31)
 
 
-def test_the_batch_size_is_limited_to_the_size_field() -> None:
+def test_the_batch_size_is_limited_to_the_size_field():
     made = RecordBatchBuilder()
     assert made._most_bytes == 2**31 - 1, "so the number of records, of 7 bytes at least, fits 32 bits as well"
     made._most_bytes = 61 + 7 + 6
@@ -175,7 +175,7 @@ def test_the_batch_size_is_limited_to_the_size_field() -> None:
     assert len(made.build()) == 68
 
 
-def test_has_room_for() -> None:
+def test_has_room_for():
     made = RecordBatchBuilder(batch_size=100)
     assert made.has_room_for(0, b"k" * 5000, None), "the first record always has"
     made.append(0, None, None)
@@ -190,7 +190,7 @@ def test_has_room_for() -> None:
     assert RecordBatchBuilder(batch_size=0).has_room_for(0, None, None) and not RecordBatchBuilder(batch_size=0).is_full
 
 
-def test_has_room_for_counts_the_next_record() -> None:
+def test_has_room_for_counts_the_next_record():
     """With a producer's sequence of calls no batch is above batch_size, except one of a single record."""
     for size in (0, 100, 200, 1000):
         for magic in (0, 1, 2):
@@ -204,7 +204,7 @@ def test_has_room_for_counts_the_next_record() -> None:
             assert count == 1 or before <= size
 
 
-def test_has_room_for_under_a_codec_is_an_estimate() -> None:
+def test_has_room_for_under_a_codec_is_an_estimate():
     made = RecordBatchBuilder(compression="gzip", batch_size=1000)
     made.append(0, None, b"v" * 2000)
     assert made.is_full
@@ -215,7 +215,7 @@ def test_has_room_for_under_a_codec_is_an_estimate() -> None:
 
 
 @pytest.mark.parametrize("ratio", [float("nan"), float("inf"), float("-inf")])
-def test_a_batch_whose_ratio_is_not_finite_is_full_after_its_first_record(ratio: float) -> None:
+def test_a_batch_whose_ratio_is_not_finite_is_full_after_its_first_record(ratio):
     made = RecordBatchBuilder(compression="gzip")
     made.estimated_compression_ratio = ratio
     assert made.has_room_for(0, b"k", b"v") and not made.is_full
@@ -225,7 +225,7 @@ def test_a_batch_whose_ratio_is_not_finite_is_full_after_its_first_record(ratio:
     assert not made.is_full and made.estimated_bytes_written == 61 + int(9 * 0.5 * 1.05)
 
 
-def test_max_timestamp_and_its_offset() -> None:
+def test_max_timestamp_and_its_offset():
     for options, greatest, first in (
         ({}, 9, 1),
         ({"magic": 1, "compression": "gzip"}, 9, 1),
@@ -241,7 +241,7 @@ def test_max_timestamp_and_its_offset() -> None:
     assert RecordBatchBuilder().max_timestamp == -1
 
 
-def test_compression_ratio_is_of_the_records_alone() -> None:
+def test_compression_ratio_is_of_the_records_alone():
     for magic, overhead in ((2, 61), (1, 34), (0, 26)):
         made, plain = (RecordBatchBuilder(magic=magic, compression=codec) for codec in ("gzip", "none"))
         for each in (made, plain):
@@ -254,7 +254,7 @@ def test_compression_ratio_is_of_the_records_alone() -> None:
     assert plain.build() and plain.compression_ratio == 1.0
 
 
-def test_timestamps() -> None:
+def test_timestamps():
     made = RecordBatchBuilder()
     made.append(datetime(2026, 1, 1, tzinfo=UTC), None, None)
     made.append(datetime.fromisoformat("2026-01-01T00:00:00.0019+01:00"), None, None)
@@ -265,7 +265,7 @@ def test_timestamps() -> None:
     assert [row.timestamp for row in kafkarec.decode(made.build())] == [start, start - 3_600_000 + 1, None]
 
 
-def test_keys_and_values_are_copied() -> None:
+def test_keys_and_values_are_copied():
     """As in Kafka, which writes at once, later changes of the caller's buffer have no effect."""
     buffer = bytearray(b"before")
     made = RecordBatchBuilder()
@@ -275,7 +275,7 @@ def test_keys_and_values_are_copied() -> None:
     assert (row.key, row.value, row.headers) == (b"before", b"before", [("h", b"before"), ("raw", None)])
 
 
-def test_delete_horizon_is_the_base_timestamp() -> None:
+def test_delete_horizon_is_the_base_timestamp():
     made = RecordBatchBuilder(delete_horizon_ms=1000)
     made.append(5, b"k", None)
     [batch] = kafkarec.batches(made.build())
@@ -284,7 +284,7 @@ def test_delete_horizon_is_the_base_timestamp() -> None:
     assert RecordBatchBuilder(delete_horizon_ms=-2).delete_horizon_ms is None
 
 
-def test_the_order_of_calls() -> None:
+def test_the_order_of_calls():
     made = RecordBatchBuilder()
     made.append(0, b"k", b"v")
     assert not made.is_full and not made.is_closed
@@ -298,7 +298,7 @@ def test_the_order_of_calls() -> None:
     assert (batch.base_offset, batch.last_offset, [row.key for row in batch]) == (0, 9, [b"k"])
 
 
-def test_abort() -> None:
+def test_abort():
     made = RecordBatchBuilder()
     made.append(0, b"k", b"v")
     made.abort()
@@ -308,7 +308,7 @@ def test_abort() -> None:
     assert made.is_full
 
 
-def test_a_block_builds_or_aborts() -> None:
+def test_a_block_builds_or_aborts():
     with RecordBatchBuilder() as made:
         made.append(0, b"k", b"v")
     assert made.is_closed and made.build()
@@ -321,7 +321,7 @@ def test_a_block_builds_or_aborts() -> None:
         made.abort()
 
 
-def test_repr_of_a_builder() -> None:
+def test_repr_of_a_builder():
     made = RecordBatchBuilder(compression="lz4", base_offset=5, batch_size=500)
     made.append(0, b"k", b"v")
     guess = 61 + int(9 * 1.05)
@@ -343,12 +343,12 @@ def test_repr_of_a_builder() -> None:
         ({"batch_size": 2**31}, ValueError, "32 bits"),
     ],
 )
-def test_wrong_options(options: dict[str, Any], error: type[Exception], words: str) -> None:
+def test_wrong_options(options, error, words):
     with pytest.raises(error, match=words):
         RecordBatchBuilder(**options)
 
 
-def test_a_missing_library_is_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_at_the_start(monkeypatch):
     def missing(*arguments: Any) -> bytes:
         raise MissingCodec("zstd", "zstandard")
 
@@ -369,7 +369,7 @@ class Index:
 
 
 @pytest.mark.parametrize("whole", [int, Index])
-def test_builders_of_equal_options_differ_in_their_own_numbers(whole: Any) -> None:
+def test_builders_of_equal_options_differ_in_their_own_numbers(whole):
     """Options are checked once for equal ones; the base offset, the sequence and the append time are each builder's."""
     for base in (0, 7, -3, 2**40):
         made = RecordBatchBuilder(
@@ -387,7 +387,7 @@ def test_builders_of_equal_options_differ_in_their_own_numbers(whole: Any) -> No
         assert (batch.producer_id, batch.producer_epoch, made.producer_id) == (4, 1, 4)
 
 
-def test_an_own_number_is_checked_whether_or_not_its_options_are_known() -> None:
+def test_an_own_number_is_checked_whether_or_not_its_options_are_known():
     for _ in range(2):
         for name, wrong, error in (
             ("base_offset", 2**63, ValueError),

@@ -26,7 +26,7 @@ WITH_DIRECTORY = LeaderChangeVoter(1, UUID(int=1))
 VOTER = KRaftVoter(3, UUID(int=2**127 + 9), (Endpoint("CONTROLLER", "höst", 65_535),), KRaftVersionFeature(0, 1))
 
 
-def test_every_control_type_round_trips() -> None:
+def test_every_control_type_round_trips():
     made = RecordBatchBuilder(is_control=True, partition_leader_epoch=1, **TRANSACTION)
     made.append_end_txn_marker(1, "abort", 2**31 - 1)
     made.append_end_txn_marker(2, ControlRecordType.COMMIT, 4)
@@ -63,7 +63,7 @@ def test_every_control_type_round_trips() -> None:
         (ControlRecord(ControlRecordType.UNKNOWN, 9, 0), "UNKNOWN"),
     ],
 )
-def test_control_records_that_cannot_be_written(record: ControlRecord, words: str) -> None:
+def test_control_records_that_cannot_be_written(record, words):
     made = RecordBatchBuilder(is_control=True, partition_leader_epoch=1, **TRANSACTION)
     with pytest.raises(ValueError, match=words):
         made.append_control(0, record)
@@ -74,13 +74,13 @@ def test_control_records_that_cannot_be_written(record: ControlRecord, words: st
     ("name", "words"),
     [("\ud800", "string name has half of a surrogate pair"), ("x" * 0x8000, "string name has 32768 bytes")],
 )
-def test_names_of_endpoints_that_cannot_be_written(name: str, words: str) -> None:
+def test_names_of_endpoints_that_cannot_be_written(name, words):
     voter = KRaftVoter(3, UUID(int=1), (Endpoint(name, "", 1),), KRaftVersionFeature(0, 1))
     with pytest.raises(ValueError, match=words):
         RecordBatchBuilder(is_control=True).append_control(0, typed_control.control("KRAFT_VOTERS", (voter,)))
 
 
-def test_raw_control_records() -> None:
+def test_raw_control_records():
     """Written unchanged, also of future versions; the type must be known, as in appendControlRecordWithOffset."""
     made = RecordBatchBuilder(is_control=True)
     made.append_control_record(5, b"\0\x07\0\x02more", b"value", [("h", None)], 9)

@@ -8,7 +8,6 @@ import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import builders
@@ -77,11 +76,11 @@ KINDS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("whole", [list, tuple, iter], ids=["list", "tuple", "iterator"])
-def test_rows_of_every_kind(kind: str, whole: Callable[[Any], Any]) -> None:
+def test_rows_of_every_kind(kind, whole):
     assert read(kafkarec.encode(whole([KINDS[kind](row) for row in ROWS]))) == ROWS
 
 
-def test_a_dict_may_omit_fields() -> None:
+def test_a_dict_may_omit_fields():
     rows = [{"value": b"a"}, {"key": b"b", "topic": "t", "partition": 0}, {}]
     assert read(kafkarec.encode(rows)) == [
         (0, None, None, b"a", []),
@@ -102,14 +101,14 @@ def test_a_dict_may_omit_fields() -> None:
     ],
     ids=str,
 )
-def test_times(time: Any, ms: int | None) -> None:
+def test_times(time, ms):
     assert read(kafkarec.encode([(0, time, None, None, [])]))[0][1] == ms
 
 
 # ---- threads
 
 
-def test_one_input_in_many_threads() -> None:
+def test_one_input_in_many_threads():
     record_input = record_input_of([(n, NOW, b"k", b"v%d" % n, [("a", b"b")]) for n in range(3000)])
     wanted = record_input.write(BatchHeader(codec=3))
     outputs: list[bytes] = []
@@ -127,7 +126,7 @@ def test_one_input_in_many_threads() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
-def test_others_run_meanwhile(codec: str) -> None:
+def test_others_run_meanwhile(codec):
     """The GIL is released: a counting thread continues while a long encode runs."""
     ends = pa.py_buffer(b"".join((n * 5000).to_bytes(4, "little") for n in range(40_001)))
     array = pa.Array.from_buffers(pa.binary(), 40_000, [None, ends, pa.py_buffer(bytes(200_000_000))])
@@ -161,7 +160,7 @@ def test_others_run_meanwhile(codec: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
-def test_python_calls_of_the_codecs_give_the_same_records(codec: str) -> None:
+def test_python_calls_of_the_codecs_give_the_same_records(codec):
     code = f"""
 import os
 os.environ["KAFKAREC_NATIVE_CODECS"] = FLAG
@@ -210,7 +209,7 @@ REPLACED: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
 
 @pytest.mark.parametrize("name", REPLACED)
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_an_option_replaces_its_own_field(name: str, codec: str) -> None:
+def test_an_option_replaces_its_own_field(name, codec):
     """Producers, flags and control batches are kept unless the option is their own."""
     options, wanted = REPLACED[name]
     columns = kafkarec.decode(LOG, control=True)
@@ -223,7 +222,7 @@ def test_an_option_replaces_its_own_field(name: str, codec: str) -> None:
     assert {field for field in after if after[field] != before[field]} - derived == set(wanted)
 
 
-def test_control_records_do_not_become_data() -> None:
+def test_control_records_do_not_become_data():
     columns = kafkarec.decode(LOG, control=True)
     with pytest.raises(ValueError, match="record 3 is a control record"):
         kafkarec.encode(list(columns))
@@ -233,7 +232,7 @@ def test_control_records_do_not_become_data() -> None:
         assert len(kafkarec.decode(kafkarec.encode(columns, **options), isolation="read_committed")) == 2
 
 
-def test_partitions_are_not_mixed(tmp_path: Path) -> None:
+def test_partitions_are_not_mixed(tmp_path):
     for number in range(2):
         (tmp_path / f"t-{number}").mkdir()
         (tmp_path / f"t-{number}" / f"{0:020}.log").write_bytes(builders.good_batch(2))

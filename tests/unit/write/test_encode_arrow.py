@@ -34,7 +34,7 @@ def column(data: bytes, name: str) -> list[Any]:
 # ---- types
 
 
-def test_every_array_may_have_another_offset() -> None:
+def test_every_array_may_have_another_offset():
     """Different offsets of table, struct, list, list's struct, and its children."""
     keys = pa.array(["skipped", "no", "k0", "k1", "k2", "k3"])[2:]
     contents = pa.array([b"skipped", b"v0", None, b"v2", b"v3"])[1:]
@@ -63,7 +63,7 @@ def test_every_array_may_have_another_offset() -> None:
     assert read(kafkarec.encode(rows[1:2])) == wanted[1:2]
 
 
-def test_columns_of_type_null() -> None:
+def test_columns_of_type_null():
     nothing = pa.nulls(2)
     table = pa.table({"timestamp": nothing, "key": nothing, "value": ["a", "b"], "headers": nothing})
     assert read(kafkarec.encode(table)) == [(0, None, None, b"a", []), (1, None, None, b"b", [])]
@@ -83,14 +83,14 @@ EMPTY_LISTS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", EMPTY_LISTS)
-def test_lists_that_are_all_empty_have_no_type(name: str) -> None:
+def test_lists_that_are_all_empty_have_no_type(name):
     assert read(kafkarec.encode(EMPTY_LISTS[name]())) == [(0, None, None, b"a", [])]
 
 
 # ---- shapes
 
 
-def test_many_chunks_and_empty_ones() -> None:
+def test_many_chunks_and_empty_ones():
     chance = random.Random(4)
     values = [None if chance.random() < 0.1 else chance.randbytes(chance.randrange(40)) for _ in range(500)]
     cuts = [0, 0, *sorted(chance.randrange(501) for _ in range(40)), 500, 500]
@@ -112,7 +112,7 @@ def test_many_chunks_and_empty_ones() -> None:
     ids=["no rows", "no chunks", "nothing left", "record batch", "reader"],
 )
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_no_rows_give_no_bytes(table: Any, codec: str) -> None:
+def test_no_rows_give_no_bytes(table, codec):
     assert kafkarec.encode(table, compression=codec) == b""
 
 
@@ -143,11 +143,11 @@ OTHERS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_anything_with_the_arrow_protocol(name: str) -> None:
+def test_anything_with_the_arrow_protocol(name):
     assert read(kafkarec.encode(OTHERS[name]())) == ITS_ROWS
 
 
-def test_texts_of_polars_and_duckdb() -> None:
+def test_texts_of_polars_and_duckdb():
     """Both export string views."""
     frame = pl.DataFrame({"key": ["a", None], "value": ["x" * 30, "short"]})
     assert read(kafkarec.encode(frame)) == [(0, None, b"a", b"x" * 30, []), (1, None, None, b"short", [])]
@@ -160,7 +160,7 @@ def test_texts_of_polars_and_duckdb() -> None:
 # ---- columns of batch fields
 
 
-def test_each_log_append_time_of_a_column_begins_a_batch() -> None:
+def test_each_log_append_time_of_a_column_begins_a_batch():
     table = pa.table({"value": ["a", "b", "c"], "timestamp": [50, 50, 60], "timestamp_type": [1, 1, 1]})
     batches = kafkarec.batches(kafkarec.encode(table))
     assert [(one.record_count, one.timestamp_type, one.max_timestamp) for one in batches] == [(2, 1, 50), (1, 1, 60)]
@@ -177,8 +177,8 @@ def decoded_part() -> Callable[..., kafkarec.RecordColumns]:
 
 
 def test_columns_that_decode_left_out_are_missing_not_wrong(
-    decoded_part: Callable[..., kafkarec.RecordColumns],
-) -> None:
+    decoded_part,
+):
     """A kept header must agree with its records' offsets and timestamps."""
     for names in (("value",), ("key", "value"), ("offset", "value"), ("timestamp", "value")):
         for part in (decoded_part(*names), decoded_part(*names)[1:]):

@@ -13,7 +13,7 @@ import kafkarec
 # ---- rows of Python
 
 
-def test_a_list_that_changes_while_it_is_read() -> None:
+def test_a_list_that_changes_while_it_is_read():
     """A mapping may run any code; if it extends the list, encode must not write beyond its table."""
     subprocesses.run("""
 import kafkarec
@@ -39,7 +39,7 @@ else:
 """)
 
 
-def test_rows_that_another_thread_deletes() -> None:
+def test_rows_that_another_thread_deletes():
     """While the GIL is released only encode may hold keys and values: they must not be freed."""
     subprocesses.run("""
 import sys, threading, kafkarec
@@ -66,7 +66,7 @@ for delay in range(12):
 # ---- Arrow
 
 
-def test_input_is_released() -> None:
+def test_input_is_released():
     values = bytearray(b"v" * 1000)
     buffer = pa.py_buffer(values)
     alive = weakref.ref(buffer)
@@ -149,5 +149,5 @@ assert count > 100
 
 
 @pytest.mark.core
-def test_nothing_is_read_beyond_a_buffer() -> None:
+def test_nothing_is_read_beyond_a_buffer():
     subprocesses.run(GUARD)

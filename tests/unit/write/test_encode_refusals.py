@@ -58,7 +58,7 @@ RECORDS: dict[str, tuple[object, type[Exception], str]] = {
 
 @pytest.mark.parametrize("name", RECORDS)
 @pytest.mark.parametrize("lazily", [False, True], ids=["list", "generator"])
-def test_a_wrong_record_is_named(name: str, lazily: bool) -> None:
+def test_a_wrong_record_is_named(name, lazily):
     record, error, words = RECORDS[name]
     if isinstance(record, tuple) and isinstance(record[-1], Iterator):
         record = (*record[:-1], iter([("a", b"b"), 5]))
@@ -74,18 +74,18 @@ def test_a_wrong_record_is_named(name: str, lazily: bool) -> None:
     assert not any(SECRET in str(one) or "\\ud800" in str(one) for one in errors)
 
 
-def test_offsets_for_all_or_for_none() -> None:
+def test_offsets_for_all_or_for_none():
     with pytest.raises(ValueError, match="1 of 2 records have no offset"):
         kafkarec.encode([GOOD, (None, NOW, None, None, [])])
 
 
 @pytest.mark.parametrize("thing", [None, 5, b"bytes", "text", bytearray(b"b"), {}, UserDict(value=b"v"), object()])
-def test_objects_that_are_no_records_are_refused(thing: object) -> None:
+def test_objects_that_are_no_records_are_refused(thing):
     with pytest.raises(TypeError, match="records or Arrow columns are needed, not"):
         kafkarec.encode(thing)
 
 
-def test_records_too_big_for_a_batch() -> None:
+def test_records_too_big_for_a_batch():
     """A value of 2 GiB of untouched memory."""
     subprocesses.run("""
 import mmap, kafkarec, pyarrow as pa
@@ -134,7 +134,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], Any]] = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("columns", [False, True], ids=["rows", "columns"])
-def test_wrong_options_are_named(name: str, columns: bool) -> None:
+def test_wrong_options_are_named(name, columns):
     options, error = OPTIONS[name]
     rows = [(0, NOW, b"k", b"v", []), (1, NOW, b"k", b"v", [])]
     records: Any = kafkarec.decode(kafkarec.encode(rows)) if columns else rows
@@ -151,7 +151,7 @@ def failing() -> Iterator[pa.RecordBatch]:
     raise OSError("the disk is gone")
 
 
-def test_a_stream_that_fails_in_the_middle() -> None:
+def test_a_stream_that_fails_in_the_middle():
     reader = pa.RecordBatchReader.from_batches(TABLE.schema, failing())
     with pytest.raises(ValueError, match=r"the Arrow stream failed: .*the disk is gone"):
         kafkarec.encode(reader)
@@ -186,7 +186,7 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_wrong_types_name_the_column(name: str) -> None:
+def test_wrong_types_name_the_column(name):
     columns, words = TYPES[name]
     with pytest.raises(TypeError, match=words):
         kafkarec.encode(pa.table(columns()))
@@ -206,13 +206,13 @@ def test_wrong_types_name_the_column(name: str) -> None:
     ],
     ids=["no columns", "no key", "a name", "a null", "twice", "a null entry", "a null header key", "two of it"],
 )
-def test_refusals_name_column_or_record(table: pa.Table, words: str) -> None:
+def test_refusals_name_column_or_record(table, words):
     with pytest.raises(ValueError, match=words):
         kafkarec.encode(table)
 
 
 @pytest.mark.parametrize("first", [-7, 0])
-def test_offsets_that_a_base_offset_moves_beyond_the_last_one(first: int) -> None:
+def test_offsets_that_a_base_offset_moves_beyond_the_last_one(first):
     """Of the batches that rows were read from: as columns, and as Arrow with the base offsets."""
     names = ["offset", "timestamp", "base_offset", "key"]
     columns = kafkarec.decode(builders.good_batch(2, base_offset=first), columns=names)
@@ -223,7 +223,7 @@ def test_offsets_that_a_base_offset_moves_beyond_the_last_one(first: int) -> Non
         assert moved.column("offset") == [2**63 - 9, 2**63 - 8]
 
 
-def test_rows_that_are_null_as_a_whole() -> None:
+def test_rows_that_are_null_as_a_whole():
     rows = pa.array([{"value": "a"}, None, {"value": "c"}])
     with pytest.raises((ValueError, TypeError), match="null as a whole"):
         kafkarec.encode(rows)
@@ -235,7 +235,7 @@ def test_rows_that_are_null_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("array", [ONE, pa.chunked_array([ONE])], ids=["array", "chunked"])
-def test_an_array_that_is_no_table(array: Any) -> None:
+def test_an_array_that_is_no_table(array):
     with pytest.raises(TypeError, match="a table or a struct is needed, not an array of Arrow type 'z'"):
         kafkarec.encode(array)
 
@@ -260,7 +260,7 @@ FACTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_invalid_batch_fields_are_refused(name: str) -> None:
+def test_invalid_batch_fields_are_refused(name):
     columns, options = FACTS[name]
     columns = {"value": pa.array([b"v"]), **columns}
     with pytest.raises(ValueError, match="record 0"):

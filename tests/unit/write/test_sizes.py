@@ -14,7 +14,7 @@ from kafkarec.write.sizes import ESTIMATOR, CompressionRatioEstimator
 pytestmark = pytest.mark.core
 
 
-def test_the_estimator_learns_per_topic_and_codec() -> None:
+def test_the_estimator_learns_per_topic_and_codec():
     for expected in (1.0, 0.995, 0.99):
         made = RecordBatchBuilder(compression="gzip", topic="learnt")
         assert abs(made.estimated_compression_ratio - expected) < 1e-6
@@ -31,7 +31,7 @@ def test_the_estimator_learns_per_topic_and_codec() -> None:
     assert ESTIMATOR.estimation("not learnt", "gzip") == 1.0, "control batches teach nothing"
 
 
-def test_the_estimator_counts_every_threads_step() -> None:
+def test_the_estimator_counts_every_threads_step():
     estimator = CompressionRatioEstimator()
     threads = [
         threading.Thread(target=lambda: [estimator.update_estimation("t", "lz4", 50.0 + n) for n in range(300)])
@@ -46,7 +46,7 @@ def test_the_estimator_counts_every_threads_step() -> None:
         estimator.estimation("t", "brotli")
 
 
-def test_estimates() -> None:
+def test_estimates():
     rows = [(n, 1000 + n, b"k", b"v" * 100, [("h", b"x")]) for n in range(50)]
     for magic in (0, 1, 2):
         plain = [(*row[:4], row[4] if magic == 2 else []) for row in rows]

@@ -29,7 +29,7 @@ def rows(data: bytes) -> list[tuple[int | None, int | None]]:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
-def test_offsets_change_and_the_checksum_stays(codec: str) -> None:
+def test_offsets_change_and_the_checksum_stays(codec):
     for name, value in (("base_offset", 500), ("last_offset", 502)):
         data = batch(compression=codec)
         crc = data[17:21]
@@ -37,7 +37,7 @@ def test_offsets_change_and_the_checksum_stays(codec: str) -> None:
         assert rows(data) == [(500, 1000), (501, 1001), (502, 1002)] and data[17:21] == crc
 
 
-def test_offsets_of_magic_0_and_1() -> None:
+def test_offsets_of_magic_0_and_1():
     for magic in (0, 1):
         plain = batch(1, magic=magic)
         for name in ("base_offset", "last_offset"):
@@ -51,7 +51,7 @@ def test_offsets_of_magic_0_and_1() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"compression": "lz4"}, {"magic": 1}, {"magic": 1, "compression": "snappy"}])
-def test_append_time_is_the_timestamp_of_every_record(options: dict[str, Any]) -> None:
+def test_append_time_is_the_timestamp_of_every_record(options):
     data = batch(1, **options)
     stamp(data, **APPEND_TIME)
     assert rows(data) == [(10, 99)]
@@ -61,7 +61,7 @@ def test_append_time_is_the_timestamp_of_every_record(options: dict[str, Any]) -
     assert (header.max_timestamp, header.timestamp_type) == (99, 0)
 
 
-def test_a_batch_with_the_right_values_is_not_changed() -> None:
+def test_a_batch_with_the_right_values_is_not_changed():
     """Not even a wrong checksum or unused attribute bits."""
     data = batch()
     data[17] ^= 1
@@ -73,7 +73,7 @@ def test_a_batch_with_the_right_values_is_not_changed() -> None:
     assert data[21] == 0 and rows(data)
 
 
-def test_one_of_many() -> None:
+def test_one_of_many():
     many = batch() + batch(1, magic=1) + batch(2, compression="zstd")
     first, second = len(batch()), len(batch(1, magic=1))
     assert stamp(many, position=first, base_offset=900) == first + second
@@ -82,7 +82,7 @@ def test_one_of_many() -> None:
     assert [offset for offset, _ in rows(many)] == [10, 11, 12, 900, 2**40, 2**40 + 1]
 
 
-def test_base_offsets_keep_the_gaps_of_a_compacted_batch() -> None:
+def test_base_offsets_keep_the_gaps_of_a_compacted_batch():
     builder = RecordBatchBuilder(base_offset=10)
     builder.append(0, b"", b"", offset=15)
     builder.override_last_offset(19)
@@ -105,7 +105,7 @@ def test_base_offsets_keep_the_gaps_of_a_compacted_batch() -> None:
         ({}, {"position": -1}, "below 0"),
     ],
 )
-def test_refusals_change_nothing(options: dict[str, Any], fields: dict[str, Any], words: str) -> None:
+def test_refusals_change_nothing(options, fields, words):
     data = batch(1, **options)
     before = bytes(data)
     fields = {"last_offset": 5, **fields} if "base_offset" not in fields else fields
@@ -126,7 +126,7 @@ def test_refusals_change_nothing(options: dict[str, Any], fields: dict[str, Any]
         (lambda data: data[:22] + b"\x07" + data[23:], kafkarec.UnsupportedCompressionError, "unsupported_codec"),
     ],
 )
-def test_what_is_no_batch(damage: Any, error: type[kafkarec.KafkaRecordError], reason: str) -> None:
+def test_what_is_no_batch(damage, error, reason):
     front = batch()
     data = front + bytearray(damage(batch()))
     with pytest.raises(error) as refused:
@@ -134,7 +134,7 @@ def test_what_is_no_batch(damage: Any, error: type[kafkarec.KafkaRecordError], r
     assert refused.value.reason == reason and refused.value.position == len(front)
 
 
-def test_buffers() -> None:
+def test_buffers():
     with pytest.raises(TypeError, match="not writable"):
         stamp(bytes(batch()), base_offset=1)
     with pytest.raises(TypeError):
@@ -148,7 +148,7 @@ def test_buffers() -> None:
         assert rows(pages[: len(batch())]) == [(7, 99), (8, 99), (9, 99)]
 
 
-def test_offsets_of_all_golden_batches_can_be_changed() -> None:
+def test_offsets_of_all_golden_batches_can_be_changed():
     """Batches of real writers of every magic and codec; checksums stay right with a new leader epoch too.
 
     Except wrappers whose inner offsets are absolute: all of magic 0, and odd wrappers of magic 1.

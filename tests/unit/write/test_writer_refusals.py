@@ -137,12 +137,12 @@ REQUESTS: dict[str, Callable[[], bytes]] = {
 }
 
 
-def test_every_request_is_made() -> None:
+def test_every_request_is_made():
     assert len(ATTEMPTS) == 91 and [attempt["attempt"] for attempt in ATTEMPTS] == list(REQUESTS)
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt["attempt"])
-def test_each_request_has_kafkas_outcome(attempt: dict[str, Any]) -> None:
+def test_each_request_has_kafkas_outcome(attempt):
     name = attempt["attempt"]
     try:
         written: bytes | None = REQUESTS[name]()
@@ -164,5 +164,5 @@ def test_each_request_has_kafkas_outcome(attempt: dict[str, Any]) -> None:
     assert kafkarec.decode(written, control=True, isolation="read_uncommitted").remaining == 0
 
 
-def test_listed_differences_are_requests() -> None:
+def test_listed_differences_are_requests():
     assert set(differences.WRITERS) <= set(REQUESTS)
