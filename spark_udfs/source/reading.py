@@ -11,7 +11,6 @@ One file is open at a time, one piece (8 MiB of payload and the batch being deco
 from __future__ import annotations
 
 import json
-import resource
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
@@ -150,6 +149,8 @@ def _incomplete_end(
 
 def read_pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: list[str]) -> Generator[Piece]:
     """The records (view=batches: the batches) of a split in these bytes. sources: the columns that kafkarec decodes."""
+    import resource  # not at the top: a Spark Connect client on a system without it imports this module
+
     wanted: NamedValues = {"start_offset": split.start_offset, "end_offset": split.end_offset}
     if options.view == "batches":
         yield from part.scan_pieces(errors=options.errors, **wanted)

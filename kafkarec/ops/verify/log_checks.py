@@ -95,7 +95,8 @@ class LogCheck:
         base = segment.base_offset or 0
         if self._start is None:
             self._start, self._base = producers_at_log_start(segment.sidecar, base), base
-        else:
+        else:  # the cleaner may have removed the last batches before it
+            self._has_missing_offsets = self._has_missing_offsets or self._start.states.end_offset < base
             self._compare_snapshot(base, partial(segment.sidecar, producer_snapshot.SUFFIX), findings)
         self._indexes = _SegmentIndexes(segment, segment is not self._log.segments[-1], findings)
 

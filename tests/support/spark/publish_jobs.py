@@ -142,7 +142,7 @@ class crashing:
         (os, "mkdir"),
         (os, "rmdir"),
         (shutil, "copyfile"),
-        (folders, "exchange"),
+        (folders, "swap_folders"),
     )
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: Callable[[str, tuple[Any, ...]], bool]) -> None:

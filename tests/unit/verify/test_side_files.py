@@ -65,6 +65,20 @@ def test_a_snapshot_of_recovery_without_the_epoch_of_an_emptied_marker_is_no_err
     assert words(findings(tmp_path / "t-0")) == {("producer_differs", "note")}
 
 
+def test_a_snapshot_behind_batches_that_the_cleaner_removed_is_no_error(tmp_path):
+    """The last ones of a segment: only the name of the next one tells that they are missing."""
+    batches = [
+        builders.good_batch(base_offset=3 * n, producer_id=7, producer_epoch=n, base_sequence=0) for n in (0, 1, 2)
+    ]
+    with kafkarec.SegmentWriter(tmp_path / "t-0", segment_bytes=len(batches[0] + batches[1])) as writer:
+        for batch in batches:
+            writer.append(batch)
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(batches[0])
+    (entry,) = producer_snapshot.read((tmp_path / "t-0" / f"{6:020d}.snapshot").read_bytes())
+    assert entry.producer_epoch == 1
+    assert ("producer_differs", "note") in words(findings(tmp_path / "t-0"))
+
+
 # ---- each check finds its fault
 
 
