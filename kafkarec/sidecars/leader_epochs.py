@@ -36,6 +36,14 @@ def read(data: bytes, file: str | None = NAME) -> tuple[EpochEntry, ...]:
     )
 
 
+def read_assigned(data: bytes) -> list[EpochEntry]:
+    """As `read`, without the entries that a broker drops when it loads the file (LeaderEpochFileCache.assign)."""
+    entries: list[EpochEntry] = []
+    for one in read(data):
+        assign(entries, *one)
+    return entries
+
+
 def write(entries: Iterable[tuple[int, int]]) -> bytes:
     """The file's bytes."""
     return write_table(f"{epoch} {start}" for epoch, start in entries)

@@ -134,11 +134,7 @@ def rebuild_side_files(
 def stored_epochs(log: PartitionFiles) -> tuple[list[leader_epochs.EpochEntry], list[str]]:
     """The entries of the existing leader-epoch-checkpoint, and sentences about problems. Recovery begins with these
     entries, as some epochs are not in any batch."""
-    entries: list[leader_epochs.EpochEntry] = []
     try:
-        data = log.folder_file(leader_epochs.NAME)
-        for epoch, start in leader_epochs.read(data or b""):
-            leader_epochs.assign(entries, epoch, start)
+        return leader_epochs.read_assigned(log.folder_file(leader_epochs.NAME) or b""), []
     except (KafkaRecordError, OSError) as error:
         return [], [f"the old epochs are ignored: {error}"]
-    return entries, []

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -92,16 +93,13 @@ class PartitionSources:
         """The sources with the topic id of the one named first, or without one."""
         return [source for source in self.sources if not source.rank]
 
-    @property
+    @cached_property
     def epoch_entries(self) -> list[leader_epochs.EpochEntry]:
         """The entries of the first leader-epoch-checkpoint that can be read, as a broker takes them."""
-        entries: list[leader_epochs.EpochEntry] = []
         for source in self.of_one_topic:
             with suppress(KafkaRecordError, OSError):
-                for one in leader_epochs.read(source.folder_file(leader_epochs.NAME) or b""):
-                    leader_epochs.assign(entries, *one)
-                break
-        return entries
+                return leader_epochs.read_assigned(source.folder_file(leader_epochs.NAME) or b"")
+        return []
 
     @property
     def main_sources(self) -> list[SalvageSource]:

@@ -134,9 +134,7 @@ def _contradiction(data: bytes, log: PartitionFiles, is_merged: bool) -> str:
     """A clause about batches of the new log that contradict a leader-epoch-checkpoint, as a broker takes its entries;
     empty: none does. No checksum covers the epoch of a batch: that of one alone proves nothing against the file of the
     only source, and the file may be older than the batches."""
-    stored: list[leader_epochs.EpochEntry] = []
-    for entry in leader_epochs.read(data):
-        leader_epochs.assign(stored, *entry)
+    stored = leader_epochs.read_assigned(data)
     runs: list[tuple[int, int, int]] = []  # epoch, last offset of its first batch, number of batches
     for table in batch_tables(log.segments, errors="skip"):
         for epoch, last in zip(table.column("partition_leader_epoch"), table.column("last_offset"), strict=True):
