@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections import Counter
 from typing import Any
 
@@ -218,3 +219,19 @@ def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path, caplog):
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         count(SEGMENTS / "txn-0", **options)
+
+
+def test_paths_and_options_as_python_values():
+    path = SEGMENTS / "txn-0"
+    for given in (path, str(path), [path], {str(path)}):
+        texts = option_texts(given, {"subscribe": {"txn"}, "assign": None, "minPartitions": 2})
+        assert source_options.parse(texts, "read").subscribe == ("txn",) and list(texts)[1:] == [
+            "subscribe",
+            "minPartitions",
+        ]
+    for wrong in (None, 5, b"/backup"):
+        with pytest.raises(TypeError, match=f"path {wrong!r}: a str or Path, or several of them"):
+            option_texts(wrong, {})
+    for value in ([1], {"txn": {0}}):
+        with pytest.raises(TypeError, match=re.escape(f"option assign={value!r}: ")):
+            option_texts(path, {"assign": value})
