@@ -225,13 +225,20 @@ def test_paths_and_options_as_python_values():
     path = SEGMENTS / "txn-0"
     for given in (path, str(path), [path], {str(path)}):
         texts = option_texts(given, {"subscribe": {"txn"}, "assign": None, "minPartitions": 2})
-        assert source_options.parse(texts, "read").subscribe == ("txn",) and list(texts)[1:] == [
-            "subscribe",
-            "minPartitions",
-        ]
-    for wrong in (None, 5, b"/backup"):
-        with pytest.raises(TypeError, match=f"path {wrong!r}: a str or Path, or several of them"):
-            option_texts(wrong, {})
-    for value in ([1], {"txn": {0}}):
-        with pytest.raises(TypeError, match=re.escape(f"option assign={value!r}: ")):
-            option_texts(path, {"assign": value})
+        parsed = source_options.parse(texts, "read")
+        assert (parsed.subscribe, parsed.assign, parsed.minPartitions) == (("txn",), None, 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "message"),
+    [
+        (None, {}, "path None: a str or Path, or several of them"),
+        (5, {}, "path 5: "),
+        (b"/backup", {}, "path b'/backup': "),
+        ("/backup", {"assign": [1]}, "option assign=[1]: "),
+        ("/backup", {"assign": {"txn": {0}}}, "option assign={'txn': {0}}: "),
+    ],
+)
+def test_values_of_other_types(path, options, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        option_texts(path, options)
