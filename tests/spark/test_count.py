@@ -223,8 +223,8 @@ def test_wrong_options(options, message):
 
 def test_paths_and_options_as_python_values():
     path = SEGMENTS / "txn-0"
-    for given in (path, str(path), [path], {str(path)}):
-        texts = option_texts(given, {"subscribe": {"txn"}, "assign": None, "minPartitions": 2})
+    for each in (path, str(path), [path], {str(path)}):
+        texts = option_texts(each, {"subscribe": {"txn"}, "assign": None, "minPartitions": 2})
         parsed = source_options.parse(texts, "read")
         assert (parsed.subscribe, parsed.assign, parsed.minPartitions) == (("txn",), None, 2)
 
