@@ -60,8 +60,8 @@ def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition,
     checked, are_empty = {}, []
     for key, partition in partitions.items():
         log = partition.log
-        start = _resolved_offset(log, begins[key], key, options.startingOffsetsByTimestampStrategy)
-        end = _resolved_offset(log, ends[key], key, "no bound")
+        start = _resolved_offset(options, log, begins[key], key, options.startingOffsetsByTimestampStrategy)
+        end = _resolved_offset(options, log, ends[key], key, "no bound")
         for option, offset in (("startingOffsets", start), ("endingOffsets", end)):
             if offset is not None and option in options.given and options.failOnDataLoss:
                 _check_offset(offset, option, key, partition, log)
@@ -75,9 +75,11 @@ def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition,
     return checked
 
 
-def offsets_at(partitions: Partitions, time: int) -> dict[TopicPartition, int]:
+def offsets_at(options: ReadOptions, partitions: Partitions, time: int) -> dict[TopicPartition, int]:
     """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
-    return {key: _resolved_offset(each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()}
+    return {
+        key: _resolved_offset(options, each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()
+    }
 
 
 # A bound from the options: an offset (-2, -1: earliest, latest), or a time.
@@ -130,15 +132,30 @@ def _some_names(names: list[str]) -> str:
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-def _resolved_offset(log: kafkarec.Log, requested: _RequestedOffset, key: TopicPartition, fallback: str) -> int | None:
+def _resolved_offset(
+    options: ReadOptions, log: kafkarec.Log, requested: _RequestedOffset, key: TopicPartition, fallback: str
+) -> int | None:
     """The requested offset; None: no bound. fallback: "error", "latest" or "no bound" if no record is that late."""
     kind, value = requested
     if kind == "offset":
         return None if value in (EARLIEST, LATEST) else value
-    offset = log.offset_for_timestamp(value)
+    offset = offset_at(options, log, key, value)
     if offset is None and fallback == "error":
         raise no_record_error(key, value)
     return log.next_offset if offset is None and fallback == "latest" else offset
+
+
+def offset_at(options: ReadOptions, log: kafkarec.Log, key: TopicPartition, time: int) -> int | None:
+    """The offset of the first record at or after a time (ms), among those that the mode returns; None: there is none.
+    ValueError if the log does not have this offset: no checksum covers a batch's base offset."""
+    offset = log.offset_for_timestamp(time, errors=options.errors, restore=options.restore)
+    end = None if offset is None else log.next_offset
+    if offset is not None and end is not None and offset >= end:
+        raise ValueError(
+            f"{key[0]}-{key[1]}: the first record at or after {instant_text(time)} has offset {offset}, and the log "
+            f"ends at {end}: a base offset is damaged. Mode PERMISSIVE restores it if it can be proven"
+        )
+    return offset
 
 
 def no_record_error(key: TopicPartition, time: int) -> ValueError:

@@ -107,7 +107,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _start_offset(self, key: TopicPartition, log: GrowingLog, kind: str, requested: int) -> int:
         """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
         if kind == "time":
-            offset = log.listed_log.log.offset_for_timestamp(requested)
+            offset = selection.offset_at(self.options, log.listed_log.log, key, requested)
             if offset is not None:
                 return offset
             if self.options.startingOffsetsByTimestampStrategy == "error":
