@@ -275,7 +275,7 @@ class Readable(ABC):
         """
         if timestamp is None:
             raise ValueError("timestamp None: milliseconds (int) or an aware datetime")
-        options = {"columns": ["offset"], "control": True, "errors": errors, "restore": restore}
+        options: dict[str, Any] = {"columns": ["offset"], "control": True, "errors": errors, "restore": restore}
         for piece in self.stream(start_timestamp=timestamp, batch_bytes=1, **options):
             if len(piece):
                 return int(piece.column("offset")[0])
