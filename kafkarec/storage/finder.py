@@ -176,11 +176,11 @@ class Finder:
 
     def _log_of_segments(self, segments: list[SegmentFile]) -> PartitionFiles:
         first, last = segments[0], segments[-1].copy(later_segment=False)
-        above, path = first.path, os.path.dirname(first.path)
-        while above != path and not all(each.path.startswith(os.path.join(path, "")) for each in segments):
-            above, path = path, os.path.dirname(path)
-        path = path or os.curdir
-        return self.opener.log_type(path, [*segments[:-1], last], topic=first.topic, partition=first.partition)
+        # not commonpath, which takes no URLs; dirname cuts the prefix at a folder
+        path = os.path.dirname(os.path.commonprefix([each.path for each in segments]))  # noqa: RUF071
+        return self.opener.log_type(
+            path or os.curdir, [*segments[:-1], last], topic=first.topic, partition=first.partition
+        )
 
     # ---- the keys alone
 

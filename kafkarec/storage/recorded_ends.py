@@ -48,6 +48,7 @@ from kafkarec.support.text_table import counted
 from . import log_reading, names
 from .log_folders import PartitionFiles
 from .ranges import RecordRange
+from .segment_file import epoch_entries
 
 LOST, LONGER, DELETED = "lost", "longer", "deleted"
 MEANINGS = (LOST, LONGER, DELETED)  # the strongest first
@@ -288,14 +289,6 @@ def _ends_of_index(one: names.SegmentName, folder: Folder, has_segment: bool) ->
         yield RecordedEnd(name, claim.end, LONGER, claim.position, outlasts=one.suffix != txn_index.SUFFIX)
 
 
-def epoch_entries(folder: Folder) -> tuple[leader_epochs.EpochEntry, ...]:
-    """The leader epochs of a log; empty also if they cannot be read, which verify reports."""
-    try:
-        return leader_epochs.read(_read_or_none(folder, leader_epochs.NAME) or b"")
-    except KafkaRecordError:
-        return ()
-
-
 def _read_or_none(folder: Folder, name: str) -> bytes | None:
     """A whole file; None: there is none, or it cannot be read, which verify reports."""
     try:
@@ -454,7 +447,7 @@ def lost_start(log: PartitionFiles, data_folder: DataFolderState) -> tuple[int, 
     """(first, last, why) of the offsets below the first segment of a log of which nothing deletes a segment, as its
     topic is only compacted, and not tiered; None: there are none, or its segments were named one by one."""
     base = min((one.base_offset for one in files_beside(log, ("", ".swap")) if one.suffix == ".log"), default=0)
-    epochs = epoch_entries(log.folder) if base and log.folder and log.is_folder and data_folder.meta else ()
+    epochs = epoch_entries(log.folder) if base and log.is_folder and data_folder.meta else ()
     first = max((data_folder.log_start(log.topic, log.partition), *(one.start_offset for one in epochs[:1])))
     if not epochs or first >= base or data_folder.cluster is None:
         return None

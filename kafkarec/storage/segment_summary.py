@@ -304,7 +304,7 @@ def _last_index_position(segment: SegmentFile, size: int) -> int | None:
 def _last_entry(segment: SegmentFile, suffix: str, layout: Struct) -> tuple[int, ...] | None:
     """The last entry of an index, before the zeros at its end if it is that of a running broker."""
     try:
-        source = segment.open_source(suffix)
+        source = segment.open_sidecar(suffix)
     except OSError:
         return None
     if source is None:
