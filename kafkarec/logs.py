@@ -15,7 +15,6 @@ from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
 from kafkarec.read.decode_options import (
     CHUNK_BYTES,
     DecodeRequest,
-    check_option_names,
     checked_threads,
     for_keys,
     request,
@@ -52,7 +51,6 @@ class Readable(ABC):
         return None
 
     def _request(self, options: dict[str, Any]) -> DecodeRequest:
-        check_option_names(options)
         if options.get("columns") is None and self._default_columns:
             options = {**options, "columns": self._default_columns}
         return request(**options)
@@ -230,7 +228,6 @@ class Readable(ABC):
 
     def batches(self, *, errors: str = "raise", **options: Any) -> Iterator[RecordBatch]:
         """The batches one by one; see kafkarec.batches. Reads a batch's bytes when they are used."""
-        check_option_names(options)
         wanted = request(**{"control": True, **options}, errors=errors)
         segments = (segment for group in self.segments_by_log() for segment in group)
         return (batch for segment in segments for batch in log_reading.record_batches(segment, wanted))

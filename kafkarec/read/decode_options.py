@@ -23,6 +23,20 @@ MOST_OF_STRETCH = 8 << 20  # payload bytes of a stretch that is read ahead
 NO_COLUMNS = Layout(record_schema((), "ms"))
 
 
+# The options of decode and their defaults, in the order of `checked_request`.
+_OPTIONS: dict[str, Any] = {
+    "columns": None,
+    "control": False,
+    "check_crcs": True,
+    "errors": "raise",
+    "max_decompressed_bytes": MAX_DECOMPRESSED_BYTES,
+    "timestamp_unit": "ms",
+    "header_keys": "utf8",
+    "restore": True,
+    "layout": "copy",
+}
+
+
 class EngineOptions(NamedTuple):
     """The options of the compiled Decoder; see `_c/decode.pxd`."""
 
@@ -172,37 +186,12 @@ def for_keys(decode_request: DecodeRequest, keys: Iterable[Any] | None) -> Decod
     return decode_request._replace(options=decode_request.options._replace(keys=table))
 
 
-def check_option_names(options: dict[str, Any]) -> None:
-    """TypeError for an unknown option."""
-    if options and (unknown := options.keys() - _OPTIONS.keys()):
+def request(**options: Any) -> DecodeRequest:
+    """Checks decode's options, by their names there: TypeError for an unknown one, ValueError for a wrong value; both
+    list what is allowed. Equal options give the same object."""
+    if unknown := options.keys() - _OPTIONS.keys():
         raise TypeError(f"no such option: {', '.join(sorted(unknown))}; there are {', '.join(sorted(_OPTIONS))}")
-
-
-def request(
-    *,
-    columns: Iterable[str] | None = None,
-    control: bool = False,
-    check_crcs: bool | str = True,
-    errors: str = "raise",
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
-    timestamp_unit: str = "ms",
-    header_keys: str = "utf8",
-    restore: bool = True,
-    layout: str = "copy",
-) -> DecodeRequest:
-    """Checks decode's options; a ValueError lists the allowed values. The public functions have these names and
-    defaults. Equal options give the same object."""
-    return checked_request(
-        columns,
-        control,
-        check_crcs,
-        errors,
-        max_decompressed_bytes,
-        timestamp_unit,
-        header_keys,
-        restore,
-        layout,
-    )
+    return checked_request(*(_OPTIONS | options).values())
 
 
 def checked_request(
@@ -275,9 +264,6 @@ def forget_requests() -> None:
 def scan_request(errors: str) -> DecodeRequest:
     """The request of `scan`."""
     return request(errors=errors).of_headers(whole=True)
-
-
-_OPTIONS = dict.fromkeys(request.__kwdefaults__ or ())
 
 
 def request_of_locals(arguments: dict[str, Any]) -> DecodeRequest:
