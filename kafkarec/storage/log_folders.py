@@ -15,14 +15,14 @@ A data folder:
 
 from __future__ import annotations
 
-import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 from kafkarec.sources import read_failures
 from kafkarec.sources.files import FolderEntry
-from kafkarec.sources.folders import Folder, RemoteFolder, map_requests
+from kafkarec.sources.folders import Folder, RemoteFolder, full_path, map_requests
 from kafkarec.sources.read_failures import is_gone, read_failure
 from kafkarec.support.text_table import counted
 
@@ -112,9 +112,9 @@ class PartitionFiles(FolderFiles):
         """
         entries = folder.entries() if entries is None else entries
         tiered.demand_no_store(folder.path, (entry.name for entry in entries if not entry.is_dir))
-        path = folder.path if "://" in folder.path else os.path.abspath(folder.path)  # of "." too
-        parts = [part for part in path.replace("\\", "/").split("/") if part]
-        named_topic, named_partition = names.folder_owner(parts)
+        named_topic, named_partition = names.folder_owner(
+            list(filter(None, re.split(r"[/\\]", full_path(folder.path))))
+        )
         topic = named_topic if topic is None else topic
         partition = named_partition if partition is None else partition
         segments: list[SegmentFile] = []
@@ -229,7 +229,7 @@ class DataFolderFiles(FolderFiles):
         """UnsupportedCompressionError (reason tiered_object) if a plugin's store (KIP-405) is in the folder."""
         waiting, logs, left_out = [], [], []
         for entry in entries:
-            if entry.is_dir and names.is_log_folder(entry.name, _name(folder)):
+            if entry.is_dir and names.is_log_folder(entry.name, folder_name(folder)):
                 waiting.append(folder.below(entry.name))
             elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
@@ -239,12 +239,13 @@ class DataFolderFiles(FolderFiles):
             )
             waiting = []
             for one, inside in listed:
-                is_topic = names.tiered_topic(_name(one)) is not None
+                name = folder_name(one)
+                is_topic = names.tiered_topic(name) is not None
                 if isinstance(inside, LeftOut):
                     left_out.append(inside)
                 elif is_topic and (numbered := tiered_partition_folders(inside)):
                     waiting += map(one.below, numbered)
-                elif not is_topic or names.folder(_name(one)):
+                elif not is_topic or names.folder(name):
                     logs.append(cls.log_type.of(one, entries=inside, make=make))
         return cls(folder.path, logs, left_out, folder)
 
@@ -276,8 +277,9 @@ def tiered_partition_folders(entries: Sequence[FolderEntry]) -> list[str]:
     return [one.name for one in entries if one.is_dir and names.tiered_partition(one.name) is not None]
 
 
-def _name(folder: Folder) -> str:
-    return folder.path.rstrip("/").rpartition("/")[2]
+def folder_name(folder: Folder) -> str:
+    """The name of a folder, of "." too."""
+    return full_path(folder.path).rstrip("/").rpartition("/")[2]
 
 
 def _entries_or_left_out(folder: Folder) -> list[FolderEntry] | LeftOut:
@@ -291,4 +293,4 @@ def _entries_or_left_out(folder: Folder) -> list[FolderEntry] | LeftOut:
         why, kind = f"cannot be listed: {failure.why}", names.UNREADABLE
         if is_gone(error, folder.path):
             why, kind = "no longer there: a broker deleted or moved it", names.REMOVED
-        return LeftOut(_name(folder), why, kind, is_folder=True, cause=failure.cause)
+        return LeftOut(folder_name(folder), why, kind, is_folder=True, cause=failure.cause)

@@ -16,7 +16,7 @@ from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import Excluded, as_columns, batch_table, join_results, read_at_once
 from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, walk, walk_request
 from kafkarec.recover.offset_order import WINDOW
-from kafkarec.recover.steps import as_stored
+from kafkarec.recover.steps import Step, as_stored
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
 from . import ranges
@@ -127,18 +127,15 @@ def batch_tables(
 ) -> Generator[BatchTable]:
     """Batch tables of about 11,000 batches each, of those that may have offsets of the range. From frames and headers
     alone, unless check_crcs: then every byte is read, and still nothing decompressed."""
-    for part in _read_headers(segments, CHECKSUMS if check_crcs else HEADERS, errors, record_range):
-        yield batch_table(part)
+    for step in _headers(segments, CHECKSUMS if check_crcs else HEADERS, errors, record_range):
+        yield batch_table(step.part)
 
 
-def _read_headers(
-    segments: Sequence[SegmentFile], want: Want, errors: str, record_range: RecordRange
-) -> Generator[PassResult]:
+def _headers(segments: Sequence[SegmentFile], want: Want, errors: str, record_range: RecordRange) -> Generator[Step]:
     headers = ranges.request_within(walk_request(want, errors=errors), record_range)
     start_of = partial(ranges.start_position, record_range=record_range)
     with closing(_segments_in_range(segments, record_range)) as chosen:
-        for step in walk(chosen, headers, start_of=start_of):
-            yield step.part
+        yield from walk(chosen, headers, start_of=start_of)
 
 
 def record_batches(
@@ -148,8 +145,7 @@ def record_batches(
     source = SegmentBytes(segment, segment.named(decode_request._replace(skip=False)))
     errors = "skip" if decode_request.skip else "raise"
     with segment.opened():
-        parts = _read_headers([segment], HEADERS, errors, record_range)
-        yield from Batches((rows for part in parts for rows in part.tables), source)
+        yield from Batches((step.rows for step in _headers([segment], HEADERS, errors, record_range)), source)
 
 
 def _segments_in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Generator[SegmentFile]:

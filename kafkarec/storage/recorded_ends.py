@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
@@ -85,33 +85,22 @@ class LogEnd(NamedTuple):
     last: int | None
 
 
-class _Claim(NamedTuple):
-    """What the entries of an index say: the offset after the last one, and where that one's batch begins."""
-
-    end: int
-    position: int | None = None
-
-
-def _offset_claim(data: bytes, base: int) -> _Claim | None:
-    index = offset_index.read(data, base)
+def _last_indexed(module: Any, data: bytes, base: int) -> tuple[int, int | None] | None:
+    index = module.read(data, base)
     last = index[index.rising - 1] if len(index) else None
-    return None if last is None else _Claim(last.offset + 1, last.position)
+    return last and (last.offset, getattr(last, "position", None))
 
 
-def _time_claim(data: bytes, base: int) -> _Claim | None:
-    index = time_index.read(data, base)
-    return _Claim(index[index.rising - 1].offset + 1) if len(index) else None
+def _last_aborted(data: bytes, _: int) -> tuple[int, int | None] | None:
+    return max(((entry.last_offset, None) for entry in txn_index.read(data)), default=None)
 
 
-def _aborted_claim(data: bytes, _: int) -> _Claim | None:
-    lasts = [entry.last_offset for entry in txn_index.read(data)]
-    return _Claim(max(lasts) + 1) if lasts else None
-
-
-_INDEXES: dict[str, Callable[[bytes, int], _Claim | None]] = {
-    offset_index.SUFFIX: _offset_claim,
-    time_index.SUFFIX: _time_claim,
-    txn_index.SUFFIX: _aborted_claim,
+# Suffix -> function of the bytes and the base offset: the last offset, and where the batch of that one begins, if the
+# file says it; None: there is no entry.
+_INDEXES: dict[str, Callable[[bytes, int], tuple[int, int | None] | None]] = {
+    offset_index.SUFFIX: partial(_last_indexed, offset_index),
+    time_index.SUFFIX: partial(_last_indexed, time_index),
+    txn_index.SUFFIX: _last_aborted,
 }
 _LOG_START = "log-start-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
@@ -132,7 +121,7 @@ class DataFolderState:
 
     def __init__(self, folder: Folder | None) -> None:
         self.folder = folder
-        self.offsets: dict[str, Mapping[offset_checkpoints.TopicPartition, int]] = {}
+        self.offsets: dict[str, Mapping[Any, int]] = {}  # name -> (topic, partition) -> offset
         self.meta: meta_properties.MetaProperties | None = None
         self.others: Iterable[DataFolderState] = ()
         data = _read_or_none(folder, meta_properties.NAME) if folder else None
@@ -182,13 +171,12 @@ class DataFolderState:
 
     def recorded_ends(self, topic: str | None, partition: int | None) -> Iterator[RecordedEnd]:
         for name, offsets in self.offsets.items():
-            end = offsets.get((topic, partition))  # type: ignore[call-overload]
-            if end is not None:
+            if (end := offsets.get((topic, partition))) is not None:
                 yield RecordedEnd(name, end, _CHECKPOINTS[name])
 
     def log_start(self, topic: str | None, partition: int | None) -> int:
         """The offset below which the records of a partition count as deleted; 0: not known."""
-        return self.offsets.get(_LOG_START, {}).get((topic, partition), 0)  # type: ignore[call-overload, no-any-return]
+        return self.offsets.get(_LOG_START, {}).get((topic, partition), 0)
 
     def is_cleaned(self, topic: str | None, partition: int | None) -> bool | None:
         """Whether the log cleaner has worked on a partition, or certainly will; None: not known."""
@@ -280,13 +268,13 @@ def _ends_of_index(one: names.SegmentName, folder: Folder, has_segment: bool) ->
     data = _read_or_none(folder, name)
     try:
         # Only zeros: preallocated.
-        claim = _INDEXES[one.suffix](data, one.base_offset) if data and size_before_zeros(data) else None
+        last = _INDEXES[one.suffix](data, one.base_offset) if data and size_before_zeros(data) else None
     except KafkaRecordError:
-        claim = None  # verify reports it
+        last = None  # verify reports it
     if not has_segment:
-        yield RecordedEnd(name, max(one.base_offset, claim.end if claim else 0), LONGER)
-    elif claim is not None:
-        yield RecordedEnd(name, claim.end, LONGER, claim.position, outlasts=one.suffix != txn_index.SUFFIX)
+        yield RecordedEnd(name, max(one.base_offset, last[0] + 1 if last else 0), LONGER)
+    elif last is not None:
+        yield RecordedEnd(name, last[0] + 1, LONGER, last[1], outlasts=one.suffix != txn_index.SUFFIX)
 
 
 def _read_or_none(folder: Folder, name: str) -> bytes | None:
