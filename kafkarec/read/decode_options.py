@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._core import BatchRows, Decoder, Decoders, Layout, Source, Stretches, forget_decoders
+from kafkarec._core import Decoder, Decoders, Layout, Source, forget_decoders
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.schema import UNITS, record_schema
 
@@ -98,28 +98,6 @@ class DecodeRequest(_RequestFields):
         """`for_chunks` for stretches: raises damage, and what would take much memory."""
         limit = min(self.options.limit, MOST_OF_STRETCH)
         return self._replace(options=self.for_chunks.options._replace(limit=limit), skip=False)
-
-    def read_stretch(
-        self, source: Source, border: tuple[Any, ...], next_border: tuple[Any, ...]
-    ) -> list[tuple[Any, BatchRows]] | None:
-        """See Decoder.read_stretch. Called by several threads."""
-        return self.decoders.read_stretch(source, border, next_border, MOST_OF_STRETCH)
-
-    def read_stretches(self, stretches: Stretches) -> None:
-        """See Decoders.read_stretches. Called by several threads, for one input."""
-        self.decoders.read_stretches(stretches)
-
-    def of_headers(self, *, check_crcs: bool = False, whole: bool = False) -> DecodeRequest:
-        """The request for batch tables without records; whole: in one piece."""
-        options = EngineOptions(
-            payloads=NO_PAYLOADS,
-            check_crc=ALL_CHECKS if check_crcs else NO_CHECKS,
-            restore=self.options.restore,
-            chunk_bytes=None if whole else CHUNK_BYTES,
-            offsets=self.options.offsets,
-            times=self.options.times,
-        )
-        return self._replace(options=options, layout=NO_COLUMNS)
 
 
 def engine_decoder(layout: Layout, options: EngineOptions, *, skip: bool, **named: Any) -> Decoder:
@@ -262,8 +240,10 @@ def forget_requests() -> None:
 
 @lru_cache(8)
 def scan_request(errors: str) -> DecodeRequest:
-    """The request of `scan`."""
-    return request(errors=errors).of_headers(whole=True)
+    """The request of `scan`: headers alone, in one piece."""
+    found = request(columns=(), errors=errors)
+    options = found.options._replace(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
+    return found._replace(options=options)
 
 
 def request_of_locals(arguments: dict[str, Any]) -> DecodeRequest:

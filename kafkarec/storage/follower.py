@@ -328,8 +328,8 @@ class Follower:
 
         offset: of a batch there. The index tells from where on enough batches are before it; None: from the start.
         """
-        at_any_time = self._request._replace(options=self._request.options._replace(times=None))
-        asked, back = segment.named(at_any_time.of_headers(check_crcs=True)), WINDOW
+        headers = walk_request(CHECKSUMS, errors="skip", restore=self._request.options.restore)
+        asked, back = segment.named(headers), WINDOW
         while True:
             from_there = RecordRange(None if offset is None else (max(offset - back, 0), None))
             begin = ranges.start_position(segment, from_there)
