@@ -194,7 +194,7 @@ def transaction_state_beside(path: str) -> Iterator[RecordColumns]:
 
     wanted = request(columns=transactional_ids.COLUMNS, errors="skip")
     for log in logs_beside(path, transactional_ids.TOPIC):
-        for _, piece in log_reading.pieces([log.segments], wanted):
+        for _, piece in log_reading.pieces([log.segments], log_reading.Selection(wanted)):
             yield piece
 
 
