@@ -47,6 +47,7 @@ from kafkarec.support.text_table import counted
 
 from . import log_reading, names
 from .log_folders import PartitionFiles
+from .log_reading import Selection
 from .ranges import RecordRange
 from .segment_file import epoch_entries
 
@@ -124,18 +125,19 @@ class DataFolderState:
         self.offsets: dict[str, Mapping[Any, int]] = {}  # name -> (topic, partition) -> offset
         self.meta: meta_properties.MetaProperties | None = None
         self.others: Iterable[DataFolderState] = ()
-        data = _read_or_none(folder, meta_properties.NAME) if folder else None
+        # here and below: verify reports what cannot be read
+        try:
+            data = folder.read(meta_properties.NAME) if folder else None
+        except OSError:
+            return
         if folder is None or data is None:
             return
-        with suppress(KafkaRecordError):  # verify reports it
+        with suppress(KafkaRecordError):
             self.meta = meta_properties.read(data)
         for name in _CHECKPOINTS:
-            data = _read_or_none(folder, name)
-            try:
-                if data is not None:
+            with suppress(OSError, KafkaRecordError):
+                if (data := folder.read(name)) is not None:
                     self.offsets[name] = _checkpoint_offsets(data)
-            except KafkaRecordError:
-                continue  # verify reports it
 
     @classmethod
     def of_log(cls, log: PartitionFiles, known: dict[str, DataFolderState] | None = None) -> DataFolderState:
@@ -156,13 +158,13 @@ class DataFolderState:
     def _own_cluster(self) -> ClusterTopics | None:
         if self.folder is None or self.meta is None:
             return None
-        wanted = request(columns=("value",))
+        wanted = Selection(request(columns=("value",)))
         try:
             log = PartitionFiles.of(self.folder.below(f"{CLUSTER_METADATA}-0"))
             snapshot = log.checkpoints[-1:]
             begin = snapshot[0].base_offset or 0 if snapshot else 0
             before = log_reading.read([snapshot], wanted)
-            later = log_reading.read([log.segments], wanted, RecordRange((begin, None)))
+            later = log_reading.read([log.segments], wanted._replace(record_range=RecordRange(begin)))
         except (OSError, KafkaRecordError):
             return None
         if log.start_offset is None or log.start_offset > begin:
@@ -264,25 +266,14 @@ def was_cleaned_meanwhile(log: PartitionFiles) -> bool | None:
 
 
 def _ends_of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iterator[RecordedEnd]:
-    name = one.stem + one.suffix
-    data = _read_or_none(folder, name)
-    try:
-        # Only zeros: preallocated.
-        last = _INDEXES[one.suffix](data, one.base_offset) if data and size_before_zeros(data) else None
-    except KafkaRecordError:
-        last = None  # verify reports it
+    name, last = one.stem + one.suffix, None
+    with suppress(OSError, KafkaRecordError):
+        if (data := folder.read(name)) and size_before_zeros(data):  # only zeros: preallocated
+            last = _INDEXES[one.suffix](data, one.base_offset)
     if not has_segment:
         yield RecordedEnd(name, max(one.base_offset, last[0] + 1 if last else 0), LONGER)
     elif last is not None:
         yield RecordedEnd(name, last[0] + 1, LONGER, last[1], outlasts=one.suffix != txn_index.SUFFIX)
-
-
-def _read_or_none(folder: Folder, name: str) -> bytes | None:
-    """A whole file; None: there is none, or it cannot be read, which verify reports."""
-    try:
-        return folder.read(name)
-    except OSError:
-        return None
 
 
 def ends_above(recorded: Iterable[RecordedEnd], end: LogEnd) -> tuple[RecordedEnd, ...]:
