@@ -150,6 +150,6 @@ def _offset_for_time(segment: SegmentFile, timestamp: int) -> int:
             step = next(filter(len, steps), None)
             if step and step.column("max_timestamp")[0] == entry.timestamp and step.last_offset >= entry.offset:
                 return entry.offset
-    except (KafkaRecordError, ValueError):
+    except ValueError:  # a KafkaRecordError is one
         pass
     return base

@@ -183,8 +183,8 @@ class SegmentFile(InFolder):
     def raw(self, position: int, length: int) -> bytes:
         """Bytes of the file; fewer at its end."""
         with self.opened():
-            assert self._open is not None
-            return self._open.read_at(position, max(0, min(length, self._open.size - position)))
+            source = self.source
+            return source.read_at(position, max(0, min(length, source.size - position)))
 
     def sidecar(self, suffix: str) -> bytes | None:
         """All bytes of the segment's side file with this suffix (".index", ...); None: there is none.
