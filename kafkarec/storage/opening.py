@@ -193,7 +193,7 @@ def transaction_state_beside(path: str) -> Iterator[RecordColumns]:
     from kafkarec.internal_topics import transactional_ids
 
     wanted = request(columns=transactional_ids.COLUMNS, errors="skip")
-    for log in logs_beside(path, transactional_ids.TOPIC):
+    for log in _logs_beside(path, transactional_ids.TOPIC):
         for _, piece in log_reading.pieces([log.segments], log_reading.Selection(wanted)):
             yield piece
 
@@ -214,7 +214,7 @@ def _demand_batches(path: str) -> None:
         raise ValueError(f"{path} is {side_file.what} and holds no records; name its .log file{shown}")
 
 
-def logs_beside(path: str, topic: str) -> list[PartitionFiles]:
+def _logs_beside(path: str, topic: str) -> list[PartitionFiles]:
     """The partitions of another topic in the data folder that a path is in, or that it is. None for a URL."""
     if remote.is_url(path):
         return []

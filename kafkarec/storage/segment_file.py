@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, Self
 
 from kafkarec._core import Source
@@ -249,8 +249,33 @@ class SegmentFile(InFolder):
         base = self.base_offset if self.one_log and self.name.split(".")[1:2] == ["log"] else None
         if base is None:
             return NO_FACTS._replace(one_log=self.one_log)
-        beside = _FilesBeside(self, base)
-        return FileFacts((base, base + MAX_OFFSETS), beside.last_offset, lambda: beside.next_name, beside.epoch_at)
+        # each file is read when it is first needed
+        offsets, epochs = cache(self._offsets_by_position), cache(partial(epoch_entries, self._folder))
+        return FileFacts(
+            (base, base + MAX_OFFSETS),
+            lambda position: offsets().get(position),
+            cache(self._next_base),
+            lambda offset: leader_epochs.epoch_at(epochs(), offset),
+        )
+
+    def _offsets_by_position(self) -> dict[int, int]:
+        try:
+            data = self.sidecar(offset_index.SUFFIX)
+            return {one.position: one.offset for one in offset_index.read(data or b"", self.base_offset or 0)}
+        except (OSError, KafkaRecordError):
+            return {}
+
+    def _next_base(self) -> int | None:
+        """The base offset of the next segment in the folder; None: there is none, or it cannot be listed."""
+        own = names.segment(self.name)
+        of_log = own and (own.topic, own.partition, own.suffix)
+        entries = (one.name for one in _entries(self._folder) if not one.is_dir and names.is_segment(one.name))
+        bases = (
+            one.base_offset
+            for one in map(names.segment, entries)
+            if one and (one.topic, one.partition, one.suffix) == of_log
+        )
+        return min((base for base in bases if base > (self.base_offset or 0)), default=None)
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
@@ -283,41 +308,6 @@ class SegmentFile(InFolder):
         size = f"{self._size} bytes" if self._size is not None else "not opened yet"
         base = "unknown" if self.base_offset is None else self.base_offset
         return f"<{type(self).__name__} {shown}: {size}, base offset {base}>"
-
-
-class _FilesBeside:
-    """What the files beside a segment say of its batches: each is read when it is first needed, and what cannot be read
-    says nothing. For header_proofs.FileFacts."""
-
-    def __init__(self, segment: SegmentFile, base: int) -> None:
-        self._segment, self._base = segment, base
-
-    @cached_property
-    def _offsets_by_position(self) -> dict[int, int]:
-        try:
-            data = self._segment.sidecar(offset_index.SUFFIX)
-            return {one.position: one.offset for one in offset_index.read(data or b"", self._base)}
-        except (OSError, KafkaRecordError):
-            return {}
-
-    def last_offset(self, position: int) -> int | None:
-        return self._offsets_by_position.get(position)
-
-    @cached_property
-    def next_name(self) -> int | None:
-        entries = _entries(self._segment.folder)
-        own = names.segment(self._segment.name)
-        of_log = own and (own.topic, own.partition, own.suffix)
-        parsed = (names.segment(one.name) for one in entries if not one.is_dir and names.is_segment(one.name))
-        bases = (one.base_offset for one in parsed if one and (one.topic, one.partition, one.suffix) == of_log)
-        return min((base for base in bases if base > self._base), default=None)
-
-    @cached_property
-    def _epochs(self) -> Sequence[leader_epochs.EpochEntry]:
-        return epoch_entries(self._segment.folder)
-
-    def epoch_at(self, offset: int) -> int | None:
-        return leader_epochs.epoch_at(self._epochs, offset)
 
 
 def _entries(folder: Folder | None) -> Sequence[FolderEntry]:
