@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import builders
 import pyarrow as pa
@@ -20,7 +20,7 @@ from long_run import fewer
 from paths import SEGMENTS
 
 import kafkarec
-from kafkarec._core import Stretches
+from kafkarec._core import Decoders, PassResult, Stretches
 from kafkarec.read import threads as helping
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, request
 
@@ -68,17 +68,34 @@ assert ours() <= 2, "the threads stay"
     )
 
 
+class WaitingDecoders(NamedTuple):
+    """The Decoders of a request; each thread that reads stretches calls `wait` before."""
+
+    decoders: Decoders
+    wait: Callable[[], object]
+
+    def read(self, *given: Any) -> PassResult:
+        return self.decoders.read(*given)
+
+    def read_stretches(self, stretches: Stretches) -> None:
+        self.wait()
+        self.decoders.read_stretches(stretches)
+
+    def read_stretch(self, *given: Any) -> Any:
+        self.wait()
+        return self.decoders.read_stretch(*given)
+
+
+def make_decoders_wait(monkeypatch: pytest.MonkeyPatch, wait: Callable[[], object]) -> None:
+    made = DecodeRequest.__dict__["decoders"].func
+    monkeypatch.setattr(DecodeRequest, "decoders", property(lambda asked: WaitingDecoders(made(asked), wait)))
+
+
 def test_all_threads_take_part(monkeypatch):
     """Each waits until the others have begun, too."""
-    everyone = threading.Barrier(3, timeout=60)
-    read_stretches = DecodeRequest.read_stretches
-
-    def waiting(asked: DecodeRequest, stretches: Stretches) -> None:
-        everyone.wait()
-        read_stretches(asked, stretches)
-
-    monkeypatch.setattr(DecodeRequest, "read_stretches", waiting)
-    assert same(kafkarec.decode(DATA, threads=3), kafkarec.decode(DATA))
+    alone, everyone = kafkarec.decode(DATA), threading.Barrier(3, timeout=60)
+    make_decoders_wait(monkeypatch, everyone.wait)
+    assert same(kafkarec.decode(DATA, threads=3), alone)
 
 
 @pytest.fixture
@@ -319,15 +336,13 @@ next(results)
 def test_pieces_are_read_ahead_by_all_threads(monkeypatch):
     """Each waits until the others have begun, too."""
     everyone, named = threading.Barrier(3, timeout=30), set()
-    read_stretch = DecodeRequest.read_stretch
 
-    def waiting(asked: DecodeRequest, *stretch: Any) -> Any:
+    def wait() -> None:
         if len(named) < 3 and threading.get_ident() not in named:
             named.add(threading.get_ident())
             everyone.wait()
-        return read_stretch(asked, *stretch)
 
-    monkeypatch.setattr(DecodeRequest, "read_stretch", waiting)
+    make_decoders_wait(monkeypatch, wait)
     read = list(kafkarec.stream(DATA * 4, threads=3))
     assert len(named) == 3
     monkeypatch.undo()
