@@ -14,17 +14,16 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from . import bootstrap, decoding, schema
 from .errors import report_cause_first
-from .schema import SparkColumn
 
 # What kafka_internal returns.
-COLUMNS = (
-    SparkColumn(None, "type", "string"),
-    SparkColumn(None, "version", "int"),
-    SparkColumn(None, "is_tombstone", "boolean"),
-    SparkColumn(None, "key", "string"),
-    SparkColumn(None, "value", "string"),
-    SparkColumn(None, "problem", "string"),
-)
+COLUMNS = schema.column_table("""
+    type            string
+    version         int
+    is_tombstone    boolean
+    key             string
+    value           string
+    problem         string
+""")
 
 
 @report_cause_first
