@@ -26,7 +26,7 @@ from .source import batch, columns, growing_log, planning, publishing, selection
 from .source.growing_log import GrowingLog
 from .source.listing import Listing
 from .source.options import MODES as DAMAGE_MODES
-from .source.options import Offsets, ReadOptions, offsets_from_json, offsets_to_json
+from .source.options import Offsets, ReadOptions, WriteOptions, offsets_from_json, offsets_to_json
 from .source.paths import Partitions, display_url, given_paths, key_types
 from .source.planning import Split
 from .source.staging import WriteJob, attempt_name, staging_folder
@@ -230,7 +230,7 @@ def _plan_and_begin(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -
     table_ends = offsets_from_json(kept.get("offsets", {}))
     table_starts = {**dict.fromkeys(table_ends, 0), **offsets_from_json(kept.get("starts", {}))}
     overwrite = "static" if mode == "overwrite" else None
-    job = WriteJob(target, uuid4().hex, overwrite, storage=storage)
+    job = WriteJob(target, uuid4().hex, overwrite, WriteOptions(storageOptions=storage))
     listing = Listing(chosen)
     empty = _Plan(job, [], table.get("job"), table_starts, table_ends, {}, {}, [])
     plan = listing.retry(lambda found: _plan_partitions(chosen, empty, found, listing.finder.left_out))

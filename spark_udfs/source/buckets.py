@@ -345,7 +345,7 @@ class Bucket:
                 scratch,
                 rest,
                 lambda part: self._download_segments(f"{staging}/{part.folder}", f"{scratch}.copy"),
-                segment_bytes=job.segment_bytes,
+                segment_bytes=job.options.segmentBytes,
                 leader_epoch=epoch,
                 start_offset=None if rest[0].offsets_given else offsets[1],
             )
@@ -384,7 +384,7 @@ class Bucket:
             return None
         end = int(logs[-1].name[:20])
         for one in reversed([each for each in logs if each.size]):
-            with open_segment(f"{self.path}/{name}/{one.name}", job.storage) as segment:
+            with open_segment(f"{self.path}/{name}/{one.name}", job.options.storageOptions) as segment:
                 last = last_batch(segment)
             if last is not None:
                 end = last["next_offset"]

@@ -222,7 +222,7 @@ class SharedFolder:
                 made,
                 appended,
                 segments,
-                segment_bytes=job.segment_bytes if limit is None else min(limit, job.segment_bytes),
+                segment_bytes=job.options.segmentBytes if limit is None else min(limit, job.options.segmentBytes),
                 leader_epoch=leader_epoch(SharedFolder(made).read),
             )
             offsets = (added.start if appends else offsets[0]), added.stop

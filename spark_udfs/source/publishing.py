@@ -209,7 +209,7 @@ class Publisher:
         for name, each in parts.items():
             if len(each) > 1 and any(part.offsets_given for part in each):
                 raise ValueError(f"{len(each)} tasks have records with offsets for {name}: {ADVICE}")
-        topics = {each[0].topic for each in parts.values()} | ({job.topic} if job.topic else set())
+        topics = {each[0].topic for each in parts.values()} | ({job.options.topic} if job.options.topic else set())
         if job.overwrite == "static" and not topics and job.query is None:
             raise ValueError(
                 f"overwrite of {self.store.path}: without rows and without the option topic no topic is known. "
@@ -326,7 +326,7 @@ _OF_TABLES = re.compile(rf"part-[0-9]{{5}}.*|_delta_log|_spark_metadata|\.hoodie
 
 
 def publisher(job: WriteJob) -> Publisher:
-    return Publisher(job.path, job.storage)
+    return Publisher(job.path, job.options.storageOptions)
 
 
 def resolve_folder(path: str | None, storage: StorageOptions) -> tuple[str, dict[str, int]]:

@@ -21,7 +21,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from spark_udfs.schema import NamedValues
 
-from .options import StorageOptions
+from .options import StorageOptions, WriteOptions
 from .paths import TopicPartition, open_segment
 
 if TYPE_CHECKING:
@@ -76,25 +76,17 @@ class WriteJob(NamedTuple):
     """One write to a path.
 
     query, batch: of a stream; job_id then consists of both, so that a batch that runs again is recognised.
-    overwrite: one of options.OVERWRITES; None: append. topic: the option, None if the rows have a column for it
-    storage: options of the library that opens a URL
-    compression, level, batch_size, segment_bytes: how batches and segments are written; level None: Kafka's default
-    columns: of the rows. num_partitions: the option. existing: topic -> number of its partitions below the path
+    overwrite: one of options.OVERWRITES; None: append
+    columns: of the rows. existing: topic -> number of its partitions below the path
     """
 
     path: str
     job_id: str
     overwrite: str | None
-    topic: str | None = None
+    options: WriteOptions
     query: str | None = None
     batch: int = -1
-    storage: StorageOptions = NO_STORAGE
-    compression: str = "none"
-    level: int | None = None
-    batch_size: int = 16384
-    segment_bytes: int = 1 << 30
     columns: tuple[str, ...] = ()
-    num_partitions: int | None = None
     existing: Mapping[str, int] = {}
 
     @property
@@ -166,7 +158,7 @@ class StagingWriter:
             raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
         self._rows.setdefault(key, []).append(table)
         self._buffered.update({key: table.nbytes, None: table.nbytes})
-        if self._buffered[key] >= max(FLUSH_BYTES, 4 * self._job.batch_size):
+        if self._buffered[key] >= max(FLUSH_BYTES, 4 * self._job.options.batchSize):
             self._flush(key)
         elif self._buffered[None] >= MAX_BUFFERED_BYTES:
             self._flush_all()
@@ -195,9 +187,9 @@ class StagingWriter:
         one, (topic, partition) = self._partitions[key], key
         table = pa.concat_tables(self._rows.pop(key))
         self._buffered[None] -= self._buffered.pop(key)
-        job = self._job
-        options: NamedValues = {"compression": job.compression, "level": job.level}
-        options["batch_size"] = min(job.batch_size, job.segment_bytes)
+        chosen = self._job.options
+        options: NamedValues = {"compression": chosen.compression, "level": chosen.level}
+        options["batch_size"] = min(chosen.batchSize, chosen.segmentBytes)
         if one.offsets_given:
             options["base_offset"] = None
         try:
@@ -225,7 +217,7 @@ class StagingWriter:
         make_attempt_folder(folder)
         writer = kafkarec.SegmentWriter(
             folder,
-            segment_bytes=self._job.segment_bytes,
+            segment_bytes=self._job.options.segmentBytes,
             # all tasks use the same one for a new topic
             topic_id=uuid5(NAMESPACE_URL, f"kafkarec:{self._job.path}/{topic}"),
             check_all=False,

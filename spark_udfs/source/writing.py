@@ -138,11 +138,10 @@ def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
 def plan_job(given: options.Given, schema: Any, overwrite: str | None) -> WriteJob:
     """The job, without an id."""
     chosen = options.parse_for_write(given)
-    storage, topic = chosen.storageOptions, chosen.topic
-    path, existing = publishing.resolve_folder(chosen.path, storage)
+    path, existing = publishing.resolve_folder(chosen.path, chosen.storageOptions)
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
-    if topic is not None:
-        check_topic(topic)
+    if chosen.topic is not None:
+        check_topic(chosen.topic)
     elif "topic" not in names:
         raise ValueError("no topic: add the column topic, or set the option topic")
     import kafkarec
@@ -150,20 +149,7 @@ def plan_job(given: options.Given, schema: Any, overwrite: str | None) -> WriteJ
     # so that a wrong level is an error here and not in every task
     kafkarec.encode([(0, 0, None, b"", [])], compression=chosen.compression, level=chosen.level)
     overwrite = overwrite and (chosen.partitionOverwriteMode or overwrite)
-    return WriteJob(
-        path,
-        "",
-        overwrite,
-        topic,
-        storage=storage,
-        compression=chosen.compression,
-        level=chosen.level,
-        batch_size=chosen.batchSize,
-        segment_bytes=chosen.segmentBytes,
-        columns=names,
-        num_partitions=chosen.numPartitions,
-        existing=existing,
-    )
+    return WriteJob(path, "", overwrite, chosen, columns=names, existing=existing)
 
 
 def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
