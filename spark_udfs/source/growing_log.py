@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import log_end, options, paths, planning
 from .listing import report_loss
-from .paths import CutPoint, OffsetRange, PartitionLog, Partitions, TopicPartition
+from .paths import OffsetRange, PartitionLog, Partitions, TopicPartition
 from .planning import NO_END, Uncommitted
 
 if TYPE_CHECKING:
@@ -193,11 +193,12 @@ class GrowingLog:
         first, last = self._last_batch_below(start), self._last_batch_below(stop)
         is_cut = start < first.next_offset
         names = [each.path for each in self.listed_log.segments]
-        chosen = self.listed_log.segments[names.index(first.path) : names.index(last.path) + 1]
-        after_first = CutPoint(first.end, max(first.next_offset, chosen[0].base_offset or 0))
-        begin = CutPoint(first.begin, start) if is_cut else after_first
+        chosen = [*self.listed_log.segments[names.index(first.path) : names.index(last.path) + 1]]
+        first_offset = start if is_cut else max(first.next_offset, chosen[0].base_offset or 0)
+        chosen[0] = chosen[0].copy(begin=first.begin if is_cut else first.end)
+        chosen[-1] = chosen[-1].copy(end=last.end)
         ranges = start if is_cut else None, stop if stop < last.next_offset else None
-        return self.listed_log._replace(segments=chosen, begin=begin, end=CutPoint(last.end, stop)), ranges
+        return self.listed_log._replace(segments=tuple(chosen), first_offset=first_offset), ranges
 
     def end_between_batches(self, start: int, stop: int) -> int:
         """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at

@@ -49,35 +49,22 @@ _OPTIONS = {"where": "where", "base_path": "basePath"}
 _OF_RECORDS = "for records there are subscribe, assign, startingOffsets, startingTimestamp and their ends"
 
 
-class CutPoint(NamedTuple):
-    """A border between two pieces of a segment, at byte `position`.
-
-    offset: records before the border have lower offsets, records after it this one or higher ones; None: unknown
-    proven: `offset` is from the batches on both sides; otherwise it only follows from rising offsets
-    """
-
-    position: int
-    offset: int | None
-    proven: bool = False
-
-
 class PartitionLog(NamedTuple):
-    """One partition's log as it was listed, or the bytes of it between two borders.
+    """One partition's log as it was listed, or the bytes of it between two borders of batches.
 
     topic, partition: None if no name contains them; topic: that of the option, too
-    segments: in order, with their sizes at that time
+    segments: in order, with their sizes at that time; reading begins at `begin` of the first one, and ends at `end` of
+        the last one
     followed_by: path of a segment -> (path, base offset) of the one of another folder that follows it, if the planning
         cannot know that their offsets do not overlap
-    begin, end: where reading the first segment begins, and where it ends in the last one; None: at the file's start,
-        at its end
+    first_offset: no record in these bytes has a lower one; None: that of the first segment's name
     """
 
     topic: str | None
     partition: int | None
     segments: tuple[kafkarec.Segment, ...]
     followed_by: Mapping[str, tuple[str, int]]
-    begin: CutPoint | None = None
-    end: CutPoint | None = None
+    first_offset: int | None = None
 
     @property
     def log(self) -> kafkarec.Log:
@@ -86,24 +73,11 @@ class PartitionLog(NamedTuple):
 
         parts = [*self.segments]
         for number, part in enumerate(parts):
-            begin, end = self.read_bounds(number)
-            if begin.position or end is not None:
+            if part.begin or part.end is not None:
                 part = part.copy(size=None)  # it may have grown
-                stop = part.size if end is None else min(end.position, part.size)
-                parts[number] = part.between(min(begin.position, stop), stop)
+                stop = part.size if part.end is None else min(part.end, part.size)
+                parts[number] = part.between(min(part.begin, stop), stop)
         return kafkarec.Log(self.segments[0].path, parts, topic=self.topic, partition=self.partition)
-
-    def read_bounds(self, number: int) -> tuple[CutPoint, CutPoint | None]:
-        """Where reading a segment begins and ends; None: at its end."""
-        is_last = number == len(self.segments) - 1
-        start = CutPoint(0, self.segments[number].base_offset)
-        return start if number or self.begin is None else self.begin, self.end if is_last else None
-
-    def read_length(self, number: int) -> int | None:
-        """The bytes to read of a segment; None: unknown."""
-        begin, end = self.read_bounds(number)
-        stop = self.segments[number].listed_size if end is None else end.position
-        return None if stop is None else stop - begin.position
 
     def next_base_offset(self, number: int) -> int | None:
         """The base offset of the segment after this one; None: there is none, or its name has none."""
@@ -117,6 +91,13 @@ class PartitionLog(NamedTuple):
 
 
 Partitions = dict[TopicPartition, PartitionLog]
+
+
+def read_length(segment: kafkarec.Segment) -> int | None:
+    """The bytes to read of a segment; None: unknown."""
+    stop = segment.listed_size if segment.end is None else segment.end
+    return None if stop is None else stop - segment.begin
+
 
 # ---- what kafkarec.find finds ------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ from .batch import requested_columns, select_and_warn, warn_of_mode
 from .growing_log import GrowingLog
 from .listing import Listing, report_loss
 from .options import Offsets, OffsetsJson, offsets_from_json, offsets_to_json
-from .paths import PartitionLog, Partitions, TopicPartition
+from .paths import PartitionLog, Partitions, TopicPartition, read_length
 from .planning import Split
 
 _T = TypeVar("_T")
@@ -265,5 +265,5 @@ class StreamReaderWithoutLimits(StreamReader):
 def _bytes_in(part: PartitionLog) -> int:
     """The bytes to read; of a compressed file, whose content has an unknown size, those of the file; a remote one is
     not counted."""
-    lengths = ((each.path, part.read_length(number)) for number, each in enumerate(part.segments))
+    lengths = ((each.path, read_length(each)) for each in part.segments)
     return sum((0 if "://" in path else os.stat(path).st_size) if size is None else size for path, size in lengths)
