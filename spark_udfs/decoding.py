@@ -65,13 +65,13 @@ def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
 class Explode:
     """The implementation of `functions.kafka_explode`: batches of (kept columns..., value) to one row per record."""
 
-    def __init__(self, literal: str) -> None:
-        self.literal = literal
+    def __init__(self, chosen: FunctionOptions) -> None:
+        self.chosen = chosen
 
     @report_cause_first
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bootstrap.load()
-        chosen = function_options.from_literal(self.literal)
+        chosen = self.chosen
         for batch in batches:
             *kept, given = batch.columns
             values = checked_array(given, "binary", "kafka_explode")

@@ -71,8 +71,7 @@ def parse(given: Given, use: str, cores: int | None = None) -> ReadOptions:
 
 def parse_for_write(given: Given) -> WriteOptions:
     """The options for writing; errors as `parse`."""
-    set_by_user = _parsed(given, "write")
-    return WriteOptions(**set_by_user, given=set_by_user)
+    return WriteOptions(**_parsed(given, "write"))
 
 
 def _parsed(given: Given, use: str) -> schema.NamedValues:
@@ -275,9 +274,6 @@ def _option(read: Callable[[str], Any], default: Any, meaning: str, uses: str = 
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    """given: name and value of each option that the user has set."""
-
-    given: Mapping[str, Any] = field(default_factory=dict)
     path: str | None = _option(str, None, "a file, folder, glob or URL", "read stream write")
     storageOptions: StorageOptions = _option(
         storage_options, StorageOptions(), "JSON: key, secret, endpoint_url, ...", "read stream write"
@@ -289,8 +285,10 @@ class _Options:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(_Options):
-    """The options for spark.read, spark.readStream and the functions that read."""
+    """The options for spark.read, spark.readStream and the functions that read. given: name and value of each option
+    that the user has set."""
 
+    given: Mapping[str, Any] = field(default_factory=dict)
     paths: tuple[str, ...] = _option(lambda given: tuple(map(str, json.loads(given))), (), "the paths of load([a, b])")
     basePath: str | None = _option(str, None, "the folder below which key=value folders become columns")
     where: str | None = _option(str, None, "which key=value folders are read")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ class StagingWriter:
     def __init__(self, job: WriteJob, task: int, name: str, folder: str) -> None:
         self._job, self._task, self._folder, self.name = job, task, folder, name
         self._partitions: dict[TopicPartition, StagedPartition] = {}
-        self._writers: OrderedDict[TopicPartition, kafkarec.SegmentWriter] = OrderedDict()
+        self._writers: dict[TopicPartition, kafkarec.SegmentWriter] = {}
         self._rows: dict[TopicPartition, list[Any]] = {}  # tables that are not written yet
         self._buffered: Counter[TopicPartition | None] = Counter()  # their bytes; None: of all
 
@@ -166,8 +166,7 @@ class StagingWriter:
     def close(self) -> tuple[StagedPartition, ...]:
         """Flushes and closes all logs; returns what was staged."""
         self._flush_all()
-        while self._writers:
-            self._close_writer(next(iter(self._writers)))
+        self._close_writers()
         return tuple(self._partitions[key] for key in sorted(self._partitions))
 
     def close_after_error(self) -> None:
@@ -202,16 +201,13 @@ class StagingWriter:
         one.records += table.num_rows
 
     def _writer(self, key: TopicPartition) -> kafkarec.SegmentWriter:
-        """The open writer of a partition. At most MAX_OPEN_WRITERS are open: the least recently used one is closed, and
-        opened again when needed."""
+        """The open writer of a partition. At most MAX_OPEN_WRITERS are open: before another one all are closed."""
         import kafkarec
 
-        found = self._writers.get(key)
-        if found is not None:
-            self._writers.move_to_end(key)
-            return found
-        while len(self._writers) >= MAX_OPEN_WRITERS:
-            self._close_writer(next(iter(self._writers)))
+        if key in self._writers:
+            return self._writers[key]
+        if len(self._writers) >= MAX_OPEN_WRITERS:
+            self._close_writers()
         topic, partition = key
         folder = os.path.join(self._folder, f"{topic}-{partition}")
         make_attempt_folder(folder)
@@ -225,10 +221,11 @@ class StagingWriter:
         self._writers[key] = writer
         return writer
 
-    def _close_writer(self, key: TopicPartition) -> None:
-        writer = self._writers.pop(key)
-        writer.close()
-        self._partitions[key].size = sum(segment.size for segment in writer.segments)
+    def _close_writers(self) -> None:
+        for key, writer in self._writers.items():
+            writer.close()
+            self._partitions[key].size = sum(segment.size for segment in writer.segments)
+        self._writers.clear()
 
 
 # ---- on the driver: staged segments that are appended to a log -------------------------------------------

@@ -100,25 +100,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             warn_of_mode(self.options, self.columns)
             starts = selection.requested_bounds(self.options, logs, "starting")
             self._held_back = {}
-            return offsets_to_json({key: self._start_offset(key, log, *starts[key]) for key, log in logs.items()})
+            return offsets_to_json({key: self._start_offset(key, log, starts[key]) for key, log in logs.items()})
 
         return self._with_logs(start_offsets, is_first=True)
 
-    def _start_offset(self, key: TopicPartition, log: GrowingLog, kind: str, requested: int) -> int:
+    def _start_offset(self, key: TopicPartition, log: GrowingLog, requested: selection.RequestedOffset) -> int:
         """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
-        if kind == "time":
-            offset = log.listed_log.log.offset_for_timestamp(requested)
-            if offset is not None:
-                return offset
-            if self.options.startingOffsetsByTimestampStrategy == "error":
-                raise selection.no_record_error(key, requested)
-            requested = selection.LATEST
-        if requested == selection.LATEST:
+        if requested == ("offset", selection.EARLIEST):
+            return log.start
+        fallback = "error" if self.options.startingOffsetsByTimestampStrategy == "error" else "no bound"
+        offset = selection.resolved_offset(log.listed_log.log, requested, key, fallback)
+        if offset is None:
             self._held_back[key] = end = log.stable_end(log.end)
             return end
-        if requested == selection.EARLIEST:
-            return log.start
-        return log.clamp_reporting_loss(requested, "startingOffsets asks for")
+        return offset if requested[0] == "time" else log.clamp_reporting_loss(offset, "startingOffsets asks for")
 
     @report_cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
