@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import bootstrap, decoding, function_options
+from . import decoding, function_options
+from .bootstrap import kafkarec
 from .errors import report_cause_first
 from .schema import CORRUPT, NamedValues
 
@@ -40,9 +41,6 @@ def checked_options(given: NamedValues) -> NamedValues:
         if name not in OPTIONS:
             hint = function_options.did_you_mean(name, OPTIONS)
             raise ValueError(f"kafka_encode has no option {name!r}; {hint}")
-    bootstrap.load()
-    import kafkarec
-
     kafkarec.encode([(0, None, None, b"", [])], **chosen)
     return chosen
 
@@ -62,7 +60,6 @@ def from_literal(text: str | None) -> NamedValues:
 @report_cause_first
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_encode(records[, options])`: per input array one or more binary arrays, in order."""
-    bootstrap.load()
     call, what = "kafka_encode(records[, options])", "the options of kafka_encode"
     for lists, chosen in decoding.values_and_options(batches, call, what, NamedValues(), from_literal):
         yield from encode_values(lists, chosen)
@@ -71,8 +68,6 @@ def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
 def encode_values(lists: pa.Array, chosen: NamedValues) -> Iterator[pa.Array]:
     """array<struct<...>> to binary: null stays null, an empty array becomes b""; ValueError names row and record,
     TypeError another type."""
-    import kafkarec
-
     kind = lists.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
         raise TypeError(

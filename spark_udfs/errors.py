@@ -60,7 +60,7 @@ _R = TypeVar("_R")
 
 
 def report_cause_first(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A decorator for functions and generator functions; calls may be nested."""
+    """A decorator for functions and generator functions; calls may be nested. What they log is on standard error."""
     if not inspect.isgeneratorfunction(function):
         return _reporting()(function)
 
@@ -74,6 +74,7 @@ def report_cause_first(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @contextmanager
 def _reporting() -> Iterator[None]:
+    log_to_stderr()
     try:
         yield
     except Exception as error:
@@ -89,7 +90,6 @@ def _report(error: Exception) -> None:
     from pyspark import TaskContext
 
     if TaskContext.get() is not None:
-        log_to_stderr()
         lines = [*str(error).splitlines(), *getattr(error, "__notes__", ())]
         logger.error("kafkarec failed: %s: %s", type(error).__name__, "; ".join(lines))
     explained = is_explained_by_text(error) and not os.environ.get(TRACEBACK_VARIABLE)

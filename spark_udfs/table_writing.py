@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from . import cluster
+from .bootstrap import distributed
 from .errors import log_to_stderr, logger
 from .read_functions import Splits, Tasks, read_options, run_tasks
 from .schema import Columns, NamedValues
-from .source import batch, columns, growing_log, planning, publishing, selection
+from .source import batch, columns, growing_log, planning, publishing, reading, selection
 from .source.growing_log import GrowingLog
 from .source.listing import Listing
 from .source.options import MODES as DAMAGE_MODES
@@ -209,8 +210,6 @@ def _layout(chosen: ReadOptions, found: Any, by: tuple[str, ...], compression: s
 
 
 def _plan_and_begin(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
-    from kafkarec import distributed
-
     storage = chosen.storageOptions
     target = publishing.resolve_table(out, storage)
     if (place := distributed.local_path(target)) is not None:
@@ -322,10 +321,6 @@ def _written_table(
 def _stage_rows(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> NamedValues:
     """Stages the rows of splits; returns the files (path, rows, bytes), the damaged ranges and the missing offsets."""
     from pyspark import TaskContext
-
-    from kafkarec import distributed
-
-    from .source import reading
 
     context = TaskContext.get()
     name = attempt_name(context.partitionId(), context.attemptNumber()) if context else attempt_name(0, 0)

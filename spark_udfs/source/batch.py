@@ -11,12 +11,11 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from spark_udfs import bootstrap
 from spark_udfs.capabilities import DataSourceReader, InputPartition
-from spark_udfs.errors import log_to_stderr, logger, report_cause_first
+from spark_udfs.errors import logger, report_cause_first
 from spark_udfs.schema import Columns, SparkColumn
 
-from . import columns, log_end, options, paths, planning, selection
+from . import columns, log_end, options, paths, planning, reading, selection
 from .listing import Listing
 from .paths import Partitions
 from .planning import Split
@@ -27,7 +26,6 @@ _SHOWN = 10
 def schema(given: options.Given) -> Any:
     """The StructType of the columns that the options select."""
     chosen = options.parse(given, "read or stream")
-    bootstrap.load()
     return columns.spark_schema(columns.select_columns(chosen, paths.key_types(chosen)))
 
 
@@ -35,7 +33,6 @@ def requested_columns(wanted: Any, chosen: options.ReadOptions) -> Columns:
     """The columns of a StructType; looks for key=value folders if it has other names than those of the source."""
     keys: paths.KeyTypes = ()
     if not set(wanted.fieldNames()) <= columns.fixed_columns(chosen).keys():
-        bootstrap.load()
         keys = paths.key_types(chosen)
     return columns.from_schema(wanted, chosen, keys)
 
@@ -49,7 +46,6 @@ class BatchReader(DataSourceReader):
 
     def plan_splits(self) -> list[Split]:
         """The splits; planned again if a file disappears meanwhile, since a broker may rename it at any time."""
-        bootstrap.load()
         listing = Listing(self.options)
 
         def planned(found: Partitions) -> list[Split]:
@@ -68,7 +64,6 @@ class BatchReader(DataSourceReader):
 
     @report_cause_first
     def partitions(self) -> list[InputPartition]:
-        log_to_stderr()
         warn_of_mode(self.options, self.columns)
         tasks = self.plan_tasks()
         logger.info("kafkarec planned %s", planning.plan_text(self.options, tasks))
@@ -77,9 +72,6 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
         """The record batches of one task. Without any partition Spark calls this with InputPartition(None), before 4.2
         with None."""
-        from . import reading
-
-        log_to_stderr()
         splits = partition.value if partition is not None else None
         return reading.read_splits(splits or (), self.options, self.columns)
 

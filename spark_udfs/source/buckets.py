@@ -53,6 +53,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
+from spark_udfs.bootstrap import distributed
 from spark_udfs.errors import logger
 from spark_udfs.schema import NamedValues
 
@@ -100,8 +101,6 @@ class Bucket:
 
     def __init__(self, url: str, storage: StorageOptions) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
-
-        from kafkarec import distributed
 
         self.path = url.rstrip("/")
         self._types, self._selector = fs.FileType, fs.FileSelector
@@ -177,8 +176,6 @@ class Bucket:
 
     @contextmanager
     def _errors_named(self, name: str) -> Iterator[None]:
-        from kafkarec import distributed
-
         url = f"{self.path}/{name}" if name else self.path
         try:
             yield

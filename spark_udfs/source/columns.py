@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_udfs import schema
+from spark_udfs.bootstrap import distributed
 from spark_udfs.schema import Columns, NamedValues, SparkColumn, column_table
 
 from .options import ReadOptions
@@ -105,8 +106,6 @@ def key_columns(keys: KeyTypes, options: ReadOptions) -> Columns:
 def key_values(keys: Keys, columns: Iterable[SparkColumn], path: str) -> NamedValues:
     """The values of those keys that are among the columns, by name, as Python objects. ValueError for a value that its
     column's type cannot hold."""
-    from kafkarec import distributed
-
     types = {column.name: column.type for column in columns if column.source is None}
     found: NamedValues = {}
     for name, text in keys:

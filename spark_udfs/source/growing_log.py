@@ -17,15 +17,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from spark_udfs.bootstrap import distributed, kafkarec
 
 from . import log_end, options, paths, planning
 from .listing import report_loss
 from .paths import OffsetRange, PartitionLog, Partitions, TopicPartition
 from .planning import NO_END, Uncommitted
-
-if TYPE_CHECKING:
-    import kafkarec
 
 # In a preallocated file zeros follow the last batch; the next batch is searched in this many bytes of them.
 _ZEROS_SEARCHED = 1 << 20
@@ -73,8 +72,6 @@ class GrowingLog:
 
     def update(self, found: PartitionLog) -> None:
         """Takes a new listing, and reads what is new at the log's end."""
-        from kafkarec import distributed
-
         self.listed_log, self.start = found, found.segments[0].base_offset or 0
         known, filled = self._folders, [each for each in found.segments if each.listed_size != 0]
         self._folders = {os.path.dirname(each.path) for each in filled}
@@ -116,8 +113,6 @@ class GrowingLog:
         """The last batch of a segment that begins below an offset, is_whole: with a right checksum; the segment's start
         if there is none. It is searched from the last known one on, or if that may be far from an entry of the
         .index."""
-        from kafkarec import distributed
-
         known = [each for each in self._before.values() if each.path == segment.path and each.next_offset <= offset]
         found = max(known, key=lambda each: each.end, default=_LogBatch(segment.path))
         with self._open_segment(segment.path) as opened:
@@ -204,8 +199,6 @@ class GrowingLog:
         """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
         `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it. Between two
         segments it is the start of the second one: a batch that began before it would look as if data were lost."""
-        from kafkarec import distributed
-
         batch = self._last_batch_below(stop)
         if batch.next_offset <= stop:
             return self._gap_end(stop) or stop
@@ -266,8 +259,6 @@ def plan_splits(
 
 def _incomplete_batch(opened: kafkarec.Segment, position: int) -> kafkarec.Damage | None:
     """The incomplete batch from a position to the file's end; None: there is nothing, or zeros (preallocated)."""
-    from kafkarec import distributed
-
     return distributed.incomplete_end(opened, position, max(0, opened.size - position), None)
 
 

@@ -18,17 +18,14 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from spark_udfs.bootstrap import distributed
 from spark_udfs.errors import logger
 
 from . import paths
 from .options import ReadOptions
 from .paths import Partitions
-
-if TYPE_CHECKING:
-    from kafkarec import distributed
-
 
 # Enough for a broker: its cleaner replaces a segment in milliseconds.
 _TRIES = 12
@@ -209,8 +206,6 @@ def _with_size(segment: Any) -> Any:
 def _names_in(folder: str, finder: distributed.LogFinder) -> frozenset[str]:
     """The names of segments and of their replacements, and those of partition and key folders, with a slash at the
     end."""
-    from kafkarec import distributed
-
     own = os.path.basename(folder)
     names, folders = [], []
     try:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from spark_udfs import bootstrap, capabilities, function_options, schema
+from spark_udfs import capabilities, function_options, schema
+from spark_udfs.bootstrap import kafkarec
 
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 # An incomplete batch at a log's end: where a broker is or was writing, or damage.
@@ -189,9 +190,6 @@ def one_of(choices: Iterable[str]) -> Callable[[str], str]:
 
 
 def codec(given: str) -> str:
-    bootstrap.load()  # Spark plans a write in a process of the driver that may not have kafkarec yet
-    import kafkarec
-
     return one_of(codec.name.lower() for codec in kafkarec.Compression)(given)
 
 

@@ -15,18 +15,14 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 
+from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import logger
 
 from .options import ReadOptions
-
-if TYPE_CHECKING:
-    import kafkarec
-    from kafkarec import distributed
-
 
 TopicPartition = tuple[str, int]
 """(topic, partition); (path, -1) for a file whose path has neither."""
@@ -69,8 +65,6 @@ class PartitionLog(NamedTuple):
     @property
     def log(self) -> kafkarec.Log:
         """The bytes to read as a log."""
-        import kafkarec
-
         parts = [*self.segments]
         for number, part in enumerate(parts):
             if part.begin or part.end is not None:
@@ -85,8 +79,6 @@ class PartitionLog(NamedTuple):
 
     def segments_in_range(self, start: int | None, end: int | None) -> list[int]:
         """The numbers of the segments that may have offsets of a range, by the base offsets in their names."""
-        from kafkarec import distributed
-
         return distributed.segments_in_range([each.base_offset for each in self.segments], start, end)
 
 
@@ -103,7 +95,7 @@ def read_length(segment: kafkarec.Segment) -> int | None:
 
 
 def given_paths(options: ReadOptions) -> list[str]:
-    """The options path and paths, those of this machine absolute. kafkarec must be importable: bootstrap.load()."""
+    """The options path and paths, those of this machine absolute."""
     given = [*([options.path] if options.path else []), *options.paths]
     if not given:
         raise ValueError('kafkarec needs a path: .load("/kafka/data/orders-0")')
@@ -112,8 +104,6 @@ def given_paths(options: ReadOptions) -> list[str]:
 
 def absolute_path(path: str) -> str:
     """The absolute path of a file of this machine, which may be file:/x, as Hadoop writes it; any other as it is."""
-    from kafkarec import distributed
-
     local = distributed.local_path(path)
     if local is None or hadoop_scheme(path) is not None:
         return path
@@ -122,7 +112,6 @@ def absolute_path(path: str) -> str:
 
 def finder(options: ReadOptions) -> distributed.LogFinder:
     """What finds the logs. A key folder that cannot be listed is an error, unless failOnDataLoss is false."""
-    from kafkarec import distributed
 
     def unreadable(error: OSError) -> None:
         if options.failOnDataLoss:
@@ -145,8 +134,6 @@ def finder(options: ReadOptions) -> distributed.LogFinder:
 def errors_as_spark(options: ReadOptions) -> Iterator[None]:
     """Errors of a Finder as Spark's, and with the names of options. AnalysisException for a path that does not exist,
     ValueError for a scheme that nothing here reads, with what does; FileNotFoundError for what is removed meanwhile."""
-    from kafkarec import distributed
-
     try:
         yield
     except OSError as error:
@@ -197,8 +184,6 @@ def display_url(path: str) -> str:
 def has_segments(folder: str) -> bool:
     """Whether a folder of this machine has segments, or partition folders with segments; one that cannot be listed has
     none."""
-    from kafkarec import distributed
-
     try:
         inside, own = os.listdir(folder), os.path.basename(folder)
     except OSError:
@@ -210,8 +195,6 @@ def has_segments(folder: str) -> bool:
 def key_types(options: ReadOptions) -> KeyTypes:
     """The keys of the first log that is found, and the type that the values of each have in the folders seen on the way
     to it; where there is no log, of the deepest folder. ValueError if the option `where` names another key."""
-    from kafkarec import distributed
-
     found = finder(options)
     with errors_as_spark(options):
         values = found.key_values()
@@ -248,8 +231,6 @@ def open_segment(
     path: str, storage: Mapping[str, Any], topic: str | None = None, partition: int | None = None
 ) -> kafkarec.Segment:
     """A file by its path or URL; IsADirectoryError if it is a folder now."""
-    import kafkarec
-
     opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=dict(storage))
     if not isinstance(opened, kafkarec.Segment):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), display_url(path))

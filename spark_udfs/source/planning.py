@@ -16,14 +16,13 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from spark_udfs.bootstrap import distributed, kafkarec
 
 from .listing import report_loss
 from .options import ReadOptions, StorageOptions, offsets_to_json
 from .paths import Keys, OffsetRange, PartitionLog, Partitions, TopicPartition, display_url, open_segment, read_length
-
-if TYPE_CHECKING:
-    import kafkarec
 
 # The cost of opening a file that is not cut, in bytes, as spark.sql.files.openCostInBytes.
 _OPEN_COST = 4 << 20
@@ -156,8 +155,6 @@ def plan_splits(
 def _check_names(partition: PartitionLog) -> None:
     """ValueError where names of segments are wrong, by which a range and read_committed go. At URLs that would be a
     request for each segment."""
-    from kafkarec import distributed
-
     why = distributed.wrong_names([one.copy(begin=0, end=None) for one in partition.segments if "://" not in one.path])
     if why is not None:
         raise ValueError(
@@ -169,8 +166,6 @@ def _check_names(partition: PartitionLog) -> None:
 def _without_zeros(partition: PartitionLog) -> PartitionLog:
     """Without the zeros at the end of a preallocated file (log.preallocate): a broker writes batches there before the
     tasks read them, whose markers come after the planning."""
-    import kafkarec
-
     last, begin = partition.segments[-1], -1
     size = last.listed_size
     if size is None or size < _LEAST_ZEROS or "://" in last.path:
@@ -278,8 +273,6 @@ def _pieces(
     options: ReadOptions, segment: kafkarec.Segment, first_offset: int | None, most: int, wanted: OffsetRange
 ) -> Iterator[tuple[_Cut, int]]:
     """The borders (begin, end position) of each piece of a segment that may have records of a range."""
-    from kafkarec import distributed
-
     size, first = segment.listed_size, _Cut(segment.begin, first_offset)
     last = _Cut(segment.begin + (read_length(segment) or 0), None)
     if size is None or last.position - first.position <= most:
@@ -309,7 +302,6 @@ def _indexed_cuts(
 ) -> list[_Cut] | None:
     """Cuts within the bytes [begin, end) at entries of the .index; None if there is none, if it contradicts the log, or
     if it has too few entries."""
-    import kafkarec
     from kafkarec.sidecars import offset_index
 
     begin, end = span
@@ -355,8 +347,6 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
 
     start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
     """
-    import kafkarec
-    from kafkarec import distributed
     from kafkarec.sidecars import producer_snapshot
 
     log = partition.log

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from spark_udfs.bootstrap import kafkarec
 from spark_udfs.errors import logger
 
 from .log_end import missing_offset_text
 from .options import ReadOptions, instant_text
 from .paths import OffsetRange, PartitionLog, Partitions, TopicPartition
-
-if TYPE_CHECKING:
-    import kafkarec
 
 EARLIEST, LATEST = -2, -1
 

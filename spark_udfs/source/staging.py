@@ -16,16 +16,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
+from spark_udfs.bootstrap import kafkarec
 from spark_udfs.schema import NamedValues
 
 from .options import StorageOptions, WriteOptions
 from .paths import TopicPartition, open_segment
-
-if TYPE_CHECKING:
-    import kafkarec
 
 NO_STORAGE = StorageOptions()
 TEMPORARY = "_temporary"
@@ -202,8 +200,6 @@ class StagingWriter:
 
     def _writer(self, key: TopicPartition) -> kafkarec.SegmentWriter:
         """The open writer of a partition. At most MAX_OPEN_WRITERS are open: before another one all are closed."""
-        import kafkarec
-
         if key in self._writers:
             return self._writers[key]
         if len(self._writers) >= MAX_OPEN_WRITERS:
@@ -242,8 +238,6 @@ def append_staged(
 
     segments: the paths of a part's segments, in order; options: of kafkarec.SegmentWriter
     """
-    import kafkarec
-
     first, offsets_given = parts[0], parts[0].offsets_given
     try:
         with kafkarec.SegmentWriter(folder, assign_offsets=not offsets_given, check_all=False, **options) as writer:

@@ -15,7 +15,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from spark_udfs import bootstrap, capabilities
+from spark_udfs import capabilities
+from spark_udfs.bootstrap import kafkarec
 from spark_udfs.capabilities import (
     DataSourceStreamReader,
     InputPartition,
@@ -25,7 +26,7 @@ from spark_udfs.capabilities import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from spark_udfs.errors import log_to_stderr, logger, report_cause_first
+from spark_udfs.errors import logger, report_cause_first
 from spark_udfs.schema import Columns
 
 from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
@@ -33,7 +34,7 @@ from .batch import requested_columns, select_and_warn, warn_of_mode
 from .growing_log import GrowingLog
 from .listing import Listing, report_loss
 from .options import Offsets, OffsetsJson, offsets_from_json, offsets_to_json
-from .paths import PartitionLog, Partitions, TopicPartition, read_length
+from .paths import Partitions, TopicPartition, read_length
 from .planning import Split
 
 _T = TypeVar("_T")
@@ -69,8 +70,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return worker_path.reduce_with_package(type(self), self.options, self.columns)
 
     def _set_up(self) -> None:
-        log_to_stderr()
-        bootstrap.load()
         if self._error is not None:
             raise self._error
 
@@ -153,7 +152,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             most = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
-            size = sum(_bytes_in(self._logs[key].between_offsets(starts[key], ends[key])[0]) for key in lags)
+            logs = (self._logs[key].between_offsets(starts[key], ends[key])[0] for key in lags)
+            size = sum(_bytes_to_read(segment) for log in logs for segment in log.segments)
             most = total * limit.max_bytes // max(1, size)
         if most >= total:
             return ends
@@ -211,7 +211,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return growing_log.plan_splits(self.options, spans)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        log_to_stderr()
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
     # ---- what no longer exists
@@ -257,8 +256,7 @@ class StreamReaderWithoutLimits(StreamReader):
         return super()._splits(logs, before, after)
 
 
-def _bytes_in(part: PartitionLog) -> int:
-    """The bytes to read; of a compressed file, whose content has an unknown size, those of the file; a remote one is
-    not counted."""
-    lengths = ((each.path, read_length(each)) for each in part.segments)
-    return sum((0 if "://" in path else os.stat(path).st_size) if size is None else size for path, size in lengths)
+def _bytes_to_read(segment: kafkarec.Segment) -> int:
+    """Of a compressed file, whose content has an unknown size, those of the file; a remote one is not counted."""
+    length = read_length(segment)
+    return (0 if "://" in segment.path else os.stat(segment.path).st_size) if length is None else length

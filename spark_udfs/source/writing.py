@@ -22,8 +22,9 @@ from uuid import uuid4
 from pyspark import TaskContext
 
 from spark_udfs import function_options
+from spark_udfs.bootstrap import kafkarec
 from spark_udfs.capabilities import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from spark_udfs.errors import log_to_stderr, logger, report_cause_first
+from spark_udfs.errors import logger, report_cause_first
 from spark_udfs.schema import CORRUPT
 
 from . import options, publishing
@@ -127,7 +128,6 @@ def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
     staged = [one for message in messages if message is not None for one in message.staged]
     rows = publisher(job).commit(job, staged)
     records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
-    log_to_stderr()
     text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
     logger.info(text, len(rows), records, seconds, job.path)
 
@@ -144,8 +144,6 @@ def plan_job(given: options.Given, schema: Any, overwrite: str | None) -> WriteJ
         check_topic(chosen.topic)
     elif "topic" not in names:
         raise ValueError("no topic: add the column topic, or set the option topic")
-    import kafkarec
-
     # so that a wrong level is an error here and not in every task
     kafkarec.encode([(0, 0, None, b"", [])], compression=chosen.compression, level=chosen.level)
     overwrite = overwrite and (chosen.partitionOverwriteMode or overwrite)
@@ -183,7 +181,6 @@ def stage_rows(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
         staged = staging.close()
     records, size = sum(one.records for one in staged), sum(one.size for one in staged)
     seconds = time.monotonic() - started
-    log_to_stderr()
     text = "kafkarec staged partitions=%d bytes=%d records=%d seconds=%.3f path=%s"
     logger.info(text, len(staged), size, records, seconds, f"{job.folder}/{staging.name}")
     return StagedMessage(job._replace(existing={}), staged)

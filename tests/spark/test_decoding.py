@@ -191,10 +191,11 @@ def test_scan_reports_damage():
 
 
 def test_options_are_passed_as_one_literal():
-    for options in ({}, {"mode": "permissive"}, {"mode": "PERMISSIVE", "control": True, "max_output_bytes": 5}):
+    for options in ({"mode": "permissive"}, {"mode": "PERMISSIVE", "control": True, "max_output_bytes": 5}):
         chosen = function_options.from_keywords(**options)
         assert function_options.from_literal(function_options.to_literal(chosen)) == chosen
     assert function_options.to_literal(function_options.from_keywords(mode="permissive")) == "PERMISSIVE"
+    assert function_options.to_literal(function_options.from_keywords(mode="failfast")) is None
 
 
 @pytest.mark.parametrize(

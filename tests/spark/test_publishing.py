@@ -407,5 +407,5 @@ def test_a_pickled_job_shows_no_keys(tmp_path):
     made = job(tmp_path, storageOptions=StorageOptions({"key": "an-id", "secret": "top-secret"}))
     again = pickle.loads(pickle.dumps(made))
     assert again == made and again.options.storageOptions["secret"] == "top-secret"
-    assert "top-secret" not in repr(again) + str(again) + f"{again.storage}"
+    assert "top-secret" not in repr(again) + str(again) + f"{again.options}"
     assert "StorageOptions(key, secret)" in repr(again)
