@@ -497,12 +497,10 @@ def _fsync(path: str) -> None:
 def _try_library(folder: str, tree: Json) -> None:
     """OSError if the dynamic loader refuses a library in this place (noexec mounts, seccomp)."""
     try:
-        import _ctypes
         import ctypes
     except ImportError:  # an interpreter built without libffi: importing kafkarec shows whether it works
         return
     try:
-        handle = ctypes.CDLL(os.path.join(folder, tree["library"]), mode=os.RTLD_LAZY | os.RTLD_LOCAL)._handle
+        ctypes.CDLL(os.path.join(folder, tree["library"]))
     except OSError as error:
         raise OSError(f"a shared library cannot be loaded from it: {error}") from None
-    _ctypes.dlclose(handle)

@@ -138,10 +138,9 @@ STREAM = Feature(
     "run a job with spark_udfs.read_log(spark, path, startingOffsets=...) again and again",
 )
 WRITE = Feature('df.write.format("kafkarec")', DATA_SOURCES, "write spark_udfs.write_log(df, path)")
-_NO_LIMIT = "leave it out: a micro-batch then reads all that is there"
 _OPTIONS = {
-    "maxOffsetsPerTrigger": Feature("maxOffsetsPerTrigger", LIMITS, _NO_LIMIT),
-    "maxBytesPerTrigger": Feature("maxBytesPerTrigger", LIMITS, _NO_LIMIT),
+    name: Feature(name, LIMITS, "leave it out: a micro-batch then reads all that is there")
+    for name in ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
 }
 
 

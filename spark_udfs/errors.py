@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 
 class NeedsNewerSpark(RuntimeError):
@@ -55,21 +55,20 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 _REPORTED = "_reported_by_spark_udfs"
 
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+_Called = TypeVar("_Called", bound=Callable[..., Any])
 
 
-def report_cause_first(function: Callable[_P, _R]) -> Callable[_P, _R]:
+def report_cause_first(function: _Called) -> _Called:
     """A decorator for functions and generator functions; calls may be nested. What they log is on standard error."""
     if not inspect.isgeneratorfunction(function):
         return _reporting()(function)
 
     @wraps(function)
-    def generate(*arguments: _P.args, **named: _P.kwargs) -> Any:
+    def generate(*arguments: Any, **named: Any) -> Any:
         with _reporting():
             yield from function(*arguments, **named)
 
-    return cast(Callable[_P, _R], generate)
+    return cast(_Called, generate)
 
 
 @contextmanager

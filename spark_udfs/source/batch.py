@@ -49,8 +49,8 @@ class BatchReader(DataSourceReader):
         listing = Listing(self.options)
 
         def planned(found: Partitions) -> list[Split]:
-            listed = select_and_warn(self.options, found, listing.finder.left_out)
-            return planning.plan_splits(self.options, listed, selection.ranges(self.options, listed))
+            listed = select_and_warn(listing, found)
+            return planning.plan_splits(self.options, selection.with_ranges(self.options, listed))
 
         splits = listing.retry(planned)
         columns.check_key_values(splits, self.columns)
@@ -76,23 +76,22 @@ class BatchReader(DataSourceReader):
         return reading.read_splits(splits or (), self.options, self.columns)
 
 
-def select_and_warn(
-    chosen: options.ReadOptions, found: Partitions, left_out: Iterable[str], *, must_exist: bool = True
-) -> Partitions:
+def select_and_warn(listing: Listing, found: Partitions, *, must_exist: bool = True) -> Partitions:
     """The partitions that the options select. Logs, on the driver, that there are no segments, which folders have no
     topic in their names, and which with segments are left out for their names. must_exist: as for
     selection.select_partitions; while a stream runs nothing is logged."""
     if must_exist:
         if not found:
-            logger.warning("there are no segments below %s: no rows", planning.paths_text(chosen))
+            logger.warning("there are no segments below %s: no rows", planning.paths_text(listing.options))
         nameless = {os.path.dirname(paths.display_url(key[0])) for key, each in found.items() if each.topic is None}
         no_topic = "the rows of folders that are not named TOPIC-PARTITION have no topic, which the option topic sets"
         not_read = "folders are left out, as they are not named TOPIC-PARTITION; load them by their paths"
-        for what, folders in ((no_topic, nameless), (not_read, set(filter(paths.has_segments, left_out)))):
+        unread = set(filter(paths.has_segments, listing.finder.left_out))
+        for what, folders in ((no_topic, nameless), (not_read, unread)):
             if folders:
                 more = f" and {len(folders) - _SHOWN} more" if len(folders) > _SHOWN else ""
                 logger.warning("%s: %s%s", what, ", ".join(sorted(folders)[:_SHOWN]), more)
-    return selection.select_partitions(chosen, found, must_exist=must_exist)
+    return selection.select_partitions(listing.options, found, must_exist=must_exist)
 
 
 def warn_of_mode(chosen: options.ReadOptions, wanted: Iterable[SparkColumn]) -> None:

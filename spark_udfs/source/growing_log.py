@@ -23,8 +23,7 @@ from spark_udfs.bootstrap import distributed, kafkarec
 
 from . import log_end, options, paths, planning
 from .listing import report_loss
-from .paths import OffsetRange, PartitionLog, Partitions, TopicPartition
-from .planning import NO_END, Uncommitted
+from .paths import NO_END, PartitionLog, Partitions, TopicPartition, Uncommitted
 
 # In a preallocated file zeros follow the last batch; the next batch is searched in this many bytes of them.
 _ZEROS_SEARCHED = 1 << 20
@@ -183,8 +182,8 @@ class GrowingLog:
             self._before[offset] = self._find_last_batch(segment, offset)
         return self._before[offset]
 
-    def between_offsets(self, start: int, stop: int) -> tuple[PartitionLog, OffsetRange]:
-        """The segments with the bytes between two offsets; the offsets themselves where they are inside of a batch."""
+    def between_offsets(self, start: int, stop: int) -> PartitionLog:
+        """The segments with the bytes between two offsets, which are `wanted` where they are inside of a batch."""
         first, last = self._last_batch_below(start), self._last_batch_below(stop)
         is_cut = start < first.next_offset
         names = [each.path for each in self.listed_log.segments]
@@ -192,8 +191,8 @@ class GrowingLog:
         first_offset = start if is_cut else max(first.next_offset, chosen[0].base_offset or 0)
         chosen[0] = chosen[0].copy(begin=first.begin if is_cut else first.end)
         chosen[-1] = chosen[-1].copy(end=last.end)
-        ranges = start if is_cut else None, stop if stop < last.next_offset else None
-        return self.listed_log._replace(segments=tuple(chosen), first_offset=first_offset), ranges
+        wanted = start if is_cut else None, stop if stop < last.next_offset else None
+        return self.listed_log._replace(segments=tuple(chosen), first_offset=first_offset, wanted=wanted)
 
     def end_between_batches(self, start: int, stop: int) -> int:
         """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
@@ -228,7 +227,7 @@ class GrowingLog:
                 self._aborted.clear()
                 found = planning.read_transactions(self.listed_log, self._options, start)
             else:
-                found = planning.read_transactions(self.between_offsets(self._stable, self.end)[0], self._options, None)
+                found = planning.read_transactions(self.between_offsets(self._stable, self.end), self._options, None)
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
             self._stable = min(found.last_stable_offset, self.end)
@@ -247,14 +246,11 @@ def plan_splits(
 ) -> list[planning.Split]:
     """The splits of what each partition's log has between two offsets, in order of the partitions."""
     parts: Partitions = {}
-    ranges: dict[TopicPartition, OffsetRange] = {}
-    transactions: dict[TopicPartition, Uncommitted] = {}
     for key in sorted(spans):
         log, begin, end = spans[key]
         if begin < end:
-            parts[key], ranges[key] = log.between_offsets(begin, end)
-            transactions[key] = log.uncommitted(begin, end)
-    return planning.plan_splits(chosen, parts, ranges, transactions)
+            parts[key] = log.between_offsets(begin, end)._replace(uncommitted=log.uncommitted(begin, end))
+    return planning.plan_splits(chosen, parts)
 
 
 def _incomplete_batch(opened: kafkarec.Segment, position: int) -> kafkarec.Damage | None:

@@ -23,7 +23,8 @@ from spark_udfs.bootstrap import kafkarec
 from . import planning, reading
 from .log_end import SplitEnd
 from .options import ReadOptions
-from .planning import NO_END, Split
+from .paths import NO_END
+from .planning import Split
 
 
 def count_split(split: Split, options: ReadOptions, counters: reading.TaskCounters) -> int:

@@ -22,8 +22,8 @@ from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import logger
 
 from .options import ReadOptions
-from .paths import PartitionLog, open_segment
-from .planning import LAST_OFFSET, NO_END, Split, damage_report_call
+from .paths import NO_END, PartitionLog, open_segment
+from .planning import LAST_OFFSET, Split, damage_report_call
 
 if TYPE_CHECKING:
     Piece = kafkarec.RecordColumns | kafkarec.BatchTable

@@ -45,6 +45,20 @@ _OPTIONS = {"where": "where", "base_path": "basePath"}
 _OF_RECORDS = "for records there are subscribe, assign, startingOffsets, startingTimestamp and their ends"
 
 
+NO_END = (1 << 63) - 1
+
+
+class Uncommitted(NamedTuple):
+    """The records of a partition that read_committed leaves out: those from the last stable offset on, and those of
+    aborted transactions, as (producer id, first offset, marker's offset).
+
+    last_stable_offset: where the first open transaction begins; NO_END: none is open
+    """
+
+    aborted: tuple[tuple[int, int, int], ...]
+    last_stable_offset: int
+
+
 class PartitionLog(NamedTuple):
     """One partition's log as it was listed, or the bytes of it between two borders of batches.
 
@@ -54,6 +68,8 @@ class PartitionLog(NamedTuple):
     followed_by: path of a segment -> (path, base offset) of the one of another folder that follows it, if the planning
         cannot know that their offsets do not overlap
     first_offset: no record in these bytes has a lower one; None: that of the first segment's name
+    wanted: the offsets to read
+    uncommitted: of these bytes, for read_committed; None: not known yet
     """
 
     topic: str | None
@@ -61,6 +77,8 @@ class PartitionLog(NamedTuple):
     segments: tuple[kafkarec.Segment, ...]
     followed_by: Mapping[str, tuple[str, int]]
     first_offset: int | None = None
+    wanted: OffsetRange = (None, None)
+    uncommitted: Uncommitted | None = None
 
     @property
     def log(self) -> kafkarec.Log:

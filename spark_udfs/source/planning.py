@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,7 +22,17 @@ from spark_udfs.bootstrap import distributed, kafkarec
 
 from .listing import report_loss
 from .options import ReadOptions, StorageOptions, offsets_to_json
-from .paths import Keys, OffsetRange, PartitionLog, Partitions, TopicPartition, display_url, open_segment, read_length
+from .paths import (
+    NO_END,
+    Keys,
+    OffsetRange,
+    PartitionLog,
+    Partitions,
+    Uncommitted,
+    display_url,
+    open_segment,
+    read_length,
+)
 
 # The cost of opening a file that is not cut, in bytes, as spark.sql.files.openCostInBytes.
 _OPEN_COST = 4 << 20
@@ -42,20 +52,6 @@ class FileIdentity(NamedTuple):
     inode: int
     size: int
     inactive: bool
-
-
-NO_END = (1 << 63) - 1
-
-
-class Uncommitted(NamedTuple):
-    """The records of a partition that read_committed leaves out: those from the last stable offset on, and those of
-    aborted transactions, as (producer id, first offset, marker's offset).
-
-    last_stable_offset: where the first open transaction begins; NO_END: none is open
-    """
-
-    aborted: tuple[tuple[int, int, int], ...]
-    last_stable_offset: int
 
 
 NOTHING_LEFT_OUT = Uncommitted((), NO_END)
@@ -93,30 +89,22 @@ class Split(NamedTuple):
     next_base_offset: int | None = None
 
 
-def plan_splits(
-    options: ReadOptions,
-    partitions: Partitions,
-    ranges: dict[TopicPartition, OffsetRange],
-    transactions: Mapping[TopicPartition, Uncommitted] | None = None,
-) -> list[Split]:
-    """The splits of all ranges, in order of partition and offset.
-
-    transactions: of each partition, for read_committed; None: they are read
-    """
-    if options.is_read_committed and transactions is None:
-        partitions = {key: _without_zeros(each) for key, each in partitions.items()}
-    total = sum(read_length(segment) or 0 for each in partitions.values() for segment in each.segments)
+def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
+    """The splits of what is wanted, in order of partition and offset."""
+    logs = [*partitions.values()]
+    if options.is_read_committed:
+        logs = [each if each.uncommitted else _without_zeros(each) for each in logs]
+    total = sum(read_length(segment) or 0 for each in logs for segment in each.segments)
     mean = -(-total // _task_count(options, total, total))
     most = max(1, mean // _PIECES_OF_A_TASK, min(mean, _LEAST_PIECE))
     splits: list[Split] = []
-    for key, partition in partitions.items():
-        if options.is_read_committed or ranges[key] != (None, None):
+    for partition in logs:
+        wanted, uncommitted = partition.wanted, NOTHING_LEFT_OUT
+        if options.is_read_committed or wanted != (None, None):
             _check_names(partition)
-        uncommitted = NOTHING_LEFT_OUT
         if options.is_read_committed:
-            known = (transactions or {}).get(key)
-            uncommitted = known or read_transactions(partition, options, ranges[key][0])
-        for number in partition.segments_in_range(*ranges[key]):
+            uncommitted = partition.uncommitted or read_transactions(partition, options, wanted[0])
+        for number in partition.segments_in_range(*wanted):
             segment, later = partition.segments[number], partition.next_base_offset(number)
             size, aborted = read_length(segment), uncommitted.aborted
             first = segment.base_offset if number or partition.first_offset is None else partition.first_offset
@@ -127,7 +115,7 @@ def plan_splits(
                 base, until = segment.base_offset, NO_END if later is None else later
                 aborted = tuple(span for span in aborted if span[2] >= base and span[1] < until)
             file, is_cut = file_identity(segment), segment.end is not None
-            for begin, stop in _pieces(options, segment, first, most, ranges[key]):
+            for begin, stop in _pieces(options, segment, first, most, wanted):
                 end = None if size is None else stop
                 is_end = end in (None, segment.listed_size)
                 later_segment = segment.later_segment or end != segment.listed_size
@@ -139,7 +127,7 @@ def plan_splits(
                         begin.position,
                         end,
                         later_segment,
-                        *ranges[key],
+                        *wanted,
                         uncommitted=uncommitted._replace(aborted=aborted),
                         first_offset=begin.offset,
                         is_log_end=not is_cut and not later_segment,

@@ -221,7 +221,7 @@ class _RowBuilder:
         """A row for each damaged range: position and reason; all other columns are null."""
         if not self.has_reasons:
             return pa.RecordBatch.from_pylist([], self.schema)
-        values = [
+        rows = [
             self.constants
             | {
                 "_file_position": each.position,
@@ -230,7 +230,6 @@ class _RowBuilder:
             }
             for each in damage
         ]
-        rows = [{name: each.get(name) for name in self.schema.names} for each in values]
         return pa.RecordBatch.from_pylist(rows, self.schema)
 
     def _column_array(self, column: SparkColumn, table: pa.Table, piece: Piece, count: int) -> pa.Array:

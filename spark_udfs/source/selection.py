@@ -20,7 +20,7 @@ from spark_udfs.errors import logger
 
 from .log_end import missing_offset_text
 from .options import ReadOptions, instant_text
-from .paths import OffsetRange, PartitionLog, Partitions, TopicPartition
+from .paths import PartitionLog, Partitions, TopicPartition
 
 EARLIEST, LATEST = -2, -1
 
@@ -42,9 +42,9 @@ def select_partitions(options: ReadOptions, partitions: Partitions, *, must_exis
     }
 
 
-def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition, OffsetRange]:
-    """The offsets to read of each partition. ValueError for offsets that do not exist, unless failOnDataLoss is false:
-    then those that exist are read."""
+def with_ranges(options: ReadOptions, partitions: Partitions) -> Partitions:
+    """The partitions with the offsets to read of each. ValueError for offsets that do not exist, unless failOnDataLoss
+    is false: then those that exist are read."""
     begins, ends = (requested_bounds(options, partitions, each) for each in ("starting", "ending"))
     if ("offset", LATEST) in begins.values():
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
@@ -58,7 +58,7 @@ def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition,
         for option, offset in (("startingOffsets", start), ("endingOffsets", end)):
             if offset is not None and option in options.given and options.failOnDataLoss:
                 _check_offset(offset, option, key, partition, log)
-        checked[key] = start, end
+        checked[key] = partition._replace(wanted=(start, end))
         are_empty.append(end is not None and end <= max(start or 0, partition.segments[0].base_offset or 0))
     if are_empty and all(are_empty):
         logger.warning(

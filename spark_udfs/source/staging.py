@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
+from pyspark import TaskContext
+
 from spark_udfs.bootstrap import kafkarec
 from spark_udfs.schema import NamedValues
 
@@ -104,6 +106,12 @@ def journal_row(
     offsets: of the new records, the first one and the next one after them."""
     summary = {"records": sum(part.records for part in parts), "first_offset": offsets[0], "next_offset": offsets[1]}
     return {"name": name, "before": before, "made": made, "summary": summary}
+
+
+def task_and_attempt() -> tuple[int, int]:
+    """The numbers of the task that runs here, and of its attempt; 0 outside of Spark's tasks."""
+    context = TaskContext.get()
+    return (context.partitionId(), context.attemptNumber()) if context else (0, 0)
 
 
 def attempt_name(task: int, attempt: int) -> str:

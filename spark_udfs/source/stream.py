@@ -78,8 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._set_up()
 
         def call_with_logs(found: Partitions) -> _T:
-            left_out = self._listing.finder.left_out
-            listed = select_and_warn(self.options, found, left_out, must_exist=is_first)
+            listed = select_and_warn(self._listing, found, must_exist=is_first)
             self._logs = {key: self._logs.get(key) or GrowingLog(self.options) for key in listed}
             for key, log in self._logs.items():
                 log.update(listed[key])
@@ -152,7 +151,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             most = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
-            logs = (self._logs[key].between_offsets(starts[key], ends[key])[0] for key in lags)
+            logs = (self._logs[key].between_offsets(starts[key], ends[key]) for key in lags)
             size = sum(_bytes_to_read(segment) for log in logs for segment in log.segments)
             most = total * limit.max_bytes // max(1, size)
         if most >= total:

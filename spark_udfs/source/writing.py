@@ -30,7 +30,7 @@ from spark_udfs.schema import CORRUPT
 from . import options, publishing
 from .publishing import publisher
 from .rows_by_partition import PartitionSplitter
-from .staging import StagedPartition, WriteJob, check_topic
+from .staging import StagedPartition, WriteJob, check_topic, task_and_attempt
 from .worker_path import PicklesWithPackage
 
 _BYTES = ("binary", "string")
@@ -170,8 +170,7 @@ def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
 
 def stage_rows(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
     """Stages a task's rows; removes what is staged if the task fails."""
-    context = TaskContext.get()
-    task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
+    task, attempt = task_and_attempt()
     started = time.monotonic()
     with publisher(job).staging_writer(job, task, attempt) as staging:
         splitter = PartitionSplitter(job, task)
