@@ -106,7 +106,8 @@ class _ModuleAtFirstUse:
 
     def __getattr__(self, name: str) -> Any:
         activate()
-        return getattr(importlib.import_module(self._name), name)
+        found = self.__dict__[name] = getattr(importlib.import_module(self._name), name)
+        return found
 
 
 if TYPE_CHECKING:

@@ -115,7 +115,7 @@ def test_a_value_too_large_for_an_array_is_a_reason(monkeypatch):
                 raise kafkarec.LimitExceededError("too much", reason="out_of_memory", value_index=index)
         return real(values, **options)
 
-    monkeypatch.setattr(kafkarec, "decode_each", decode_each)
+    monkeypatch.setattr(decoding.kafkarec, "decode_each", decode_each)
     values = pa.array([GOOD, None, huge, b"", huge, GOOD])
     with pytest.raises(kafkarec.LimitExceededError, match="too much"):
         list(decoding.decode_values(values, function_options.FunctionOptions()))
