@@ -221,6 +221,33 @@ for caller in callers: caller.join()
     )
 
 
+def test_a_fork_while_another_thread_opens_a_file(tmp_path):
+    """The lock of the segment is free in the child."""
+    subprocesses.run(
+        PREPARED
+        + f"""
+path = {str(tmp_path / "0.log")!r}
+with open(path, "wb") as file: file.write(data)
+segment, held, done = kafkarec.open(path), threading.Event(), threading.Event()
+def open_slowly():
+    with segment._lock:
+        held.set()
+        done.wait()
+opener = threading.Thread(target=open_slowly)
+opener.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    assert segment.read().column("offset") == wanted
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+done.set()
+opener.join()
+"""
+    )
+
+
 def test_an_interrupt_ends_the_call():
     """No thread reads the buffer afterwards, and the next call is as usual."""
     subprocesses.run(
