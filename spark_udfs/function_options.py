@@ -102,8 +102,9 @@ def from_literal(text: str | None) -> FunctionOptions:
 
 def parsed_literal(text: str | None, function: str, main: str, example: str) -> dict[str, Any]:
     """The options in a literal of a SQL function: the value of its option `main` alone, or JSON as in the example."""
-    if text is None:
-        raise ValueError(f"the {main} of {function} is null; pass one, or JSON such as {example}")
+    if not isinstance(text, str):
+        shown = "null" if text is None else repr(text)
+        raise ValueError(f"the {main} of {function} is {shown}; pass one, or JSON such as {example}")
     if not text.lstrip().startswith("{"):
         return {main: text}
     try:

@@ -9,6 +9,7 @@ tasks    mapInArrow over their numbers: each unpickles and reads its own splits
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -86,9 +87,15 @@ class SplitTaskFunction:
 
 
 def option_texts(path: str | Iterable[str], given: NamedValues) -> dict[str, str]:
-    """Path or paths, and options as Python values, as Spark passes them to a data source: texts."""
-    where = {"path": path} if isinstance(path, str) else {"paths": json.dumps([str(each) for each in path])}
-    return {**where, **{name: _option_text(value) for name, value in given.items()}}
+    """Path or paths, and options as Python values, as Spark passes them to a data source: texts. None: not set.
+    TypeError for other values."""
+    if isinstance(path, str | os.PathLike):
+        where = {"path": os.fspath(path)}
+    elif isinstance(path, Iterable) and not isinstance(path, bytes):
+        where = {"paths": json.dumps([os.fspath(each) for each in path])}
+    else:
+        raise TypeError(f"path {path!r}: a str or Path, or several of them")
+    return where | {name: _option_text(name, value) for name, value in given.items() if value is not None}
 
 
 def read_options(spark: Any, path: str | Iterable[str], given: NamedValues) -> ReadOptions:
@@ -96,13 +103,16 @@ def read_options(spark: Any, path: str | Iterable[str], given: NamedValues) -> R
     return parse(option_texts(path, given), "read", cluster.cores(spark))
 
 
-def _option_text(value: Any) -> str:
+def _option_text(name: str, value: Any) -> str:
     """A value as the text of an option: true and not True, lists with commas, dicts as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, date):
         return time_text(value)
-    return ",".join(value) if isinstance(value, list | tuple) else json.dumps(value)
+    try:
+        return ",".join(value) if isinstance(value, list | tuple | set) else json.dumps(value)
+    except TypeError as error:
+        raise TypeError(f"option {name}={value!r}: {error}") from None
 
 
 def time_text(value: date) -> str:

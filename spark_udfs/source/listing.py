@@ -13,6 +13,7 @@ see a segment that was replaced by a file of the same name: who opens it does, a
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -192,11 +193,12 @@ def _differs_only_at_ends(folder: str, before: frozenset[str], after: frozenset[
 
 def _with_size(segment: Any) -> Any:
     """With its current size: of a last segment, and of those that were listed as empty, whose `stat` may have
-    failed."""
+    failed. What is no file, such as a pipe, has none, so that a task opens it and has the error."""
     if segment.listed_size is None:
         return segment
     try:
-        return segment.copy(size=os.stat(segment.path).st_size)
+        status = os.stat(segment.path)
+        return segment.copy(size=status.st_size if stat.S_ISREG(status.st_mode) else None)
     except OSError:
         if segment.listed_size:
             raise

@@ -29,17 +29,22 @@ def select_partitions(options: ReadOptions, partitions: Partitions, *, must_exis
     """The partitions that subscribe, subscribePattern or assign name. must_exist: ValueError for one that does not;
     while a stream runs they may appear and disappear."""
     topics, pattern, assigned = options.subscribe, options.subscribePattern, options.assign
+    names = {key: key[0] if each.topic is None else each.topic for key, each in partitions.items()}
     if must_exist:
-        _check_names(topics or (), {topic for topic, _ in partitions}, "subscribe")
+        _check_names(topics or (), names.values(), "subscribe")
         keys = [(topic, number) for topic, numbers in (assigned or {}).items() for number in numbers]
         _check_names(keys, partitions, "assign")
-    return {
-        (topic, number): each
-        for (topic, number), each in partitions.items()
-        if (topics is None or topic in topics)
-        and (pattern is None or re.fullmatch(pattern, topic))
-        and (assigned is None or number in assigned.get(topic, ()))
+    selected = {
+        key: each
+        for key, each in partitions.items()
+        if (topics is None or names[key] in topics)
+        and (pattern is None or re.fullmatch(pattern, names[key]))
+        and (assigned is None or key[1] in assigned.get(key[0], ()))
     }
+    if must_exist and partitions and not selected:
+        there = _some_names(sorted({*names.values()}))
+        logger.warning("no rows: subscribePattern or assign selects none of the topics that there are: %s", there)
+    return selected
 
 
 def with_ranges(options: ReadOptions, partitions: Partitions) -> Partitions:

@@ -157,7 +157,7 @@ class StagingWriter:
         if state is None:
             check_topic(topic)
             if not 0 <= partition <= INT_MAX:
-                raise ValueError(f"partition {partition} of topic {topic}: must be 0 or more")
+                raise ValueError(f"partition {partition} of topic {topic}: must be 0 to {INT_MAX}")
             folder = f"{self.name}/{topic}-{partition}"
             state = self._partitions[key] = StagedPartition(topic, partition, self._task, folder, offsets_given)
         if state.offsets_given != offsets_given:

@@ -218,6 +218,7 @@ def test_wrong_options_are_refused(options, error, message):
         (pa.array(["text"]), TypeError, "takes a binary column, not string"),
         ((pa.array([GOOD, GOOD]), pa.array(["FAILFAST", "PERMISSIVE"])), ValueError, "must be a literal"),
         ((pa.array([GOOD]), pa.array([None], pa.string())), ValueError, "the mode of kafka_decode is null"),
+        ((pa.array([GOOD]), pa.array([1])), ValueError, "the mode of kafka_decode is 1; pass one, or JSON such as"),
         ((pa.array([GOOD]), pa.array(["a"]), pa.array(["b"])), TypeError, r"is kafka_decode\(value\[, mode\]\), and 3"),
         ((), TypeError, r"the call is kafka_decode\(value\[, mode\]\), and 0 arguments were given"),
     ],
