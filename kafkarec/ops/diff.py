@@ -2,7 +2,8 @@
 
 Batches are compared in log order. Equal batches (offsets, leader epoch, CRC, size) are skipped; the records of others
 are compared offset by offset, with their producer id, epoch and sequence, so that another codec, other batch sizes or
-another round of compaction are distinguished from other content. A batch that the cleaner emptied has no record. Compacted replicas may differ in the records that were already removed; these are listed as gaps.
+another round of compaction are distinguished from other content. A batch that the cleaner emptied has no record.
+Compacted replicas may differ in the records that were already removed; these are listed as gaps.
 """
 
 from __future__ import annotations
