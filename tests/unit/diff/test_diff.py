@@ -272,5 +272,8 @@ def test_a_batch_that_the_cleaner_emptied_is_no_difference(tmp_path):
     assert [(one.first, one.last, one.records) for one in difference.rebatched] == [(10, 14, 0)]
     assert mirrored(difference, compare(b, a))
     ends_later = compare(log(tmp_path / "c", [batch(0, 10), emptied(10, 5)]), log(tmp_path / "d", [batch(0, 10)]))
+    assert spans(ends_later.only_a) == [(10, 14, "tail")] and not ends_later.rebatched
     assert not ends_later.same and ends_later.first == (10, "only one of the two continues here")
+    whole = builders.batch(builders.records(10), last_offset_delta=14)  # its last records were removed
+    assert compare(log(tmp_path / "e", [whole]), log(tmp_path / "f", [batch(0, 10)])).first == ends_later.first
     assert ends_later.a_follows_b.offset == 10
