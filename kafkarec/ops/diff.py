@@ -374,9 +374,7 @@ class _Comparison:
     def _take_alone(self, side: _Side, extents: list[Extent], batch: ReplicaBatch, other: Replica | None) -> None:
         """Adds the next batch of a side, of whose offsets the other one has none. other: as for `_add_alone`"""
         extent = Extent(batch.base, batch.last, batch.records, batch.size)
-        if (
-            batch.records == 0 and other is not None
-        ):  # the cleaner of this side has kept it, for its offsets or its producer
+        if batch.records == 0 and other is not None:  # the cleaner of this side kept it, for its producer
             self._equal_so_far = False
             extent.kind = "batching"
             add_extent(self.difference.rebatched, extent)
