@@ -140,7 +140,7 @@ def absolute_path(path: str) -> str:
 
 
 def finder(options: ReadOptions) -> distributed.LogFinder:
-    """What finds the logs. A key folder that cannot be listed is an error, unless failOnDataLoss is false."""
+    """What finds the logs. A folder that cannot be listed is an error, unless failOnDataLoss is false."""
     from kafkarec import distributed
 
     def unreadable(error: OSError) -> None:
