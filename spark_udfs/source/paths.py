@@ -129,7 +129,7 @@ def absolute_path(path: str) -> str:
 
 
 def finder(options: ReadOptions) -> distributed.LogFinder:
-    """What finds the logs. A key folder that cannot be listed is an error, unless failOnDataLoss is false."""
+    """What finds the logs. A folder that cannot be listed is an error, unless failOnDataLoss is false."""
 
     def unreadable(error: OSError) -> None:
         if options.failOnDataLoss:
