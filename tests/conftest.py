@@ -29,7 +29,7 @@ hypothesis.settings.load_profile("long" if LONG else "core" if CORE else "suite"
 FIRST = ("project/test_sanitizers", "jvm/", "fence/", "project/", "fuzz/")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]):
     """In the core subset nothing is slow, also of a file that belongs to it."""
     items.sort(key=lambda item: next((n for n, name in enumerate(FIRST) if name in item.nodeid), len(FIRST)))
     slow = [item for item in items if item.get_closest_marker("slow")] if CORE else []
@@ -45,7 +45,7 @@ def _few_objects_to_collect() -> None:
     gc.freeze()
 
 
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int):
     """CI=1 (set by .ci/run): what is skipped is not tested, so a skip fails the run; pytest lists the reasons."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped", []) if reporter else []
@@ -55,7 +55,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_oracle.Oracle]:
+def kafka(tmp_path_factory) -> Iterator[jvm_oracle.Oracle]:
     """Apache Kafka's own classes in one JVM; skips where they cannot be had."""
     jvm_oracle.needed()
     oracle = jvm_oracle.Oracle(tmp_path_factory.mktemp("classes"))

@@ -18,7 +18,7 @@ DAYS = ("2026-11-01", "2026-11-02")
 
 
 @pytest.fixture
-def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def archive(tmp_path, monkeypatch) -> Path:
     """A segment of txn-0 in the folder of each day; the folder above `archive` is the current one."""
     monkeypatch.chdir(tmp_path)
     for day, name in zip(DAYS, OFFSETS, strict=True):

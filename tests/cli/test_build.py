@@ -21,7 +21,7 @@ FOLDERS = ("all-codecs-0", "compacted-0", "logappend-0", "txn-0", "__consumer_of
 FORMATS = ("json", "csv", "arrow", "parquet")
 
 
-def round_trip(run: Here, source: Path, form: str, out: Path, *arguments: object) -> tuple[bytes, bytes]:
+def round_trip(run: Here, source: Path, form: str, out: Path, *arguments) -> tuple[bytes, bytes]:
     """The JSON Lines of a log, and those of the log that `build` makes from its rows in the given format."""
     rows = out.parent / f"rows.{form}"
     assert run("cat", source, "--raw", "--format", form, "-o", rows, *arguments).status == 0

@@ -1,8 +1,6 @@
 """`build` refuses bad input: it names the row and the column, shows no content, and leaves nothing under the output's
 name."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -221,7 +219,7 @@ def test_memory_stays_flat(tmp_path):
     """Peak memory for 60 MB of rows exceeds that for 6 MB of rows by less than 60 MB."""
     line = json.dumps({"key": "k" * 10, "value": "v" * 1000}).encode() + b"\n"
 
-    def peak(lines: int) -> int:
+    def peak(lines):
         (tmp_path / "in.jsonl").write_bytes(line * lines)
         code = (
             "import resource, sys\nfrom kafkarec.cli import main\n"

@@ -18,20 +18,20 @@ from command import interruptible
 from paths import SEGMENTS
 
 
-def batch(offset: int, count: int = 1, **fields: Any) -> bytes:
+def batch(offset: int, count: int = 1, **fields) -> bytes:
     return builders.batch(builders.records(count, value=b"value %d"), base_offset=offset, **fields)
 
 
 class Following:
     """A running `cat --follow`, whose output lines are read as they arrive."""
 
-    def __init__(self, path: Path, *arguments: object) -> None:
+    def __init__(self, path: Path, *arguments):
         self.child = interruptible("cat", path, "--follow", *arguments)
-        self._lines: queue.Queue[bytes] = queue.Queue()
+        self._lines = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def _read(self) -> None:
+    def _read(self):
         assert self.child.stdout is not None
         for line in self.child.stdout:
             self._lines.put(line)
@@ -62,7 +62,7 @@ class Following:
             left.append(self._lines.get())
         return status, self.child.stderr.read().decode(), left
 
-    def close(self) -> None:
+    def close(self):
         if self.child.poll() is None:
             self.child.kill()
         self.child.wait(20)
@@ -73,9 +73,9 @@ class Following:
 
 @pytest.fixture
 def follow() -> Iterator[Any]:
-    running: list[Following] = []
+    running = []
 
-    def start(path: Path, *arguments: object) -> Following:
+    def start(path, *arguments):
         running.append(Following(path, *arguments))
         return running[-1]
 
@@ -85,7 +85,7 @@ def follow() -> Iterator[Any]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path) -> Path:
     """A partition with offsets 0 to 4 in one segment."""
     folder = tmp_path / "orders-7"
     folder.mkdir()
@@ -93,7 +93,7 @@ def log(tmp_path: Path) -> Path:
     return folder
 
 
-def append(log: Path, data: bytes, base: int = 0) -> None:
+def append(log: Path, data: bytes, base: int = 0):
     with (log / f"{base:020}.log").open("ab") as file:
         file.write(data)
 

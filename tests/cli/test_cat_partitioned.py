@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -33,7 +32,7 @@ def log_of(folder: Path, times: list[int | None]) -> Path:
 
 def offsets_by_folder(table: Path) -> dict[str, list[list[int]]]:
     """Folder -> the offsets of its files, file by file in the order of their names."""
-    found: dict[str, list[list[int]]] = {}
+    found = {}
     for path in sorted(table.rglob("*.parquet"), key=lambda each: int(each.stem.rpartition("-")[2])):
         rows = pq.ParquetFile(path).read(columns=["offset"]).column("offset").to_pylist()
         found.setdefault(str(path.parent.relative_to(table)), []).append(rows)
@@ -55,7 +54,7 @@ def test_the_folder_has_the_rows_of_the_log(run, tmp_path):
     counts = duckdb.sql(
         f"select topic, date, count(*) from read_parquet('{glob}', hive_partitioning=true) group by all order by all"
     ).fetchall()
-    days: dict[tuple[Any, Any], int] = {}
+    days = {}
     for topic, at in zip(expected["topic"].to_pylist(), expected["timestamp"].to_pylist(), strict=True):
         days[topic, at.date()] = days.get((topic, at.date()), 0) + 1
     assert [(topic, day, count) for (topic, day), count in sorted(days.items())] == counts
@@ -94,7 +93,7 @@ def test_memory_files_and_groups_are_limited(run, tmp_path, monkeypatch):
         monkeypatch.setattr(partitioned_files, name, value)
     held, real = [], partitioned_files.PartitionedFiles.add
 
-    def add(self: Any, rows: Any, values: Any) -> None:
+    def add(self, rows, values):
         for start in range(0, rows.num_rows, 100):
             real(self, rows.slice(start, 100), values)
             held.append(self._held_bytes)

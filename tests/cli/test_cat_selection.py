@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
-from command import Here
 from paths import SEGMENTS
 
 CODECS, TXN, COMPACTED = SEGMENTS / "all-codecs-0", SEGMENTS / "txn-0", SEGMENTS / "compacted-0"
@@ -21,7 +20,7 @@ EXTENT = "the log has offsets 0 to 864, times 2023-11-14T22:13:20.000Z to 2023-1
 
 
 @pytest.fixture
-def rows(run: Here) -> list[dict[str, Any]]:
+def rows(run) -> list[dict[str, Any]]:
     return run("cat", CODECS).rows
 
 
@@ -93,7 +92,7 @@ class TestLatestPerKey:
     def test_a_log_that_grows_has_each_key_once(self, run, tmp_path, monkeypatch, isolation):
         path, real = tmp_path / "a.log", os.open
 
-        def grown(*args: Any, **options: Any) -> int:
+        def grown(*args, **options):
             nonlocal written
             with path.open("ab") as file:
                 file.write(builders.batch(builders.records(2, key=b"k"), base_offset=written))

@@ -1,7 +1,5 @@
 """`kafkarec convert` names another codec, writes all or nothing, keeps the start of a log. The fence has the rest."""
 
-from __future__ import annotations
-
 import builders
 import pytest
 from command import own_process

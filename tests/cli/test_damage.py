@@ -20,12 +20,12 @@ from plain_logs import batch, flip, log
 import kafkarec
 
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
-BATCHES: list[dict[str, Any]] = json.loads(Path(f"{CODECS}.json").read_text())["batches"]
+BATCHES = json.loads(Path(f"{CODECS}.json").read_text())["batches"]
 DAMAGED_BATCH = BATCHES[3]
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Path:
+def damaged(tmp_path) -> Path:
     """A log with one flipped byte in the payload of its fourth batch."""
     path = tmp_path / "orders-7" / CODECS.name
     path.parent.mkdir()

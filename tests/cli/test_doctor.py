@@ -1,7 +1,5 @@
 """`kafkarec doctor`: versions, codecs and the checksum path."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

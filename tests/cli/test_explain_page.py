@@ -22,7 +22,7 @@ ROW = re.compile(
 FIELD = re.compile(r'<span class="f g-(\w+)([^"]*)" title="([^"]*)">(.*?)</span>')
 
 
-def page(run: Here, to: Path, *arguments: object, status: int = 0) -> str:
+def page(run: Here, to: Path, *arguments, status: int = 0) -> str:
     ran = run("explain", *arguments, "--html", to, "--force")
     assert ran.status == status, ran
     parsed(to)  # well-formed, and loads nothing

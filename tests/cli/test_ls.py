@@ -60,7 +60,7 @@ def test_values_that_are_batches_themselves_are_not_the_end(tmp_path):
     outer = (7).to_bytes(8, "big") + len(message).to_bytes(4, "big") + message
     path = tmp_path / "00000000000000000007.log"
     path.write_bytes(outer)
-    segment: Any = kafkarec.open(path)
+    segment = kafkarec.open(path)
     assert len(segment.scan()) == 1
     assert (summarize(segment).next_offset, summarize(segment, complete=True).records) == (8, 1)
 
@@ -83,7 +83,7 @@ def test_a_folder_without_segments_lists_its_folders(run, tmp_path):
     )
 
 
-def ends(run: Here, *arguments: object) -> list[tuple[int | None, int | None]]:
+def ends(run: Here, *arguments) -> list[tuple[int | None, int | None]]:
     rows = run("ls", *arguments, "--format", "json").rows
     return [(row["first_offset"], row["next_offset"]) for row in rows if row["kind"] == "segment"]
 

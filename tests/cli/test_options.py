@@ -1,7 +1,5 @@
 """The texts of options and their values."""
 
-from __future__ import annotations
-
 import argparse
 import time
 

@@ -80,7 +80,7 @@ IN_A_BROKERS_FOLDER = (
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tree(tmp_path, monkeypatch) -> Path:
     """Partition folders in a broker's data folder and in a plain folder; the latter's parent is the current folder."""
     for name in ("flat/txn-0", "broker/txn-0", "broker/all-codecs-0", "other/all-codecs-0"):
         shutil.copytree(SEGMENTS / Path(name).name, tmp_path / name, ignore=shutil.ignore_patterns("*.txt", "*.json"))
@@ -90,7 +90,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def link(tree: Path, top: str) -> None:
+def link(tree: Path, top: str):
     """Make links to the files and the folder of {top}/txn-0."""
     folder, links = tree / top / "txn-0", tree / "links"
     links.mkdir()
@@ -104,7 +104,7 @@ def link(tree: Path, top: str) -> None:
 
 def content(top: Path) -> dict[str, Any]:
     """Path -> type and bytes of everything below a folder."""
-    content_by_path: dict[str, Any] = {}
+    content_by_path = {}
     for folder, folders, files in os.walk(top):
         for name in (*folders, *files):
             path = os.path.join(folder, name)
@@ -304,7 +304,7 @@ def test_a_full_disk_is_named_by_the_output(run, tree, verb):
 
 def test_a_copy_of_standard_input_that_does_not_fit_is_named():
     class Full(io.BytesIO):
-        def write(self, data: Any, /) -> int:
+        def write(self, data, /):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     where = re.escape(tempfile.gettempdir())
@@ -313,7 +313,7 @@ def test_a_copy_of_standard_input_that_does_not_fit_is_named():
 
 
 def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(run, tree, monkeypatch):
-    def full(*arguments: object) -> None:
+    def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("kafkarec.cli.new_log.PartitionFolderWriter.write", full)
@@ -334,7 +334,7 @@ def test_descriptors_and_pipes_are_written(run, tree):
         assert file.read() == b"first\n" + plain
     os.mkfifo("pipe")
     for verb in (["cat"], ["verify", "--html"]):
-        received: list[bytes] = []
+        received = []
         reader = threading.Thread(target=lambda: received.append(Path("pipe").read_bytes()))  # noqa: B023
         reader.start()
         assert run(*verb[:1], "flat/txn-0", *(verb[1:] or ["-o"]), "pipe").status == 0
@@ -378,7 +378,7 @@ def test_standard_output_that_is_an_input_is_refused(tree):
 
 
 def test_a_missing_folder_is_reported_before_anything_is_read(run, tree, monkeypatch):
-    def read(*given: Any, **named: Any) -> None:
+    def read(*given, **named):
         raise AssertionError("the log was read")
 
     monkeypatch.setattr("kafkarec.ops.verify.verify", read)
@@ -391,7 +391,7 @@ def test_a_file_that_appears_during_the_run_is_not_replaced(run, tree, monkeypat
     """The new file stays, and the output is kept under the reported name."""
     real, appearing = os.link, list[Path]()
 
-    def link(part: str, place: str) -> None:
+    def link(part, place):
         for path in appearing:
             path.write_text("somebody's")
         if not has_links:
@@ -415,7 +415,7 @@ def test_a_bind_mount_is_the_same_folder(run, tree, monkeypatch):
     (tree / "mounted").mkdir()
     real = os.stat
 
-    def mounted(path: Any, **named: Any) -> os.stat_result:
+    def mounted(path, **named):
         return real(tree / "flat" / "txn-0" if path == str(tree / "mounted") else path, **named)
 
     monkeypatch.setattr(os, "stat", mounted)

@@ -80,7 +80,7 @@ def assert_all_work(run: Here, here: Path, source: Path, *words: str) -> int:
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
+def run(capfdbinary, monkeypatch, tmp_path) -> Here:
     monkeypatch.chdir(os.curdir)  # so that the working directory is the old one afterwards
     (tmp_path / "temporary").mkdir()  # where a command writes that is printed two folders below the source's
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -147,13 +147,13 @@ CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoin
 ENTRIES = ["compacted 0 5", "other 1 9", "txn 0 7"]
 
 
-def meta_properties(folder: Path, **other: str) -> None:
+def meta_properties(folder: Path, **other: str):
     ids = IDS | {name.replace("_", "."): value for name, value in other.items()}
     (folder / "meta.properties").write_text("#\n" + "".join(f"{name}={ids[name]}\n" for name in ids) + "version=1\n")
 
 
 @pytest.fixture
-def configured(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def configured(tmp_path_factory, monkeypatch) -> Path:
     """A stand-in for kafka-configs.sh. Returns the file of its calls."""
     folder = tmp_path_factory.mktemp("kafka")
     (folder / "kafka-configs.sh").write_text(f'#!/bin/sh\necho "$@" >> {folder}/calls\n')
@@ -163,7 +163,7 @@ def configured(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def served(tmp_path: Path, configured: Path) -> tuple[Path, Path]:
+def served(tmp_path, configured) -> tuple[Path, Path]:
     """A dead broker's data folder, and that of a stopped broker with the same topics and the same ids."""
     dead = data_folder(tmp_path / "a disk")
     shutil.copytree(SEGMENTS / "__cluster_metadata-0", dead / "__cluster_metadata-0")
@@ -347,7 +347,7 @@ def test_an_output_is_away_from_the_source(run, tmp_path, monkeypatch):
     assert " -o records-2.jsonl\n" in run("salvage", "dead", "-o", "new").out.decode()
 
 
-def rescued_to(run: Here, source: object) -> str:
+def rescued_to(run: Here, source) -> str:
     """Return the folder that `verify` prints for the salvaged log."""
     [out] = {found[1] for found in re.finditer(r" -o (\S+)", run("verify", source).out.decode())}
     return out

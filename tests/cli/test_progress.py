@@ -32,7 +32,7 @@ ERASE = b"\x1b[2K"
 
 
 def on_a_terminal(
-    *arguments: object,
+    *arguments,
     environment: Mapping[str, str] | None = None,
     interrupt_at: bytes = b"",
     output: Path | None = None,
@@ -131,29 +131,29 @@ def test_records_on_a_pipe_come_without_a_bar():
 class FakeBar:
     """Records what is drawn. now: the time, which passes while it is asked."""
 
-    def __init__(self) -> None:
-        self.events: list[str] = []
+    def __init__(self):
+        self.events = []
         self.now = 0.0
 
     def time(self) -> float:
         self.now += 0.25
         return self.now
 
-    def start(self) -> None:
+    def start(self):
         self.events.append("start")
 
-    def stop(self) -> None:
+    def stop(self):
         self.events.append("stop")
 
     def add_task(self, name: str, *, total: float) -> int:
         return 0
 
-    def update(self, task: int, *, completed: float) -> None:
+    def update(self, task: int, *, completed: float):
         self.events.append(str(completed))
 
 
 @pytest.fixture
-def bar(monkeypatch: pytest.MonkeyPatch) -> FakeBar:
+def bar(monkeypatch) -> FakeBar:
     bar = FakeBar()
     monkeypatch.setattr("rich.progress.Progress", lambda *columns, **options: bar)
     monkeypatch.setattr(progress, "is_stderr_terminal", lambda: True)
@@ -294,7 +294,7 @@ def test_ctrl_c_between_two_new_folders_names_what_is_complete(tmp_path, monkeyp
         shutil.copytree(CODECS, tmp_path / "in" / f"orders-{number}")
     finish, finished = PartitionFolderWriter.finish, []
 
-    def interrupted(folder: PartitionFolderWriter) -> None:
+    def interrupted(folder):
         if finished:
             raise KeyboardInterrupt
         finish(folder)
@@ -321,7 +321,7 @@ def test_an_interrupted_salvage_says_how_to_go_on(source, is_begun, expected, tm
     out = tmp_path / "out"
     out.mkdir()
 
-    def interrupted(*arguments: object, **options: object) -> None:
+    def interrupted(*arguments, **options):
         if is_begun:
             (out / ".unfinished").mkdir()
         raise KeyboardInterrupt
@@ -334,7 +334,7 @@ def test_an_interrupted_salvage_says_how_to_go_on(source, is_begun, expected, tm
 
 
 def test_an_interrupt_when_salvage_has_its_copy_says_nothing(tmp_path, monkeypatch, capsys):
-    def interrupted(*arguments: object) -> None:
+    def interrupted(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kafkarec.cli.output_files.write_rendered", interrupted)

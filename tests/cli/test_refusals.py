@@ -3,8 +3,6 @@
 More of them are in the fence: `_refusals` of tests/support/fence/scenarios.py.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shlex

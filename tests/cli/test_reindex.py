@@ -51,7 +51,7 @@ def test_a_closed_pipe_does_not_stop_the_run(tmp_path):
 def test_a_failed_run_leaves_nothing(run, tmp_path, monkeypatch):
     calls = []
 
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         calls.append(descriptor)
         if len(calls) == 4:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -63,7 +63,7 @@ def test_a_failed_run_leaves_nothing(run, tmp_path, monkeypatch):
 
 
 def test_a_failed_run_leaves_the_files_of_others(run, tmp_path, monkeypatch):
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         (tmp_path / "new" / "other").mkdir(parents=True, exist_ok=True)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

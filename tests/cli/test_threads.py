@@ -9,7 +9,6 @@ import signal
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
@@ -42,7 +41,7 @@ def transactions(count: int) -> bytes:
     pieces, base = [], 0
     for number in range(count):
         producer = 7 + number % 2
-        header: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": number // 2 * RECORDS}
+        header = {"producer_id": producer, "producer_epoch": 0, "base_sequence": number // 2 * RECORDS}
         pieces.append(builders.good_batch(RECORDS, base_offset=base, attributes=0x10, **header))
         base += RECORDS
         if number < count - 1:
@@ -52,16 +51,16 @@ def transactions(count: int) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def logs(tmp_path_factory) -> Path:
     """Logs of which each has segments of more than one stretch."""
     folder = tmp_path_factory.mktemp("logs")
 
-    def write(partition: str, segments: dict[int, bytes]) -> None:
+    def write(partition, segments):
         (folder / partition).mkdir()
         for base, data in segments.items():
             (folder / partition / f"{base:020d}.log").write_bytes(data)
 
-    def segment(base: int, batches: int, *codecs: str) -> bytes:
+    def segment(base, batches, *codecs):
         return b"".join(plain(base + RECORDS * i, codecs[i % len(codecs)]) for i in range(batches))
 
     write("plain-0", {0: segment(0, 500, "none"), 500 * RECORDS: segment(500 * RECORDS, 300, *CODECS)})

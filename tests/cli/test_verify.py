@@ -17,7 +17,7 @@ BAD = good(5)[:-1] + b"\xff"
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Path:
+def damaged(tmp_path) -> Path:
     """A data folder: partitions with damage, with a gap between segments, with an anomaly, and many good ones."""
     data = tmp_path / "data"
     made(data, {0: [good(0), BAD, good(10)]}, "orders-0")

@@ -38,7 +38,7 @@ def watchdog() -> Iterator[None]:
     faulthandler.cancel_dump_traceback_later()
 
 
-def run(seed: str, trial: Callable[[random.Random], None]) -> None:
+def run(seed: str, trial: Callable[[random.Random], None]):
     """Run one seed; a failure names it."""
     try:
         trial(random.Random(seed))
@@ -92,7 +92,7 @@ def test_values_that_hold_a_real_brokers_batches_stay_values(damage, begin, tmp_
     below those of the log or around them. All records are read but those of the damaged batch."""
     archived = [bytes(batch.raw)[:3000] for path in LOGS for batch in kafkarec.batches(path.read_bytes())]
 
-    def trial(chance: random.Random) -> None:
+    def trial(chance):
         rows = [(offset, chance.choice(archived)) for offset in range(begin, begin + 30)]
         parts = []
         for at in range(0, 30, 3):
@@ -138,7 +138,7 @@ def test_a_file_truncated_while_it_is_read_ends_the_run_cleanly():
     data = (SEGMENTS / "all-codecs-0" / NAME).read_bytes()
     whole = kafkarec.decode(data, control=True).tuples()
 
-    def trial(rng: random.Random) -> None:
+    def trial(rng):
         for verifying in (False, True):
             fake = Shrinking(data, rng.choice([64, 512, 4096]), 512)
             fake.after, fake.left = rng.randrange(60), rng.randrange(len(data))
@@ -163,7 +163,7 @@ def test_a_file_truncated_while_it_is_read_ends_the_run_cleanly():
 def test_any_bytes_lead_to_a_report(tmp_path):
     """Fields forged at random under a recomputed CRC: `verify` returns a report and raises nothing."""
 
-    def trial(rng: random.Random) -> None:
+    def trial(rng):
         pieces = some_batches(rng)
         for i in rng.sample(range(len(pieces)), min(5, len(pieces))):
             raw = bytearray(pieces[i])

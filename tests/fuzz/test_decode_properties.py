@@ -1,7 +1,5 @@
 """Generated batches of every magic and codec: the C core reads what the oracle reads."""
 
-from __future__ import annotations
-
 import builders
 import pyarrow as pa
 import pytest

@@ -4,7 +4,6 @@ for byte."""
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import builders
 import golden
@@ -34,15 +33,15 @@ def input_rows(draw: st.DrawFn, headers: bool = True) -> list[Row]:
     return [(next(offsets), draw(TIMESTAMP), draw(BLOB), draw(BLOB), draw(pairs)) for _ in range(count)]
 
 
-def columns_of(data: bytes, **options: Any) -> kafkarec.RecordColumns:
+def columns_of(data: bytes, **options) -> kafkarec.RecordColumns:
     return kafkarec.decode(data, control=True, header_keys="binary", timestamp_unit="int64", **options)
 
 
-def read(data: bytes, **options: Any) -> list[Row]:
+def read(data: bytes, **options) -> list[Row]:
     return columns_of(data, **options).tuples()
 
 
-def re_encoded(records: Any, **options: Any) -> bytes:
+def re_encoded(records, **options) -> bytes:
     return kafkarec.encode(records, magic="keep", compression="keep", **options)
 
 
@@ -103,7 +102,7 @@ def canonical_batch(draw: st.DrawFn) -> bytes:
         )
         for delta in deltas
     ]
-    producer: dict[str, int] = {}
+    producer = {}
     flags = draw(st.sampled_from([0, 0, builders.DELETE_HORIZON]))
     if draw(st.booleans()):
         producer = {
@@ -143,7 +142,7 @@ def producers_log(draw: st.DrawFn) -> bytes:
     for _ in range(draw(st.integers(0, 5))):
         count = draw(st.integers(1, 4))
         rows = [(offset + n, draw(TIMESTAMP), draw(BLOB), draw(BLOB), draw(HEADERS)) for n in range(count)]
-        options: dict[str, Any] = {}
+        options = {}
         if draw(st.booleans()):
             options = {"producer_id": draw(st.integers(0, 3)), "producer_epoch": 1}
             options["base_sequence"] = draw(st.sampled_from([0, 7, 2**31 - 2]))

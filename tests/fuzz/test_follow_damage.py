@@ -25,7 +25,7 @@ from kafkarec.sidecars import leader_epochs, offset_index
 SEEDS = range(3000 if LONG else 100)
 AT_ONCE, NEVER = 1e11, 0.0  # by the clock, long after or before a file was changed
 GOOD = 64 + 6  # more batches than are compared with the next one
-READ: dict[str, Any] = {"errors": "skip", "control": True, "columns": ["file", "offset", "value", "batch_position"]}
+READ = {"errors": "skip", "control": True, "columns": ["file", "offset", "value", "batch_position"]}
 BATCH = ("position", "size_in_bytes", "base_offset", "next_offset", "last_offset", "partition_leader_epoch", "magic")
 
 
@@ -47,7 +47,7 @@ class Read(NamedTuple):
             found.restored.extend(piece.restored)
         return found
 
-    def add(self, other: Read) -> None:
+    def add(self, other: Read):
         for mine, more in zip(self, other, strict=True):
             mine.extend(more)
 
@@ -56,7 +56,7 @@ class Read(NamedTuple):
         return self._replace(damage=[one for one in self.damage if one.file != str(last) or one.lost_to is not None])
 
 
-def rows(table: Any, columns: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+def rows(table, columns: Iterable[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*map(table.column, columns), strict=True)
 
 
@@ -68,7 +68,7 @@ def of_folder(folder: Path) -> Read:
 class Growing:
     """A folder to which a damaged log is written, byte by byte or in larger steps, with its side files."""
 
-    def __init__(self, chance: random.Random, folder: Path, log: WrittenLog, parts: list[bytes]) -> None:
+    def __init__(self, chance: random.Random, folder: Path, log: WrittenLog, parts: list[bytes]):
         self.chance, self.folder, self.log, self.parts = chance, folder, log, parts
         folder.mkdir()
         self.has_side_files = chance.random() < 0.5
@@ -98,7 +98,7 @@ class Growing:
                 start = stop
                 yield
 
-    def follower(self, **options: Any) -> Any:
+    def follower(self, **options):
         size = self.chance.choice([1, 500, 1 << 20])
         (one,) = kafkarec.open(self.folder).followers(**READ, batch_bytes=size, **options)
         return one
@@ -126,7 +126,7 @@ def with_good_end(chance: random.Random, log: WrittenLog) -> bytes:
     return part.data + good_run(log, 0)
 
 
-def some_of(chance: random.Random, one: Any) -> Iterator[tuple[Any, kafkarec.RecordColumns]]:
+def some_of(chance: random.Random, one) -> Iterator[tuple[Any, kafkarec.RecordColumns]]:
     """Polls that are left after a few pieces, and one that is not."""
     for _ in range(chance.choice([0, 3, 30])):
         with closing(one.poll()) as pieces:
@@ -135,7 +135,7 @@ def some_of(chance: random.Random, one: Any) -> Iterator[tuple[Any, kafkarec.Rec
 
 
 @pytest.fixture
-def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def judged(monkeypatch) -> Iterator[Any]:
     yield lambda now: monkeypatch.setattr(time, "time", lambda: now)
 
 
@@ -209,7 +209,7 @@ def test_after_a_truncation_batches_are_judged_by_those_that_are_left(seed, tmp_
     growing.last.write_bytes(old + good_run(log, GOOD + 1, 5))
     if [one for one in every.damage if one.position < len(old)] != list(of_folder(growing.folder).damage):
         return
-    notes: list[str] = []
+    notes = []
     judged(AT_ONCE)
     one = growing.follower(on_note=notes.append)
     found = Read.of(some_of(chance, one))

@@ -1,7 +1,5 @@
 """errors="skip" with damage at chosen places; at random ones see tests/unit/read/test_hurt_headers.py."""
 
-from __future__ import annotations
-
 import builders
 import pytest
 import reading

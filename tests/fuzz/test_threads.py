@@ -29,7 +29,7 @@ pytestmark = pytest.mark.core
 
 SEEDS = range(1000 if LONG else fewer(20, 8))
 COLUMNS = [*reading.RECORD_FIELDS, "batch_position", "base_offset", "compression", "control_type", "producer_id"]
-OPTIONS: tuple[dict[str, Any], ...] = (
+OPTIONS = (
     {},
     {"errors": "skip"},
     {"errors": "skip", "restore": False, "control": True},
@@ -40,7 +40,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 @pytest.fixture(autouse=True, params=[1, 300, 4000])
-def _short_stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def _short_stretches(request, monkeypatch) -> Iterator[int]:
     """A stretch has so many bytes at least; what has 2 threads or more is read in stretches, however small it is.
     Pieces are as small. What is read ahead may have 20 times as many bytes."""
     monkeypatch.setattr(passes, "worth_sharing", lambda asked, size: True)
@@ -53,7 +53,7 @@ def _short_stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     decode_options.forget_requests()
 
 
-def outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tuple[Any, ...]:
+def outcome(read: Callable[..., kafkarec.RecordColumns], **options) -> tuple[Any, ...]:
     """Everything that a caller can see but for where chunks end."""
     try:
         got = read(**options)
@@ -66,15 +66,15 @@ def outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tupl
     )
 
 
-def assert_same(read: Callable[..., Any], what: object) -> None:
+def assert_same(read: Callable[..., Any], what):
     alone = outcome(read)
     for threads in (2, 4):
         assert outcome(read, threads=threads) == alone, f"{what}, {threads} threads"
 
 
-def pieces(read: Callable[..., Iterator[PassResult]], asked: DecodeRequest, **options: Any) -> list[Any]:
+def pieces(read: Callable[..., Iterator[PassResult]], asked: DecodeRequest, **options) -> list[Any]:
     """Everything of each piece, and the error at the end."""
-    found: list[Any] = []
+    found = []
     try:
         for part in read(**options):
             columns = passes.as_columns(asked, part)
@@ -89,7 +89,7 @@ def pieces(read: Callable[..., Iterator[PassResult]], asked: DecodeRequest, **op
     return found
 
 
-def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, size: int, what: object) -> None:
+def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, size: int, what):
     """As read_chunks yields them, whose borders are the same, too."""
     for chunk_bytes in (1, 5 * size):
         chosen = asked._replace(options=asked.options._replace(chunk_bytes=chunk_bytes))
@@ -98,7 +98,7 @@ def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, 
         assert pieces(read, chosen) == alone, f"{what}, chunks of {chunk_bytes}"
 
 
-def decode_file(data: bytes, *, threads: int = 1, **options: Any) -> kafkarec.RecordColumns:
+def decode_file(data: bytes, *, threads: int = 1, **options) -> kafkarec.RecordColumns:
     asked = reading.file_request("a.log", **options)
     return passes.as_columns(asked, passes.read_at_once(asked, Source(data), threads=threads))
 
@@ -106,9 +106,7 @@ def decode_file(data: bytes, *, threads: int = 1, **options: Any) -> kafkarec.Re
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 def test_golden_files_and_odd_batches(options, _short_stretches):
     asked = decode_options.request(**{name: value for name, value in options.items() if name != "isolation"})
-    inputs: list[tuple[object, bytes]] = [
-        (case, case.bytes) for case in [*golden.vectors(), *golden.invalid()][:: fewer(2, 5)]
-    ]
+    inputs = [(case, case.bytes) for case in [*golden.vectors(), *golden.invalid()][:: fewer(2, 5)]]
     for seed in SEEDS:
         chance = random.Random(seed)
         data = b"".join(odd_batches.odd_batch(chance) for _ in range(chance.choice([2, 10, 40])))
@@ -171,7 +169,7 @@ def test_files_with_unreadable_ranges():
             range(at, at + chance.choice([1, 70])) for at in chance.sample(range(len(data)), chance.choice([0, 1, 3]))
         ]
 
-        def read(*, threads: int = 1, errors: str = "skip", data: bytes = data, bad: list[range] = bad) -> Any:
+        def read(*, threads=1, errors="skip", data=data, bad=bad):
             file = fake_file.FakeFile(data, unreadable=bad)
             asked = reading.file_request(file.name, errors=errors)
             return passes.as_columns(asked, passes.read_at_once(asked, Source(file=file), threads=threads))

@@ -57,12 +57,12 @@ def content_of(batch: bytes) -> tuple[bytes, bytes]:
 class Script:
     """Random calls, executed on RecordBatchBuilder at once and recorded as lines for Kafka's builder."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int):
         self.rng = random.Random(seed)
-        self.lines: list[str] = []
-        self.answers: list[str | None] = []
-        self.batches: list[bytes] = []
-        self.builder: RecordBatchBuilder | None = None
+        self.lines = []
+        self.answers = []
+        self.batches = []
+        self.builder = None
         self.codec = self.rng.choice((0, 0, 0, 1, 2, 3, 4))
 
     def call(self, line: str, run: Callable[[], Any]) -> bool:
@@ -110,7 +110,7 @@ class Script:
         epoch = rng.choice((-1, 0, 9))
         horizon = rng.choice((-1, -1, -1, 0, 1_700_000_000_000, -2)) if odd else -1
         self.base = base
-        options: dict[str, Any] = {
+        options = {
             "magic": self.magic,
             "compression": NAMES[codec],
             "level": level,
@@ -127,13 +127,13 @@ class Script:
         words = options | {"level": "-" if level is None else level, "timestamp_type": kind}
         words |= {"is_transactional": int(transactional), "is_control": int(control)}
 
-        def run() -> None:
+        def run():
             self.builder = RecordBatchBuilder(**options)
 
         self.append_time = kind == 1
         return self.call(" ".join(["new", *map(str, words.values())]), run)
 
-    def append(self) -> None:
+    def append(self):
         assert self.builder is not None
         time, key, value = self.timestamp(), self.blob(), self.blob()
         headers = self.headers() if self.magic == 2 or self.rng.random() < 0.03 else []
@@ -144,18 +144,18 @@ class Script:
         fields = f"{time} {blob(key)} {blob(value)} {header_words(headers)} {'-' if offset is None else offset}"
         self.call(f"append {fields}", lambda: self.add(time, key, value, headers, offset))
 
-    def add(self, *fields: Any) -> None:
+    def add(self, *fields):
         assert self.builder is not None
         self.builder.append(*fields)
 
-    def has_room(self) -> None:
+    def has_room(self):
         assert self.builder is not None
         time, key, value, headers = self.timestamp(), self.blob(), self.blob(), self.headers()
         builder = self.builder
         line = f"room {time} {blob(key)} {blob(value)} {header_words(headers)}"
         self.call(line, lambda: builder.has_room_for(time, key, value, headers))
 
-    def control_record(self) -> None:
+    def control_record(self):
         builder, rng = self.builder, self.rng
         assert builder is not None
         time = self.timestamp()
@@ -168,10 +168,10 @@ class Script:
         key = struct.pack(">hh", rng.choice((0, 1)), rng.choice((0, 1, 2, 3, 4, 5, 6, 7, -1)))
         value = self.blob()
 
-        def control(kind: str, *fields: object) -> int:
+        def control(kind, *fields):
             return builder.append_control(time, typed_control.control(kind, *fields))
 
-        calls: list[tuple[str, Callable[[], Any]]] = [
+        calls = [
             (f"marker {time} {kind} {number}", lambda: builder.append_end_txn_marker(time, kind, number)),
             (
                 f"leader {time} {number} 1,2,3 -",
@@ -197,11 +197,11 @@ class Script:
         line, run = rng.choice(calls)
         self.call(line, lambda: self.append_quietly(run))
 
-    def append_quietly(self, run: Callable[[], Any]) -> None:
+    def append_quietly(self, run: Callable[[], Any]):
         """Kafka's append methods return nothing."""
         assert run() == self.builder.last_offset
 
-    def compare_properties(self) -> None:
+    def compare_properties(self):
         b = self.builder
         assert b is not None
         size = "?" if self.codec and b.is_closed and len(b) else b.estimated_size
@@ -216,30 +216,30 @@ class Script:
         if len(b) or not self.append_time:
             self.call("time", lambda: str(b.max_timestamp))
 
-    def override_last(self) -> None:
+    def override_last(self):
         builder = self.builder
         assert builder is not None
         offset = builder.next_offset + self.rng.choice((-1, 0, 5, -3))
         self.call(f"last {offset}", lambda: builder.override_last_offset(offset))
 
-    def ratio(self) -> None:
+    def ratio(self):
         assert self.builder is not None
         ratio = to_float32(self.rng.choice((0.1, 0.333, 0.5, 0.95, 1.0, 1.2)))
         self.builder.estimated_compression_ratio = ratio
         self.call(f"ratio {ratio!r}", lambda: None)
 
-    def build(self) -> None:
+    def build(self):
         builder = self.builder
         assert builder is not None
 
-        def run() -> str:
+        def run():
             batch = builder.build()
             self.batches.append(batch)
             return f"{blob(batch)} {bits(builder.compression_ratio)}"
 
         self.call("build", run)
 
-    def run(self) -> None:
+    def run(self):
         if not self.start():
             return
         assert self.builder is not None
@@ -277,7 +277,7 @@ def readable(data: bytes) -> bool:
         return False
 
 
-def compare(script: Script, answers: list[str], seed: int) -> None:
+def compare(script: Script, answers: list[str], seed: int):
     for line, ours, theirs in zip(script.lines, script.answers, answers, strict=True):
         where = (seed, line, script.lines[0])
         if ours is None or theirs.startswith("refused"):
@@ -297,7 +297,7 @@ def compare(script: Script, answers: list[str], seed: int) -> None:
 
 
 def test_random_calls_have_the_same_results_as_in_kafka(kafka, tmp_path):
-    counts: dict[str, int] = {}
+    counts = {}
     file = tmp_path / "batches"
     unreadable = 0
     for seed in range(jvm_oracle.count(1500)):

@@ -103,7 +103,7 @@ def _assert_filters_agree(kafka: Oracle, folder: Path, data: bytes, seed: int, *
 def _comparable(data: bytes) -> list[tuple[object, ...]]:
     """Everything but the raw bytes, header keys as Java decodes them; for batches that no reader accepts, the
     reason."""
-    comparable: list[tuple[object, ...]] = []
+    comparable = []
     for batch in kafkarec.batches(data, check_crcs=False):
         try:
             records = list(batch)
@@ -141,7 +141,7 @@ class Run:
     seed: int
     folder: Path
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.random = random.Random(self.seed)
         self.plain = self.seed % 3 == 0
         codecs = ("none",) if self.plain else builders.CODECS
@@ -168,7 +168,7 @@ class Run:
         for _ in range(3):
             self.times.append(self.times[-1] + self.random.choice([0, 1, 999, 1000, 1001, 100_000, _DAY]))
 
-    def clean(self, kafka: Oracle) -> None:
+    def clean(self, kafka: Oracle):
         answer = kafka.ask(
             "clean", self.theirs, self.out, self.retention, self.expiration, self.dirty, -1, self.log.now, *self.times
         )
@@ -184,7 +184,7 @@ class Run:
             self.compare(cleaned, self.out / str(number), list(map(int, line.split())), number)
             self.replace(cleaned)
 
-    def compare(self, cleaned: Compacted, theirs: Path, numbers: list[int], number: int) -> None:
+    def compare(self, cleaned: Compacted, theirs: Path, numbers: list[int], number: int):
         where = f"seed {self.seed}, run {number}"
         data = b"".join(path.read_bytes() for path in sorted(theirs.glob("*.log")))
         if self.plain:
@@ -199,7 +199,7 @@ class Run:
         assert stats.messages_invalid == invalid, where
         assert stats.next_offset >= stable, where
 
-    def replace(self, cleaned: Compacted) -> None:
+    def replace(self, cleaned: Compacted):
         """Make the cleaned log the input of the next run."""
         shutil.rmtree(self.ours)
         self.ours.mkdir()

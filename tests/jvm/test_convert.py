@@ -23,7 +23,7 @@ _DEPENDS_ON_PACKING = ("crc", "batch_length", "size_in_bytes", "position")
 
 
 @pytest.fixture(scope="module")
-def down_converter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_down.DownConverter]:
+def down_converter(tmp_path_factory) -> Iterator[jvm_down.DownConverter]:
     """RecordsUtil.downConvert of kafka-clients 3.9.2."""
     jvm_down.needed()
     oracle = jvm_down.DownConverter(tmp_path_factory.mktemp("classes39"))
@@ -84,7 +84,7 @@ def test_invalid_vectors_are_down_converted_as_by_kafka_or_refused(down_converte
 
 
 def test_random_logs_are_down_converted_as_by_kafka(down_converter):
-    ends: Counter[str] = Counter()
+    ends = Counter()
     for seed in range(jvm_oracle.count(400)):
         data = convertible(seed, codecs=("none", "gzip", "snappy", "lz4"), odd=seed % 3 * 6).data
         for magic in (0, 1):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from broker import Broker
@@ -14,7 +13,7 @@ from jvm_oracle import Oracle
 
 
 @pytest.fixture
-def broker(kafka: Oracle, tmp_path: Path) -> Iterator[Broker]:
+def broker(kafka, tmp_path) -> Iterator[Broker]:
     """A broker with one empty topic, t."""
     started = Broker(tmp_path / "broker")
     try:

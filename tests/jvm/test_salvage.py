@@ -1,8 +1,6 @@
 """Folders that `salvage` wrote with `as_partition`, opened by Kafka's LogLoader as after a crash: it removes
 nothing."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

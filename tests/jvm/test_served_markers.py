@@ -53,8 +53,8 @@ class Served(NamedTuple):
         """Of each partition the consumer's records by offset, one line each, and where it ended."""
         answer = kafka.ask("consume all", self.broker.address, "hurt", isolation, len(self.made))
         assert answer.status == 0, answer.err
-        found: list[tuple[dict[int, str], int]] = []
-        lines: dict[int, str] = {}
+        found = []
+        lines = {}
         for line in answer.out.splitlines():
             first, rest = line.split(" ", 1)
             if first == "end":
@@ -78,7 +78,7 @@ def cases(source: Path) -> list[tuple[hurt_markers.Marker, str, bool]]:
 
 
 @pytest.fixture(scope="module")
-def served(kafka: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(kafka, tmp_path_factory) -> Iterator[Served]:
     work = tmp_path_factory.mktemp("hurt")
     broker = Broker(
         tmp_path_factory.mktemp("broker"),
@@ -183,7 +183,7 @@ def test_the_log_cleaner_cleans(served, kafka):
     assert answer.status == 0, answer.err
     active = {number: max(map(_base, served.folder(number).glob("*.log"))) for number in range(len(served.made))}
     deadline = time.monotonic() + 30 + len(active)
-    cleaned: dict[int, int] = {}
+    cleaned = {}
     while cleaned != active and time.monotonic() < deadline:
         time.sleep(0.2)
         text = (served.broker.data / "cleaner-offset-checkpoint").read_text()

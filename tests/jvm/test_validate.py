@@ -28,7 +28,7 @@ SMALL = [case for case in golden.vectors() if 0 < len(case.bytes) < 9000 and len
 
 def compared(kafka: jvm_oracle.Oracle, requests: list[Request]) -> Counter[str]:
     """Count the results by reason; raise an AssertionError that names the first request whose results differ."""
-    counts: Counter[str] = Counter()
+    counts = Counter()
     for number, (request, answer) in enumerate(zip(requests, ask(kafka, requests), strict=True)):
         try:
             counts[compare(request, answer)] += 1
@@ -98,7 +98,7 @@ def test_checks_before_logvalidator_are_those_of_kafkas_log(kafka, tmp_path):
     folder.mkdir()
     arguments = [word for data, origin, epoch in requests for word in (data.hex(), origin.upper(), epoch)]
     answers = kafka.ask("analyze", folder, max_size, *arguments).out.splitlines()
-    verdicts: Counter[str] = Counter()
+    verdicts = Counter()
     for (data, origin, epoch), answer in zip(requests, answers, strict=True):
         verdict, *details = answer.split()
         try:

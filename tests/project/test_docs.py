@@ -195,7 +195,7 @@ def test_errors_by_their_text_are_texts_of_the_code():
 
 
 @pytest.fixture(scope="module")
-def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def damaged(tmp_path_factory) -> Path:
     """What the pictures show: a segment of a real broker with a flipped bit, a page of zeros, a truncated end."""
     name = "00000000000000000000.log"
     data = bytearray((ROOT / "examples" / "data" / "all-codecs-0" / name).read_bytes())

@@ -14,13 +14,13 @@ README = ROOT / "README.md"
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fresh(tmp_path_factory) -> Path:
     """A clone in which no make has run."""
     return checkouts.copy(tmp_path_factory.mktemp("fresh"), "_*.so")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, fat: Path) -> Path:
+def made(tmp_path_factory, fat) -> Path:
     return checkouts.after_make_demo(tmp_path_factory.mktemp("made"), fat)
 
 

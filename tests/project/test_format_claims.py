@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -16,7 +15,7 @@ CLAIMS = loaded("benchmarks/format_claims.py")
 NOW = 1_769_860_800_000
 
 
-def figures(log: Any, *codecs: str) -> dict[str, str]:
+def figures(log, *codecs: str) -> dict[str, str]:
     """The text of each row, by what is claimed."""
     source = io.BytesIO(log) if isinstance(log, bytes) else log
     return {row.about: row.here for row in CLAIMS.rows(kafkarec.open(source), list(codecs))}

@@ -75,7 +75,7 @@ def test_a_new_import_of_what_stands_above_is_found(lines, broken, tmp_path):
 
 
 def test_compiled_code_imports_only_what_is_listed_and_in_no_circle():
-    graph: dict[str, set[str]] = {}
+    graph = {}
     for path in files("kafkarec", suffixes={".pyx", ".pxd"}):
         name = path.relative_to(ROOT / "kafkarec").as_posix()
         (allowed,) = [listed for start, listed in COMPILED.items() if name.startswith(start)]
@@ -90,7 +90,7 @@ def test_compiled_code_imports_only_what_is_listed_and_in_no_circle():
 
 
 def test_only_these_packages_import_the_compiled_modules():
-    found: dict[str, set[str]] = {name: set() for name in IMPORTERS}
+    found = {name: set() for name in IMPORTERS}
     for path in files(*PACKAGES, suffixes={".py"}):
         top, package, *inside = (*path.relative_to(ROOT).with_suffix("").parts, "")
         package = package if top == "kafkarec" else top

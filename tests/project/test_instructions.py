@@ -1,7 +1,5 @@
 """benchmarks/instructions.py: which counts fail, what is said about the others, and which compiler a module names."""
 
-from __future__ import annotations
-
 import json
 import platform
 

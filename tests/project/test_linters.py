@@ -16,7 +16,7 @@ from source_files import files
 FOLDERS = ("kafkarec", "spark_udfs", "pyspark_kafkarec", "tests", "tools")
 
 
-def tool(*command: str) -> None:
+def tool(*command: str):
     """Run a linter of this interpreter; it may be missing only outside of CI."""
     beside = Path(sys.executable).with_name(command[0])
     program = str(beside) if beside.exists() else shutil.which(command[0])

@@ -13,7 +13,7 @@ from paths import ROOT
 PACKAGES = ("kafkarec", "spark_udfs")
 
 # Names of several classes, with the reason.
-CLASSES: dict[str, str] = {}
+CLASSES = {}
 
 # Names of several modules, with the reason. A module of spark_udfs may have the name of the module of kafkarec whose
 # functions it offers to Spark: the two are never imported together under their bare names.
@@ -55,7 +55,7 @@ def sources(root: Path) -> list[Path]:
 
 
 def repeated(names: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
-    files: dict[str, list[str]] = {}
+    files = {}
     for name, file in names:
         files.setdefault(name, []).append(file)
     return {name: paths for name, paths in files.items() if len(paths) > 1}

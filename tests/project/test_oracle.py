@@ -10,7 +10,7 @@ from java_text import java_utf8
 from oracle_codecs import xxh32
 
 
-def assert_reads_like_kafka(verdict: oracle.Verdict, vector: dict) -> None:
+def assert_reads_like_kafka(verdict: oracle.Verdict, vector: dict):
     assert verdict.remaining == vector["sizeInBytes"] - vector["validBytes"]
     assert [b.columns for b in verdict.batches] == [golden.expected_batch(b) for b in vector["batches"]]
     for actual, batch in zip(verdict.batches, vector["batches"], strict=True):

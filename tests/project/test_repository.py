@@ -32,7 +32,7 @@ SEGMENT = ROOT / "examples" / "data" / "all-codecs-0" / "00000000000000000000.lo
 
 def locked(path: Path) -> dict[str, set[str]]:
     """Project -> versions (numpy has one per Python version)."""
-    versions: dict[str, set[str]] = {}
+    versions = {}
     for name, version in re.findall(r"^([\w.-]+)==(\S+)", path.read_text(), re.MULTILINE):
         versions.setdefault(name.lower().replace("_", "-"), set()).add(version)
     return versions
@@ -189,7 +189,7 @@ def test_generated_tables_are_current(page):
 @pytest.mark.parametrize(("title", "fields"), [("Records", RECORD_FIELDS), ("Batches", BATCH_FIELDS)])
 def test_the_page_of_columns_has_every_column_and_its_type(title, fields):
     page = (ROOT / "docs" / "columns.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
-    types_by_column: dict[str, str] = {}
+    types_by_column = {}
     for row in re.findall(r"^\| `.*$", page, re.MULTILINE):
         names, types, *_ = row.strip("| ").split(" | ")
         split = re.split(r", (?![^<\[]*[>\]])", types.strip("`"))
@@ -251,12 +251,12 @@ def test_the_demo_flips_one_bit(tmp_path):
 
 
 @pytest.fixture
-def pieces_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def pieces_of(monkeypatch, tmp_path):
     """bytes -> the pieces of 10 kB into which examples/log_pieces.py cuts a file with these bytes."""
     log_pieces = loaded("examples/log_pieces.py")
     monkeypatch.setattr(log_pieces, "PIECE_BYTES", 10_000)
 
-    def cut(data: bytes) -> list[tuple[int, int]]:
+    def cut(data):
         path = tmp_path / "0.log"
         path.write_bytes(data)
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:

@@ -70,7 +70,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def sanitized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def sanitized(tmp_path_factory) -> tuple[Path, str]:
     """(a folder with kafkarec built with -fsanitize=address,undefined, the libraries to preload)."""
     compiler = os.environ.get("CC", "gcc")
     if shutil.which(compiler) is None:

@@ -34,7 +34,7 @@ def parts(fat: Path) -> dict[str, bytes]:
 
 
 def index(fat: Path) -> dict[str, Any]:
-    contents: dict[str, Any] = json.loads(parts(fat)["index.json"])
+    contents = json.loads(parts(fat)["index.json"])
     return contents
 
 
@@ -86,7 +86,7 @@ def test_every_promised_interpreter_has_a_complete_tree(fat, python):
     found = {parse_wheel_filename(wheel.name)[0] for wheel in wheels}
     assert found == {"kafkarec", *(one.project for one in wheelhouse_platforms.dependencies(HERE))}
     packed = parts(fat)
-    files: dict[str, bytes] = {}
+    files = {}
     for name in tree["parts"]:
         assert hashlib.sha256(packed[name]).hexdigest() == index(fat)["parts"][name]["sha256"]
         with zipfile.ZipFile(io.BytesIO(packed[name])) as archive:
@@ -230,7 +230,7 @@ def test_check_program_fails_with_a_bad_wheel(tmp_path):
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> dict[str, bytes]:
+def sources(tmp_path) -> dict[str, bytes]:
     assert not wheelhouse_build.is_made(tmp_path, SOURCES)
     for name in ("kafkarec/_a.c", "build/lib/kafkarec/_a.abi3.so", "build/lib/kafkarec/b.py"):
         path = tmp_path / "source" / name

@@ -38,7 +38,7 @@ RUNNING = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
+def broker(tmp_path) -> Iterator[Broker]:
     """A broker that writes partition folders below tmp_path/data."""
     from stream_broker import Broker  # it needs pyspark
 
@@ -48,7 +48,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 @pytest.fixture(params=["folder", "bucket"])
-def out(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def out(request, tmp_path, monkeypatch) -> str:
     """The path or URL that jobs write to. Without fsync: in these tests processes crash, machines do not."""
     from publish_jobs import new_store
 
@@ -57,13 +57,13 @@ def out(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.fixture(scope="session")
-def fake_fat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fake_fat(tmp_path_factory) -> Path:
     """A small fat wheel; see fat_wheels."""
     return fat_wheels.fat_wheel(tmp_path_factory.mktemp("fat"))
 
 
 @pytest.fixture(scope="session")
-def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def other_version(fat, tmp_path_factory) -> Path:
     """A fat wheel of the same kafkarec under another version."""
     folder = tmp_path_factory.mktemp("other_version")
     version = f"{wheelhouse.version()}.post1"
@@ -90,7 +90,7 @@ def bare_python() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module", params=spark_submit.versions())
-def spark_version(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+def spark_version(request) -> Iterator[tuple[str, str]]:
     """A version of Spark, such as 4.1, and the path of a Python that has it."""
     python = older_python(request.param) or request.getfixturevalue("bare_python")
     with applications_removed(python):

@@ -99,32 +99,32 @@ def test_neither_home_nor_a_passwd_entry_is_needed(fake_fat, public_path):
     assert outcome["path"].startswith(str(root / "kafkarec-cache-23456"))
 
 
-def open_to_all(root: Path) -> None:
+def open_to_all(root: Path):
     root.mkdir()
     os.chmod(root, 0o777)
 
 
-def symlinked(root: Path) -> None:
+def symlinked(root: Path):
     (root.parent / "real").mkdir()
     root.symlink_to(root.parent / "real")
 
 
-def below_open_folder(root: Path) -> None:
+def below_open_folder(root: Path):
     open_to_all(root.parent / "open")
     (root.parent / "open" / "inner").mkdir()
     root.symlink_to("open/inner")  # refused because of the symlink, or because of the open folder
 
 
-def plain_file(root: Path) -> None:
+def plain_file(root: Path):
     root.write_text("a file")
 
 
-def cache_is_symlink(root: Path) -> None:
+def cache_is_symlink(root: Path):
     (root / "elsewhere").mkdir(parents=True)
     (root / OURS).symlink_to("elsewhere")
 
 
-def cache_is_open(root: Path) -> None:
+def cache_is_open(root: Path):
     (root / OURS).mkdir(parents=True)
     os.chmod(root / OURS, 0o770)
 
@@ -277,20 +277,20 @@ def test_a_second_process_waits_for_the_one_that_unpacks(fake_fat, tmp_path):
 # ---- changes after the unpacking ----
 
 
-def grown(folder: Path) -> None:
+def grown(folder: Path):
     with (folder / "kafkarec" / "_library.so").open("ab") as file:
         file.write(b"x")
 
 
-def planted(folder: Path) -> None:
+def planted(folder: Path):
     (folder / "crc32c.py").write_text("raise SystemExit('planted')")
 
 
-def planted_link(folder: Path) -> None:
+def planted_link(folder: Path):
     (folder / "crc32c").symlink_to("/tmp")
 
 
-def removed(folder: Path) -> None:
+def removed(folder: Path):
     (folder / "kafkarec" / "_version.py").unlink()
 
 

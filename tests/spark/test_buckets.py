@@ -8,7 +8,6 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -37,7 +36,7 @@ def bucket() -> Iterator[Server]:
 
 
 @pytest.fixture(params=("s3fs", "pyarrow"))
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def library(request, monkeypatch) -> str:
     """Either library below fsspec: executors may have pyarrow alone."""
     if request.param == "pyarrow":
         without_s3fs(monkeypatch)
@@ -193,7 +192,7 @@ def test_no_secret_is_shown(spark_session, bucket, pytestconfig):
     keys = {"access_key": "an-id", "secret_key": "TOP-SECRET", "scheme": "http", "region": "us-east-1"}
     storage = json.dumps({**keys, "endpoint_override": host})
 
-    def load(path: str) -> Any:
+    def load(path):
         return spark_session.read.format("kafkarec").option("storageOptions", storage).load(path)
 
     frame = load(url("kafka/txn-0"))

@@ -45,7 +45,7 @@ for feature in (capabilities.READ, capabilities.LATERAL):
 """
 
 
-def lacking(monkeypatch: pytest.MonkeyPatch, **since: str) -> None:
+def lacking(monkeypatch: pytest.MonkeyPatch, **since: str):
     """pretends that this pyspark does not have these capabilities"""
     for name, version in since.items():
         monkeypatch.setattr(getattr(capabilities, name), "present", False)
@@ -128,7 +128,7 @@ def test_times_without_a_zone_are_refused():
 
 
 @pytest.fixture
-def simple(monkeypatch: pytest.MonkeyPatch) -> None:
+def simple(monkeypatch) -> None:
     lacking(monkeypatch, LIMITS="4.2")
 
 

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def settings(tmp_path_factory) -> dict[str, str]:
     """Quick ones, which a user does not need."""
     folder = tmp_path_factory.mktemp("conf")
     home, conf = shared_spark()

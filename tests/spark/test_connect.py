@@ -21,7 +21,7 @@ TXN = sorted((SEGMENTS / "txn-0").glob("*.log"))
 
 
 @pytest.fixture(scope="module")
-def server(bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(bare_python, tmp_path_factory) -> Iterator[str]:
     started = Server(bare_python, tmp_path_factory.mktemp("server"))
     try:
         yield started.url
@@ -30,9 +30,7 @@ def server(bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def both_clients(
-    server: str, fat: Path, other_version: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[dict[str, Any], Any, Path]:
+def both_clients(server, fat, other_version, tmp_path_factory) -> tuple[dict[str, Any], Any, Path]:
     """One client does everything; at the same time another client with another version of ours has a session on the
     server."""
     folder = tmp_path_factory.mktemp("clients")
@@ -49,8 +47,8 @@ def both_clients(
 
 
 @pytest.fixture(scope="module")
-def results(both_clients: Any) -> dict[str, Any]:
-    first_client: dict[str, Any] = both_clients[0]
+def results(both_clients) -> dict[str, Any]:
+    first_client = both_clients[0]
     return first_client
 
 

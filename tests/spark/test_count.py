@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from typing import Any
 
 import golden
 import pytest
@@ -28,17 +27,17 @@ CODECS = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 ONE_BYTE = {"maxDecompressedBytes": 1}  # then whatever is decompressed fails
 
 
-def count(path: Any, **options: Any) -> read_functions.RecordCount:
+def count(path, **options) -> read_functions.RecordCount:
     return spark_udfs.count(Frames(), path if isinstance(path, list) else str(path), **options)
 
 
-def read(path: Any, **options: Any) -> dict[str, int]:
+def read(path, **options) -> dict[str, int]:
     """The records of each partition by the data source."""
     rows = Read(**option_texts(path if isinstance(path, list) else str(path), options)).rows
     return dict(Counter(f"{row['topic']}-{row['partition']}" for row in rows))
 
 
-def outcome(call: Any, *arguments: Any, **options: Any) -> Any:
+def outcome(call, *arguments, **options):
     """What `call` returns, or the error's type and text."""
     try:
         return call(*arguments, **options)
@@ -46,7 +45,7 @@ def outcome(call: Any, *arguments: Any, **options: Any) -> Any:
         return type(error), str(error), getattr(error, "__notes__", None)
 
 
-def counted(path: Any, **options: Any) -> Any:
+def counted(path, **options):
     return count(path, **options).partitions
 
 

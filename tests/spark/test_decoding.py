@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 from inspect import signature
-from typing import Any
 
 import golden
 import pyarrow as pa
@@ -108,7 +107,7 @@ def test_a_value_too_large_for_an_array_is_a_reason(monkeypatch):
     huge = b"decodes to more than an array can hold"
     real = kafkarec.decode_each
 
-    def decode_each(values: pa.Array, **options: Any) -> Any:
+    def decode_each(values, **options):
         for index, value in enumerate(values.to_pylist()):
             if value == huge:
                 raise kafkarec.LimitExceededError("too much", reason="out_of_memory", value_index=index)

@@ -18,10 +18,10 @@ NOT_RISING = {"v1-wrapper-all-inner-offsets-zero"}
 READABLE = [case for case in golden.vectors() if case.name not in NOT_RISING]
 
 
-def encoded(list_array: pa.Array, **options: Any) -> list[bytes | None]:
+def encoded(list_array: pa.Array, **options) -> list[bytes | None]:
     pieces = list(encoding.encode_values(list_array, options))
     assert {piece.type for piece in pieces} == {pa.binary()}
-    batches: list[bytes | None] = pa.concat_arrays(pieces).to_pylist()
+    batches = pa.concat_arrays(pieces).to_pylist()
     assert len(batches) == len(list_array)
     return batches
 

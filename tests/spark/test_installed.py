@@ -40,7 +40,7 @@ def environment(fat: Path, bare_python: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(fat, bare_python, tmp_path_factory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("packed")
     installed = environment(fat, bare_python, folder / "installed")
     archive = folder / "environment.tar.gz"

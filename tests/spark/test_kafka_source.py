@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from broker import Broker
-from jvm_oracle import Oracle
 from kafka_session import SETTINGS, connector
 from long_run import MINUTES
 from paths import SEGMENTS
@@ -27,7 +26,7 @@ ISOLATION = ("read_committed", "read_uncommitted")
 TOPICS = ("txn", "all-codecs", "logappend", "compacted", "old")
 
 
-def old_records(folder: Path) -> None:
+def old_records(folder: Path):
     """Magic 0, which has no timestamps, and magics 1 and 2 with some records without a timestamp."""
     with kafkarec.SegmentWriter(folder) as writer:
         for magic, codec in ((0, "none"), (0, "gzip"), (1, "none"), (1, "lz4"), (2, "zstd")):
@@ -42,7 +41,7 @@ class Run(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def ran(kafka: Oracle, fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def ran(kafka, fat, bare_python, tmp_path_factory) -> Iterator[Run]:
     jars, folder = connector(), tmp_path_factory.mktemp("kafka")
     served = {name: folder / "served" / f"{name}-0" for name in TOPICS}
     for name in TOPICS[:-1]:

@@ -52,7 +52,7 @@ def archive(root: Path, *folders: str, topic: str = "ev", data: bytes = LOG) -> 
 
 
 @pytest.fixture
-def days(tmp_path: Path) -> Path:
+def days(tmp_path) -> Path:
     return archive(tmp_path / "arch", *(f"date={day}" for day in DAYS))
 
 
@@ -202,7 +202,7 @@ INFERRED = {
 }
 
 
-def one_row(folder: Path) -> None:
+def one_row(folder: Path):
     folder.mkdir(parents=True)
     pq.write_table(pa.table({"id": [0]}), folder / "rows.parquet")
 
@@ -270,7 +270,7 @@ def test_a_where_that_cannot_be_right_is_refused(where, message, days):
 
 
 def test_folders_that_where_excludes_are_not_listed(days, monkeypatch):
-    listed: list[str] = []
+    listed = []
     real = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path=".": (listed.append(str(path)), real(path))[1])
     assert len(read(days, where="date = '2026-11-02'")) > 0
@@ -310,7 +310,7 @@ def test_a_stream_reads_new_date_folders(tmp_path):
 
 def test_a_streams_rows_have_their_date(days):
     query = Query(days, maxOffsetsPerTrigger="100", columns="topic,partition,offset,value,date")
-    seen: list[Any] = []
+    seen = []
     real = query._task
     query._task = lambda task: [seen.append((row["offset"], row["date"])) or row for row in real(task)]
     query.run()

@@ -12,7 +12,7 @@ from spark_udfs import lag
 from spark_udfs.stream_lag import Lag
 
 
-def progress(done: Any, latest: Any) -> dict[str, Any]:
+def progress(done, latest) -> dict[str, Any]:
     return {"sources": [{"description": "x", "endOffset": done, "latestOffset": latest}]}
 
 

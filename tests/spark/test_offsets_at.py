@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import builders
 import pytest
@@ -22,7 +21,7 @@ NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 MS = 1_000 * int(NOON.timestamp())
 
 
-def offsets_at(path: Any, time: Any, **options: Any) -> dict[str, dict[int, int]]:
+def offsets_at(path, time, **options) -> dict[str, dict[int, int]]:
     return spark_udfs.offsets_at(SimpleNamespace(), path if isinstance(path, list) else str(path), time, **options)
 
 
@@ -40,7 +39,7 @@ def times() -> Iterator[int]:
     yield from (0, max(stamps) + 1)
 
 
-def records(name: str) -> Any:
+def records(name: str):
     return kafkarec.open(SEGMENTS / name).read(columns=["offset", "timestamp"])
 
 

@@ -31,7 +31,7 @@ def run(fat: Path, python: str, folder: Path) -> str:
 
 
 def rows(table: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(table).to_pylist()
+    found = pq.read_table(table).to_pylist()
     return sorted(found, key=lambda row: (row["offset"] is None, row["offset"]))
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 Action = Callable[[Any, Any, str], Any]
 
 
-def stream(spark: Any, frame: Any, path: str) -> None:
+def stream(spark, frame, path: str):
     counts = spark.readStream.format("rate").load().groupBy("value").count().selectExpr("'t' AS topic", "'x' AS value")
     writer = (
         counts.writeStream.format("kafkarec").outputMode("update").option("checkpointLocation", f"{path}-checkpoint")
@@ -22,11 +22,11 @@ def stream(spark: Any, frame: Any, path: str) -> None:
     writer.trigger(availableNow=True).start(path).awaitTermination()
 
 
-def append(frame: Any) -> Any:
+def append(frame):
     return frame.write.format("kafkarec").mode("append")
 
 
-ACTIONS: dict[str, Action] = {
+ACTIONS = {
     'df.write.format("kafkarec").save(path)': lambda spark, frame, path: frame.write.format("kafkarec").save(path),
     '.mode("ignore").save(path)': lambda spark, frame, path: append(frame).mode("ignore").save(path),
     '.mode("append").partitionBy("topic").save(path)': lambda spark, frame, path: (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from paths import SEGMENTS
 from pyspark.sql import types as T
@@ -171,7 +169,7 @@ def test_batches_view_reports_damage(tmp_path):
         data[10 + 181 * (seed % 2)] ^= 1 << (seed % 7)
         path = log_folder(tmp_path / f"t-{seed}", (0, bytes(data))) / f"{0:020}.log"
         table = kafkarec.open(path).scan(errors="skip")
-        source_options: dict[str, Any] = {"view": "batches", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "why"}
+        source_options = {"view": "batches", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "why"}
         rows = read(path, **source_options)
         assert [row["position"] for row in rows if row["why"] is None] == table.column("position")
         assert [row["position"] for row in rows if row["why"]] == [each.position for each in table.damage]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import counted_files
 import pytest
@@ -17,9 +16,9 @@ from spark_udfs.source import options, planning
 from spark_udfs.source.listing import Listing
 
 
-def fill(broker: Broker, seed: int, still_open: bool) -> None:
+def fill(broker: Broker, seed: int, still_open: bool):
     rng = random.Random(seed)
-    opened: set[int] = set()
+    opened = set()
     if still_open:
         broker.write_in_transaction(99, 3)
     while len(broker.log()) < 6:
@@ -61,7 +60,7 @@ def test_only_the_segments_read_are_searched_for_markers(broker, monkeypatch):
     fill(broker, 1, False)
     readings = counted_files.counted(monkeypatch)
 
-    def searched() -> list[str]:
+    def searched():
         found = [Path(one.path).name for one in readings if one.path.endswith(".log")]
         readings.clear()
         return list(dict.fromkeys(found))
@@ -86,7 +85,7 @@ def test_an_open_transaction_before_the_start_hides_all_rows(broker, tmp_path):
     broker.write(7)
     broker.write_in_transaction(5, 2)
     broker.fill(5)
-    rows: list[Any] = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
+    rows = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
     assert rows == [] and walk(broker, 100).last_stable_offset == 7
     broker.end_transaction(5, commit=False)
     rows = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')

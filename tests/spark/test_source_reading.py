@@ -23,7 +23,7 @@ def names(path: Path) -> str:
     return f"{path.parent.name}/{path.stem.lstrip('0') or 0}"
 
 
-def local(path: Path, **options: Any) -> list[dict[str, Any]]:
+def local(path: Path, **options) -> list[dict[str, Any]]:
     segment = kafkarec.open(path)
     return [expected(each, segment.topic, segment.partition) for each in segment.read(**options)]
 
@@ -35,7 +35,7 @@ def local_with_damage(path: Path) -> list[Any]:
     columns = segment.read(
         errors="skip", columns=["offset", "timestamp", "timestamp_type", "key", "value", "headers", "batch_position"]
     )
-    rows: list[tuple[int, int, Any]] = [
+    rows = [
         (position, 1, expected(record, segment.topic, segment.partition))
         for position, record in zip(columns.column("batch_position"), columns, strict=True)
     ]
@@ -43,7 +43,7 @@ def local_with_damage(path: Path) -> list[Any]:
     return [what for _, _, what in sorted(rows, key=lambda row: row[:2])]
 
 
-def same(rows: list[dict[str, Any]], expected_rows: list[Any]) -> None:
+def same(rows: list[dict[str, Any]], expected_rows: list[Any]):
     assert len(rows) == len(expected_rows)
     for row, what in zip(rows, expected_rows, strict=True):
         if isinstance(what, kafkarec.Damage):

@@ -201,7 +201,7 @@ def test_read_committed_returns_the_records_of_a_consumer(topic, size, option):
 def transactions(seed: int) -> bytes:
     """Three producers with overlapping transactions that abort and commit in turn; one transaction stays open."""
     rng, data, at = random.Random(seed), b"", 0
-    running: set[int] = set()
+    running = set()
     for _ in range(120):
         producer = rng.randrange(3)
         if producer in running and rng.random() < 0.4:

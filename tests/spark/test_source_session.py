@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
 import pytest
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter
+from pyspark.sql.datasource import DataSource, DataSourceReader
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -17,11 +14,11 @@ def pushing_source() -> type[DataSource]:
     class Reader(DataSourceReader):
         rows = 1
 
-        def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        def pushFilters(self, filters):
             self.rows = 0
             return filters
 
-        def read(self, partition: Any) -> Iterator[tuple[int]]:
+        def read(self, partition):
             yield from [(1,)] * self.rows
 
     class Source(DataSource):
@@ -29,10 +26,10 @@ def pushing_source() -> type[DataSource]:
         def name(cls) -> str:
             return "pushing"
 
-        def schema(self) -> str:
+        def schema(self):
             return "n int"
 
-        def reader(self, schema: Any) -> DataSourceReader:
+        def reader(self, schema):
             return Reader()
 
     return Source

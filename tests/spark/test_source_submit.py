@@ -32,7 +32,7 @@ def large(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(fat, bare_python, tmp_path_factory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("source")
     for number, path in enumerate(LOGS):
         log_folder(folder / "damaged" / f"t-{number}", (0, spoil(path.read_bytes(), number, 1)))

@@ -37,7 +37,7 @@ def batch(base: int, count: int = 20) -> bytes:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     """Two good segments; the bad file is placed between them."""
     return log_folder(tmp_path / "orders-0", (0, batch(0)), (2000, batch(2000)))
 
@@ -116,7 +116,7 @@ def test_zeros_and_empty_files_are_no_damage(folder, view, mode):
 # ---- files that cannot be read --------------------------------------------------------------------------------------
 
 
-def sources_of(monkeypatch: pytest.MonkeyPatch, path: Path, make: Callable[[], Any]) -> None:
+def sources_of(monkeypatch: pytest.MonkeyPatch, path: Path, make: Callable[[], Any]):
     real = folders.LocalFolder.open
     monkeypatch.setattr(
         folders.LocalFolder,
@@ -149,7 +149,7 @@ def test_a_file_that_may_not_be_read_fails_in_every_mode(folder, mode, monkeypat
     path = folder / BAD
     path.write_bytes(batch(1000))
 
-    def refuse() -> Any:
+    def refuse():
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
     sources_of(monkeypatch, path, refuse)
@@ -179,7 +179,7 @@ def test_a_file_without_a_known_size_is_read(folder, monkeypatch):
     (folder / BAD).write_bytes(batch(1000))
     real = folders.LocalFolder.entries
 
-    def entries(self: folders.LocalFolder) -> list[Any]:
+    def entries(self):
         return [each._replace(size=0) if each.name == BAD else each for each in real(self)]
 
     monkeypatch.setattr(folders.LocalFolder, "entries", entries)

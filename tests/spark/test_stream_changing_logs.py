@@ -22,7 +22,7 @@ from spark_udfs.source.listing import DataLoss
 
 
 def planned(query: Query, start: int, end: int) -> list[Any]:
-    tasks: list[Any] = query.reader.partitions({"orders": {"0": start}}, {"orders": {"0": end}})
+    tasks = query.reader.partitions({"orders": {"0": start}}, {"orders": {"0": end}})
     return tasks
 
 
@@ -97,7 +97,7 @@ def test_a_cleaner_that_runs_all_the_time(broker):
     broker.fill(6)
     query = Query(broker.root, maxOffsetsPerTrigger="150", maxPartitionBytes="900")
 
-    def step() -> None:
+    def step():
         segments = broker.log()
         if len(segments) > 300:  # a machine with other work: the query is far behind, and would be for ever
             time.sleep(0.05)

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -351,11 +350,11 @@ def test_crashes_lose_nothing_and_repeat_nothing(broker):
 
 
 class Plan:
-    def __init__(self, draw: Any, root: Path) -> None:
+    def __init__(self, draw, root: Path):
         self.draw, self.broker = draw, Broker(root, draw(st.sampled_from([700, 2000, 1 << 20])))
-        self.unfinished: Any = None
+        self.unfinished = None
 
-    def act(self, query: Query) -> None:
+    def act(self, query: Query):
         what = self.draw(st.sampled_from(["write"] * 4 + ["trigger"] * 3 + ["crash", "restart", "half", "delete"]))
         partition = self.draw(st.integers(0, 2))
         if self.unfinished and what in ("write", "half"):
@@ -408,7 +407,7 @@ def test_random_growth_limits_and_restarts(tmp_path_factory, data, options):
 
 
 @pytest.fixture(scope="module")
-def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def long_log(tmp_path_factory) -> Path:
     """A log of one segment of 10 MB."""
     broker = Broker(tmp_path_factory.mktemp("long") / "data", segment_bytes=64 << 20)
     for number in range(500):

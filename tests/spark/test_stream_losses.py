@@ -202,7 +202,7 @@ def test_a_deleted_partition_is_a_loss(broker, caplog):
 # ---- damage ---------------------------------------------------------------------------------------------------------
 
 
-def damage(path: Path | str, position: int) -> None:
+def damage(path: Path | str, position: int):
     """Write over some bytes of the records of the batch there."""
     with open(path, "r+b") as file:
         file.seek(position + 70)

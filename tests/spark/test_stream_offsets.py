@@ -1,7 +1,5 @@
 """Offsets of a stream as JSON, and its options; without files."""
 
-from __future__ import annotations
-
 import json
 import random
 

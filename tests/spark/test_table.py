@@ -30,7 +30,7 @@ from spark_udfs.table_writing import WrittenTable
 DAY = 86_400_000
 
 
-def write(source: Path | str, out: Path | str, **options: Any) -> WrittenTable:
+def write(source: Path | str, out: Path | str, **options) -> WrittenTable:
     return spark_udfs.write_table(Frames(), str(source), str(out), **options)
 
 
@@ -54,7 +54,7 @@ def expected(source: Path, **options: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (str(row["topic"]), row["partition"], row["offset"]))
 
 
-def grown(folder: Path, *values: str, partition: int = 0, topic: str = "t", time: int = DAY) -> None:
+def grown(folder: Path, *values: str, partition: int = 0, topic: str = "t", time: int = DAY):
     """Appends records to a log, each in a batch of its own, a day after one another."""
     with kafkarec.SegmentWriter(folder / f"{topic}-{partition}") as writer:
         for number, value in enumerate(values):
@@ -66,19 +66,19 @@ def values(out: Path | str) -> list[str]:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path) -> Path:
     grown(tmp_path / "source", "a", "b", "c")
     grown(tmp_path / "source", "d", partition=1)
     return tmp_path / "source"
 
 
 @pytest.fixture
-def out(tmp_path: Path) -> Path:
+def out(tmp_path) -> Path:
     return tmp_path / "table"
 
 
 @pytest.fixture(autouse=True)
-def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_fsync(monkeypatch) -> None:
     """Skip fsync: in these tests processes crash, machines do not."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
@@ -141,7 +141,7 @@ def test_duckdb_polars_and_pyarrow_read_the_same_rows(tmp_path, out, by):
     times = table["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
     in_pyarrow = zip(*table.set_column(4, "timestamp", times).to_pydict().values(), strict=True)
 
-    def ordered(found: Any) -> list[Any]:
+    def ordered(found):
         return sorted(map(tuple, found), key=lambda row: row[:4])
 
     assert len(in_duckdb) == 13 and ordered(in_duckdb) == ordered(in_polars) == ordered(in_pyarrow)
@@ -442,7 +442,7 @@ def test_no_table_is_written_into_a_folder_that_is_read(source):
 class Meanwhile(Frames):
     """What `happens` when the tasks have ended, and before the driver commits."""
 
-    def __init__(self, happens: Callable[[], Any]) -> None:
+    def __init__(self, happens: Callable[[], Any]):
         self.happens = happens
 
     def collect(self) -> list[Any]:
@@ -466,11 +466,11 @@ def test_of_two_drivers_one_gets_a_conflict(source, out, mode, is_new):
 
 
 class InTasks(Frames):
-    def first(self) -> Any:
+    def first(self):
         return self.lines[0]
 
 
-def conflicts() -> None:
+def conflicts():
     raise spark_udfs.Conflict("the table has changed")
 
 

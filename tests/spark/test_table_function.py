@@ -69,7 +69,7 @@ def test_the_handler_is_sent_to_workers_by_reference():
     assert pickle.loads(sent) is udtf.KafkaExplode and len(sent) < 200
 
 
-def argument(value: Any, kind: Any, constant: bool = True) -> AnalyzeArgument:
+def argument(value, kind, constant: bool = True) -> AnalyzeArgument:
     return AnalyzeArgument(dataType=kind, value=value, isTable=False, isConstantExpression=constant)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -24,7 +23,7 @@ HIDE = "SPARK_HIDE_TRACEBACK"
 
 
 @pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def worker(monkeypatch) -> Iterator[None]:
     """This process as one of Spark's workers; afterwards nothing is hidden."""
     module = SimpleNamespace(__spec__=SimpleNamespace(name="pyspark.daemon"))
     monkeypatch.setitem(sys.modules, "__main__", module)
@@ -41,7 +40,7 @@ def mistake() -> Exception:
     return caught(lambda: report_cause_first(function_options.to_literal)({}))
 
 
-def caught(action: Any) -> Exception:
+def caught(action) -> Exception:
     try:
         action()
     except Exception as error:
@@ -106,7 +105,7 @@ def test_an_application_is_left_alone():
 
 
 def test_generators_are_covered_and_nested_calls_report_once(worker, monkeypatch):
-    reported: list[bool] = []
+    reported = []
     monkeypatch.setattr(errors, "hide_traceback", reported.append)
 
     @report_cause_first

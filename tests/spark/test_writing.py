@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import pickle
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +39,12 @@ def save(
     source: type[KafkarecDataSource] = KafkarecDataSource,
     fails: bool = False,
     **options: str,
-) -> None:
+):
     """As Spark does, with one task. fails: after its rows."""
     given = {name.lower(): value for name, value in options.items()}
     writer = source({"path": str(path), **given}).writer(from_arrow_schema(table.schema), mode == "overwrite")
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches():
         yield from table.to_batches(max_chunksize=BATCHES)
         if fails:
             raise RuntimeError("no")
@@ -74,7 +73,7 @@ def counts(path: Path) -> dict[str, int]:
 
 def rows(count: int) -> tuple[pa.Table, dict[str, Any]]:
     """Records with all combinations of fields and nulls, and gaps between offsets; what is read of them."""
-    expected: dict[str, Any] = {"orders-0": [], "orders-1": []}
+    expected = {"orders-0": [], "orders-1": []}
     for number in range(count):
         key = None if number % 7 == 0 else b"k%d" % (number % 11)
         value = None if number % 13 == 0 else random.Random(number).randbytes(number % 200)

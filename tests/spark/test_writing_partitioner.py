@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,7 +24,7 @@ VECTORS = [
 ]
 
 
-def keys(*values: bytes | None) -> Any:
+def keys(*values: bytes | None):
     return pa.array(values, pa.binary())
 
 

@@ -27,9 +27,7 @@ def bucket() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def written(
-    fat: Path, bare_python: str, bucket: Server, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, Any]]:
+def written(fat, bare_python, bucket, tmp_path_factory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("writing")
     arguments = (str(folder / "out"), f"s3a://{BUCKET}/out", json.dumps(bucket.options()))
     results = Application("writing.py", fat, bare_python, folder / "app", *arguments).result()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import builders
 from builders import varint
@@ -115,7 +114,7 @@ RULES = Rules(2, 0, None, True, False, NO_LIMIT, NO_LIMIT, 0, True, builders.NOW
 """A topic and a client for which nothing but broken records is refused."""
 
 
-def summed(data: bytes, **demands: Any) -> RequestCheck:
+def summed(data: bytes, **demands) -> RequestCheck:
     """Return a produce request whose batches were checked; `demands`: what more is demanded of them."""
     usual = {"check_crcs": True, "from_zero": False, "rising": False, "leader_epoch": None, "most_bytes": NO_LIMIT}
     return RequestCheck(data, **{**usual, **demands})

@@ -41,7 +41,7 @@ def decoded(blob: bytes) -> str:
         raise NoText from None
 
 
-def _no_constant(name: str) -> None:
+def _no_constant(name: str):
     raise ValueError(name)
 
 
@@ -84,7 +84,7 @@ def time_text(ms: int) -> str | None:
     return time.strftime("%m-%dT%H:%M:%S").join((f"{time.year:04}-", f".{time.microsecond // 1000:03}Z"))
 
 
-def json_cell(name: str, value: Any, form: str, iso_times: bool) -> str:
+def json_cell(name: str, value, form: str, iso_times: bool) -> str:
     """`"name":value`."""
     if value is None:
         return f'"{name}":null'
@@ -119,7 +119,7 @@ def json_lines(rows: Sequence[Row], names: Sequence[str], forms: Mapping[str, st
     return "".join(f"{{{line}}}\n" for line in lines).encode()
 
 
-def csv_cells(name: str, value: Any, form: str | None, iso_times: bool) -> Iterator[str]:
+def csv_cells(name: str, value, form: str | None, iso_times: bool) -> Iterator[str]:
     """One cell, or for a key or value (`form`) that and the one of its base64."""
     both = form not in (None, "base64", "hex")
     quoted, text = True, ""

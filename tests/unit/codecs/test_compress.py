@@ -14,7 +14,7 @@ from kafkarec import codecs
 
 LIMIT = 4 << 20
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
-LEVELS: dict[int, list[int | None]] = {
+LEVELS = {
     0: [None],
     GZIP: [None, -1, *range(1, 10)],
     SNAPPY: [None],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import threading
 import zlib
-from typing import Any
 
 import lz4.frame
 import pytest
@@ -25,7 +24,7 @@ def chunk(data: bytes) -> bytes:
     return xerial_chunk(raw_snappy(data))
 
 
-def lz4_frame(data: bytes, **options: Any) -> bytes:
+def lz4_frame(data: bytes, **options) -> bytes:
     return lz4.frame.compress(data, **{"store_size": False, "block_linked": False, "block_size": 4, **options})
 
 
@@ -38,7 +37,7 @@ def read(codec: int, payload: bytes, *, limit: int = LIMIT, guess: int = 0, magi
     return bytes(codecs.decompress(codec, memoryview(payload), limit, guess, magic))
 
 
-def refused(codec: int, payload: bytes, reason: str, **options: int) -> None:
+def refused(codec: int, payload: bytes, reason: str, **options: int):
     with pytest.raises(codecs.CodecError) as caught:
         read(codec, payload, **options)
     assert caught.value.reason == reason
@@ -122,9 +121,9 @@ def test_good_payload_after_a_damaged_one(name):
 @pytest.mark.parametrize("name", GOOD)
 def test_threads_do_not_share_buffers(name):
     codec, payload = GOOD[name]
-    wrong: list[int] = []
+    wrong = []
 
-    def work() -> None:
+    def work():
         wrong.extend(i for i in range(100) if bytes(codecs.decompress(codec, payload, LIMIT)) != TEXT)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -148,7 +147,7 @@ def claiming(size: int) -> bytes:
 
 
 # What Kafka's streams read, odd as it is.
-READ: dict[str, tuple[int, bytes]] = {
+READ = {
     # with the reserved bits
     "gzip, every header field": (GZIP, gzip_member(TEXT, 4 | 8 | 16 | 0xE0, b"\x03\0abcname\0comment\0")),
     "gzip, header checksum": (GZIP, gzip_member(TEXT, 2, HEADER_CHECKSUM)),
@@ -185,7 +184,7 @@ def test_odd_payloads_are_read(name):
 
 
 MEMBER, THREE = gzip_member(TEXT), b"\x19\0\0abc"  # a last block of three bytes
-REFUSED: dict[str, tuple[int, bytes, str]] = {
+REFUSED = {
     "gzip, header checksum": (GZIP, gzip_member(TEXT, 2, flipped(HEADER_CHECKSUM, 0)), "payload_checksum_mismatch"),
     "gzip, second member cut": (GZIP, (MEMBER * 2)[:-1], "payload_truncated"),
     "gzip, second member": (GZIP, MEMBER + flipped(MEMBER, -1, 0x77), "payload_checksum_mismatch"),

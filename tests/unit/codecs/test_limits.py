@@ -1,7 +1,5 @@
 """Payloads that claim or contain far more than the limit: a clean error, and peak memory of limit + constant."""
 
-from __future__ import annotations
-
 import pytest
 from subprocesses import PEAK, run
 

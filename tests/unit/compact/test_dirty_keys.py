@@ -46,7 +46,7 @@ def long_transactions(seed: int) -> Iterator[bytes]:
 
 
 @pytest.fixture
-def most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def most(request, monkeypatch) -> None:
     """How many bytes of steps may wait for the end of a transaction."""
     monkeypatch.setattr(log_state, "_MOST_WAITING", request.param)
 

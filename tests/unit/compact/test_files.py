@@ -29,7 +29,7 @@ def partition(folder: Path, *segments: bytes) -> Path:
     return folder
 
 
-def one(key: bytes, value: bytes | None, base: int, **fields: object) -> bytes:
+def one(key: bytes, value: bytes | None, base: int, **fields) -> bytes:
     return builders.batch([builders.record(key=key, value=value)], base_offset=base, **fields)
 
 

@@ -20,11 +20,11 @@ from kafkarec.ops.convert import LOSSES, converted
 from kafkarec.write import BatchHeader, record_input_of
 
 
-def rows(result: Any) -> list[tuple[Any, ...]]:
+def rows(result) -> list[tuple[Any, ...]]:
     return list(zip(*(result.column(name) for name in result.schema.names), strict=True))
 
 
-def sequences(data: Any) -> dict[Any, Any]:
+def sequences(data) -> dict[Any, Any]:
     """Return a broker's producer state after this log: each producer's last sequence and last offset."""
     return {
         (row["producer_id"], row["producer_epoch"]): (row["last_sequence"], row["last_offset"])
@@ -33,11 +33,11 @@ def sequences(data: Any) -> dict[Any, Any]:
     }
 
 
-def markers(data: Any) -> list[bytes]:
+def markers(data) -> list[bytes]:
     return [bytes(batch.raw) for batch in kafkarec.batches(data) if batch.is_control]
 
 
-def two(**second: object) -> bytes:
+def two(**second) -> bytes:
     """Return two batches of one record each; the second has the given fields."""
     return builders.good_batch(1) + builders.good_batch(1, **{"base_offset": 1, **second})
 
@@ -91,7 +91,7 @@ def test_producer_state_and_offsets_are_kept(seed, asked):
         assert all(row["size_in_bytes"] <= asked["batch_size"] for row in several)
 
 
-def covered(table: Any) -> list[tuple[int, int]]:
+def covered(table) -> list[tuple[int, int]]:
     return [(row["base_offset"], row["last_offset"]) for row in table]
 
 
@@ -152,7 +152,7 @@ def test_which_batches_are_merged(second, batches):
     ids=lambda value: str(value),
 )
 def test_a_producers_batches_are_merged_if_their_sequences_continue(second, batches):
-    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
     second_fields = {**producer, "base_offset": 1, "base_sequence": 6, **second}
     data = builders.good_batch(1, **producer) + builders.good_batch(1, **second_fields)
     result = convert(data, batch_size=16384)
@@ -409,7 +409,7 @@ def test_the_limit_on_decompressed_bytes_applies():
 
 
 def test_a_missing_library_raises_even_under_skip(monkeypatch):
-    def missing(*_: Any) -> bytes:
+    def missing(*_):
         raise codecs.MissingCodec("gzip", "isal")
 
     without = codecs.CODECS[1]._replace(compress=missing)

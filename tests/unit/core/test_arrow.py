@@ -30,7 +30,7 @@ UNKNOWN = -1
 """The null count of a slice: unknown, the consumer counts."""
 
 
-def field(name: bytes, format_: bytes, flags: int, *children: Any) -> tuple[Any, ...]:
+def field(name: bytes, format_: bytes, flags: int, *children) -> tuple[Any, ...]:
     return name, format_, flags, None, False, list(children)
 
 
@@ -51,7 +51,7 @@ def table(rows: int, key: int, value: int, headers: int, header_nulls: int, offs
     return rows, 0, 0, [False], columns
 
 
-def arrays(source: Any) -> list[Any]:
+def arrays(source) -> list[Any]:
     capsule = source.__arrow_c_stream__()
     result = []
     for array in c_stream.chunks(c_stream.stream_of(capsule)):
@@ -92,12 +92,12 @@ def test_the_fields_of_exported_arrays_and_slices():
     assert arrays(kafkarec.decode(FOUR + FOUR)[3:5]) == [table(2, UNKNOWN, UNKNOWN, 6, 2, offset=3)]
 
 
-def released_at_once(struct: Any) -> None:
+def released_at_once(struct):
     struct.release(ctypes.byref(struct))
     assert not struct.release
 
 
-def move_child(kind: Any, parent: Any, number: int) -> Any:
+def move_child(kind, parent, number: int):
     """Move a child as a consumer does: copy the struct, and mark the parent's child as released."""
     child = kind()
     ctypes.memmove(ctypes.byref(child), parent.children[number], ctypes.sizeof(kind))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
-from typing import Any
 
 import c_stream
 import pyarrow as pa
@@ -54,22 +53,22 @@ def test_the_usual_batch_is_accepted():
     ]
 
 
-def setting(path: tuple[int, ...], field: str, value: Any, schema: bool = False) -> Callable[[ExportedBatch], None]:
-    def change(made: ExportedBatch) -> None:
+def setting(path: tuple[int, ...], field: str, value, schema: bool = False) -> Callable[[ExportedBatch], None]:
+    def change(made):
         setattr(made.schema_child(*path) if schema else made.child(*path), field, value)
 
     return change
 
 
 def pointer(path: tuple[int, ...], i: int, to: int | None) -> Callable[[ExportedBatch], None]:
-    def change(made: ExportedBatch) -> None:
+    def change(made):
         made.child(*path).buffers[i] = to
 
     return change
 
 
 # the change, the column that is named, words of the message
-CHANGES: dict[str, tuple[Callable[[ExportedBatch], None], str | None, str]] = {
+CHANGES = {
     "the array has one child, the schema four": (setting((), "n_children", 1), None, "'\\+s' with 1 children, 4 are"),
     "the schema has three children, the array four": (setting((), "n_children", 3, True), None, "4 children, 3 are"),
     "a negative number of children": (setting((), "n_children", -1), None, "-1 children"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from itertools import pairwise
-from typing import Any
 
 import builders
 import pyarrow as pa
@@ -39,12 +38,12 @@ def given(size: int) -> int:
     return next(n for k in range(104) if (n := (4 + k % 4) << (4 + k // 4)) >= size)
 
 
-def assert_takes(address: int, wanted: int, what: object) -> None:
+def assert_takes(address: int, wanted: int, what):
     wanted = given(wanted)
     assert wanted <= held(address) < wanted + ROUNDED, (what, wanted, held(address))
 
 
-def read(decoder: Any, data: bytes) -> Chunk:
+def read(decoder, data: bytes) -> Chunk:
     """Decode a file: of a small input in memory the buffers are parts of one page."""
     decoder.feed(Source(file=FakeFile(data, window_bytes=1 << 16)))
     assert not decoder.run()
@@ -52,7 +51,7 @@ def read(decoder: Any, data: bytes) -> Chunk:
     return chunk
 
 
-def of(count: int, key: bytes | None = None, value: bytes | None = None, headers: Any = ()) -> bytes:
+def of(count: int, key: bytes | None = None, value: bytes | None = None, headers=()) -> bytes:
     return builders.batch(
         [builders.record(offset_delta=n, key=key, value=value, headers=headers) for n in range(count)]
     )
@@ -97,7 +96,7 @@ def test_memory_of_columns_of_numbers(name):
     is space for as many more like it as the input has bytes for."""
     width = FIXED[name]
 
-    def grown(size: int, rows: int) -> int:
+    def grown(size, rows):
         needed = rows * width + SLACK
         return size if needed <= size else given(max(needed, size + size // 2))
 

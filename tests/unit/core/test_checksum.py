@@ -3,8 +3,6 @@
 Which one is used, what is found to be wrong, and what an import of the package does not import.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import sys

@@ -15,7 +15,7 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def counted(table: pa.Table, name: str, wanted: list[Any]) -> None:
+def counted(table: pa.Table, name: str, wanted: list[Any]):
     column = table.column(name)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())

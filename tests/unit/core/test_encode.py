@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import builders
 import pyarrow as pa
@@ -60,7 +59,7 @@ def row(offset: int, timestamp: int | None = 1000, key: bytes | None = b"k", val
     return offset, timestamp, key, value, []
 
 
-def messages(rows: Sequence[Row], magic: int, **fields: Any) -> bytes:
+def messages(rows: Sequence[Row], magic: int, **fields) -> bytes:
     return b"".join(
         builders.message(magic=magic, offset=one[0], timestamp=stamp(one), key=one[2], value=one[3], **fields)
         for one in rows
@@ -81,7 +80,7 @@ def as_arrow(rows: Sequence[Row]) -> pa.Table:
     )
 
 
-def in_every_way(rows: Sequence[Row], **options: Any) -> bytes:
+def in_every_way(rows: Sequence[Row], **options) -> bytes:
     """Return the bytes, equal from rows, from columns in one chunk and in several, and with batch fields."""
     table = as_arrow(rows)
     facts = table.append_column("partition_leader_epoch", pa.array([-1] * len(rows), pa.int32()))
@@ -91,7 +90,7 @@ def in_every_way(rows: Sequence[Row], **options: Any) -> bytes:
     return written[0]
 
 
-def whole(rows: Sequence[Row]) -> None:
+def whole(rows: Sequence[Row]):
     """Assert that encode and the builder write the expected batch, and that it decodes to the same rows."""
     wanted = expected_batch(rows)
     assert in_every_way(rows, batch_size=INT_MAX) == wanted
@@ -331,7 +330,7 @@ def test_batches_begin_before_the_first_row_that_does_not_fit(magic):
         horizon = chosen.choice([None, 0, 2**62]) if magic == 2 else None
         start, stop = sorted(chosen.choices(range(len(rows) + 1), k=2))
 
-        def size(begin: int, end: int) -> int:
+        def size(begin, end):
             header = BatchHeader(magic, base_offset=rows[begin][0], delete_horizon_ms=horizon)  # noqa: B023
             return len(record_input.write(header, begin, end))  # noqa: B023
 

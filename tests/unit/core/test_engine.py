@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import builders
 import pytest
@@ -20,7 +19,7 @@ NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)  # as in decode.pxd
 NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
 
 
-def decoder_of(**engine: Any) -> Decoder:
+def decoder_of(**engine) -> Decoder:
     return reading.decoder("offset", control=True, engine=engine)
 
 
@@ -38,7 +37,7 @@ def chunks_of(decoder: Decoder, data: bytes) -> list[tuple[int, int]]:
 
 def test_a_chunk_ends_with_the_batch_that_fills_it():
     """Counted are the bytes of records, of messages with their headers, of compressed payloads after decompression."""
-    made: list[tuple[bytes, int, int]] = []
+    made = []
     for n in range(40):
         rows = builders.records(n % 4 + 1, value=b"v" * (n % 7))
         codec = ("none", "gzip", "lz4", "zstd", "snappy")[n % 5]

@@ -119,7 +119,7 @@ def test_a_length_in_a_message_at_its_limits(magic, field, exact):
 def test_the_content_of_a_wrapper_at_its_limits(magic, codec):
     inner = [builders.message(magic=magic, offset=n, key=None, value=b"v" * 70) for n in range(3)]
 
-    def verdict(parts: list[bytes], **fields: Any) -> tuple[Any, ...]:
+    def verdict(parts, **fields):
         return in_every_place(
             builders.wrapper(parts, magic=magic, codec=codec, offset=fields.pop("offset", 2), **fields)
         )

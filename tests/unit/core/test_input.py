@@ -89,7 +89,7 @@ def test_headers_in_the_page_cache_are_read_alone_if_4_kib_apart(tmp_path):
 # ---- holes
 
 
-def write_sparse(path: Path, *pieces: bytes | int) -> None:
+def write_sparse(path: Path, *pieces: bytes | int):
     """Write bytes, and holes of so many bytes."""
     with path.open("wb") as file:
         for piece in pieces:

@@ -29,7 +29,7 @@ COLUMNS = ("offset", "value")
 USUAL = reading.decode_request(columns=COLUMNS)
 
 
-def decoder(**options: Any) -> Decoder:
+def decoder(**options) -> Decoder:
     return reading.decoder(*COLUMNS, engine=options)
 
 
@@ -66,11 +66,11 @@ class Keeping:
     CodecError, LimitReached, MissingCodec = codecs.CodecError, codecs.LimitReached, codecs.MissingCodec
     StreamAudit = codecs.StreamAudit
 
-    def __init__(self, raised: BaseException | None = None) -> None:
-        self.kept: list[Any] = []
+    def __init__(self, raised: BaseException | None = None):
+        self.kept = []
         self.raised = raised
 
-    def decompress(self, codec: int, payload: Any, limit: int, guess: int, magic: int) -> Any:
+    def decompress(self, codec: int, payload, limit: int, guess: int, magic: int):
         self.kept.append(payload)
         if self.raised is not None:
             raised, self.raised = self.raised, None
@@ -100,10 +100,10 @@ def test_what_a_codec_was_given_stays_as_it_was():
 
 
 def test_what_a_codec_was_given_to_compress_stays_as_it_was(monkeypatch):
-    kept: list[Any] = []
+    kept = []
     compress = codecs.compress
 
-    def keep(codec: int, body: Any, *arguments: Any) -> bytes:
+    def keep(codec, body, *arguments):
         kept.append(body)
         return compress(codec, body, *arguments)
 
@@ -193,7 +193,7 @@ class Holder:
 
 
 def test_a_cycle_through_the_headers_of_a_record_is_collected():
-    def cycle_of(record: kafkarec.Record) -> weakref.ref[Holder]:
+    def cycle_of(record):
         holder = Holder()
         holder.one = record
         record.headers.append(("me", holder))
@@ -214,8 +214,8 @@ def test_records_that_cannot_be_in_a_cycle_cost_the_collector_nothing():
 
 def test_a_cycle_through_a_list_of_headers_that_was_appended_is_collected():
     class Headers:
-        def __init__(self) -> None:
-            self.pairs: list[Any] = [("h", b"x")]
+        def __init__(self):
+            self.pairs = [("h", b"x")]
             self.builder = kafkarec.RecordBatchBuilder()
             self.builder.append(5, b"k", b"v", self.pairs)
             self.pairs.append(self)
@@ -234,7 +234,7 @@ class Meddling(FakeFile):
     raised: list[str] = field(default_factory=list)
 
     def read_at(self, position: int, length: int) -> bytes:
-        def meddle() -> None:
+        def meddle():
             try:
                 self.use()
             except RuntimeError as error:

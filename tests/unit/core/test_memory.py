@@ -10,7 +10,6 @@ import ctypes
 import errno
 import functools
 import re
-from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -52,12 +51,12 @@ MESSAGES = b"".join(
 )
 
 
-def by_hand(source: Any, wanted: list[Any] | None = None) -> list[Any]:
+def by_hand(source, wanted: list[Any] | None = None) -> list[Any]:
     """Return the schema and all arrays of a stream. A failed call is repeated, must return `wanted`, and MemoryError
     is raised."""
     capsule = source.__arrow_c_stream__()
     stream = c_stream.stream_of(capsule)
-    result: list[Any] = []
+    result = []
     refused = False
     while True:
         struct = c_stream.ArrowArray() if result else c_stream.ArrowSchema()
@@ -79,11 +78,11 @@ def by_hand(source: Any, wanted: list[Any] | None = None) -> list[Any]:
     return result
 
 
-def rows_of(columns: Any) -> list[Any]:
+def rows_of(columns) -> list[Any]:
     return [reading.record_row(record) for record in columns]
 
 
-def decoded(data: bytes, **options: Any) -> list[Any]:
+def decoded(data: bytes, **options) -> list[Any]:
     columns = kafkarec.decode(data, columns=reading.RECORD_FIELDS, control=True, **options)
     return [rows_of(columns), columns.damage, columns.remaining]
 
@@ -118,7 +117,7 @@ def lists() -> list[Any]:
     return result
 
 
-WAYS: dict[str, Callable[[], Any]] = {
+WAYS = {
     "batches": lambda: decoded(PLAIN),
     "messages": lambda: decoded(MESSAGES),
     "payloads": lambda: decoded(b"".join(PACKED)),
@@ -132,7 +131,7 @@ Place = tuple[int, int, int | None, int]
 ROW = 104
 """Bytes per row of the table of batches."""
 # case: all (position, base offset, record, requested bytes) that an error may name
-REFUSED: dict[str, set[Place]] = {
+REFUSED = {
     "batches": {
         (0, 0, None, ROW),
         (0, 0, None, 23045),

@@ -53,17 +53,17 @@ def exports(name: str) -> bool:
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def calls(monkeypatch) -> list[int]:
     """Return the codec ids of payloads that were decompressed by the Python calls."""
     for name in ("gzip", "lz4", "snappy", "zstd"):
         native.install(name)
         if name not in native.in_use:
             assert not exports(name), f"{name} could be called by pointer"
             pytest.skip(f"the installed {name} has no functions to call by pointer")
-    seen: list[int] = []
+    seen = []
     decompress = codecs.decompress
 
-    def counted(codec: int, *rest: Any) -> Any:
+    def counted(codec, *rest):
         seen.append(codec)
         return decompress(codec, *rest)
 
@@ -72,11 +72,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def by_pointer(calls: list[int]) -> Callable[..., bool]:
+def by_pointer(calls) -> Callable[..., bool]:
     """Return a function that tells whether the engine decompressed a payload itself, and asserts the oracle's verdict
     in both cases."""
 
-    def judged(codec: str, payload: bytes, count: int = len(PARTS), magic: int = 2) -> bool:
+    def judged(codec, payload, count: int = len(PARTS), magic=2):
         calls.clear()
         if magic == 2:
             error_as_oracle(builders.batch(codec=codec, payload=payload, count=count))

@@ -24,7 +24,7 @@ LONG = builders.record(offset_delta=7, timestamp_delta=9, key=b"K" * 40, value=b
 NO_KEY, OUT_OF_RANGE, APPEND_TIME, OTHER_MAGIC = 2, 3, 4, 1
 
 
-def error_of(call: Callable[..., Any], *arguments: Any, **options: Any) -> kafkarec.KafkaRecordError | None:
+def error_of(call: Callable[..., Any], *arguments, **options) -> kafkarec.KafkaRecordError | None:
     try:
         call(*arguments, **options)
     except kafkarec.KafkaRecordError as error:
@@ -32,9 +32,7 @@ def error_of(call: Callable[..., Any], *arguments: Any, **options: Any) -> kafka
     return None
 
 
-def refused_as_by_the_reader(
-    data: bytes, payload: bytes | None = None, **options: Any
-) -> kafkarec.KafkaRecordError | None:
+def refused_as_by_the_reader(data: bytes, payload: bytes | None = None, **options) -> kafkarec.KafkaRecordError | None:
     """Return the refusal; assert that its fields and its message are those of `decode`."""
     found, wanted = error_of(stats_of, data, payload=payload), decode_error(data, **options)
     assert (error_fields(found), str(found)) == (error_fields(wanted), str(wanted)), data.hex()

@@ -39,7 +39,7 @@ def binary(ends: list[int]) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, offsets, AREA if ends[-1] <= AREA.size else FAR])
 
 
-def filled(columns: dict[str, Any], promised: int, rows: int) -> None:
+def filled(columns: dict[str, Any], promised: int, rows: int):
     """Add a column of values so that the estimate is at a class's limit, and one byte above."""
     for size in (8192, 5 << 20):
         for more in (0, 1):
@@ -54,7 +54,7 @@ def filled(columns: dict[str, Any], promised: int, rows: int) -> None:
 def test_no_more_than_128_mib_are_kept():
     """In buffers of several classes together; reused buffers and those freed to the system no longer count."""
 
-    def write(size: int) -> None:
+    def write(size):
         record_input_of(pa.table({"value": binary([0, size - FIRST - ROW - OTHER_CELL])})).write(BatchHeader(), 0, 0)
 
     for _ in range(2):

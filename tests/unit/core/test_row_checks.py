@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import builders
 import pytest
 import reading
@@ -21,7 +19,7 @@ def rows_of(*parts: bytes) -> BatchRows:
     return rows
 
 
-def good(base_offset: int, count: int = 3, **fields: Any) -> bytes:
+def good(base_offset: int, count: int = 3, **fields) -> bytes:
     return builders.good_batch(count, base_offset=base_offset, **fields)
 
 
@@ -46,7 +44,7 @@ def test_batches_that_are_not_adjacent(parts):
     assert not rows_of(*parts).are_adjacent()
 
 
-def flags_of_second(**fields: Any) -> int:
+def flags_of_second(**fields) -> int:
     check = RowCheck(rising=False)
     rows = rows_of(FIRST, builders.batch(builders.records(3), **{"base_offset": 5, **fields}))
     flags, _ = check.take(rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ def as_dict(row: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(NAMES, row, strict=True))
 
 
-SHAPES: dict[str, Callable[[tuple[Any, ...]], Any]] = {
+SHAPES = {
     "tuple": lambda row: row,
     "headers in a tuple": lambda row: (*row[:4], tuple(row[4])),
     "dict": as_dict,

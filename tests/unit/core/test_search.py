@@ -38,12 +38,12 @@ FRAMING = {
 class Maker:
     """Makes one random log of pieces: whole batches, and others."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random):
         self.chance = chance
         self.next = chance.choice([-9, -1, 0, 0, 1, 7, 1000, FAR - 1, FAR, FAR + 3, 2**40])
         self.data = b""
 
-    def pick(self, *choices: object) -> object:
+    def pick(self, *choices) -> object:
         return self.chance.choice(choices)
 
     def whole(self, offset: int | None = None, value: bytes = b"v") -> bytes:
@@ -272,7 +272,7 @@ def same(
 
 
 def test_random_logs_are_read_as_by_the_damage_oracle():
-    met: Counter[str] = Counter()
+    met = Counter()
     for seed in range(LOGS):
         chance = random.Random(f"search {seed}")
         data = Maker(chance).made()

@@ -137,13 +137,13 @@ def csv_of(
     known: dict[str, Any],
 ) -> bytes:
     """What CsvWriter writes after the line of names."""
-    sink: Any = io.BytesIO()
+    sink = io.BytesIO()
     left = {name: iter(texts) for name, texts in decoded.items()}
 
-    def texts_of(names: Any, decoded: Any, source: Any, window: Any) -> dict[str, list[str | None]]:
+    def texts_of(names, decoded, source, window):
         return {name: list(islice(texts, len(window))) for name, texts in left.items()}
 
-    source: Any = SimpleNamespace(**known, path="f")
+    source = SimpleNamespace(**known, path="f")
     writer = CsvWriter(sink, names, forms, list(left), iso_times)
     with patch.object(cat_writers, "json_texts", texts_of):
         for window in slices(table):  # as cat cuts it

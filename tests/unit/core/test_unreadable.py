@@ -5,8 +5,6 @@ tests/unit/read/test_windows.py has unreadable bytes anywhere in random logs, an
 
 from __future__ import annotations
 
-from typing import Any
-
 import builders
 import pytest
 from core_reading import checked_rows
@@ -25,7 +23,7 @@ def file(data: bytes, *bad: range) -> FakeFile:
     return FakeFile(data, 1 << 20, 8192, list(bad))
 
 
-def refused(data: bytes, *bad: range, **options: Any) -> tuple[str, int | None]:
+def refused(data: bytes, *bad: range, **options) -> tuple[str, int | None]:
     with pytest.raises(kafkarec.KafkaRecordError) as caught:
         read(file(data, *bad), **options)
     return caught.value.reason, caught.value.position

@@ -1,7 +1,5 @@
 """Magic 2 to 3 and back, of everything real: byte-equal where that is promised, the same content elsewhere."""
 
-from __future__ import annotations
-
 import builders
 import magic3_oracle
 import oracle
@@ -92,7 +90,7 @@ def test_no_other_reader_takes_magic_3(form, tmp_path):
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(data)
 
-    def first_batch(data: bytes) -> object:
+    def first_batch(data):
         return next(iter(kafkarec.batches(data)))
 
     for call in (kafkarec.decode, kafkarec.scan, first_batch, kafkarec.convert, lambda _: kafkarec.open(path).read()):

@@ -19,7 +19,7 @@ HEADER_FIRST = [form for form in FORMS if form.header_first]
 each_form = pytest.mark.parametrize("form", HEADER_FIRST, ids=str)
 
 
-def read_batch_header(deltas: list[int], **options: object) -> bytes:
+def read_batch_header(deltas: list[int], **options) -> bytes:
     return builders.batch([builders.record(offset_delta=delta) for delta in deltas], **options)
 
 

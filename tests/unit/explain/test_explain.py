@@ -18,7 +18,7 @@ CASES = [*golden.vectors(), *golden.invalid()]
 OTHER_REASON = {"v2-lz4-labelled-none", "v2-zstd-middle-overwritten"}
 
 
-def walk(data: bytes, **options: object) -> list[Explanation]:
+def walk(data: bytes, **options) -> list[Explanation]:
     """Return explanations of all batches of a buffer, in order."""
     explained, at = [], 0
     while at < len(data):
@@ -27,7 +27,7 @@ def walk(data: bytes, **options: object) -> list[Explanation]:
     return explained
 
 
-def check_covers_all(explained: Explanation) -> None:
+def check_covers_all(explained: Explanation):
     for section in explained.sections:
         at = 0
         for span in section.spans:

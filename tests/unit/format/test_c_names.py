@@ -19,7 +19,7 @@ def members(file: str, first: str) -> dict[str, int]:
     """Return the members of the enum that begins with `first`, with their values."""
     text = (ROOT / "kafkarec" / "_c" / file).read_text()
     [body] = re.findall(rf"^cdef enum[^\n]*:[^\n]*\n(    {first}\b.*?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
-    found: dict[str, int] = {}
+    found = {}
     for line in body.splitlines():
         name, _, value = line.partition("#")[0].partition("=")
         if name.strip():

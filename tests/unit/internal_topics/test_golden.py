@@ -15,9 +15,7 @@ from kafkarec.internal_topics.dump_text import DECODERS, MissingKey, json_text
 from kafkarec.internal_topics.topics import TOPICS, read_framed, read_key, read_value
 from kafkarec.storage.names import ALWAYS_COMPACTED
 
-CORPUS: list[dict[str, Any]] = [
-    json.loads(line) for line in (VECTORS / "messages" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
-]
+CORPUS = [json.loads(line) for line in (VECTORS / "messages" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
 GOOD = [case for case in CORPUS if "," not in case["what"] and case["what"] != "odd"]
 
 

@@ -77,7 +77,7 @@ def test_a_buffer_and_pieces_have_it_too(tmp_path):
     assert kafkarec.decode(data, errors="skip").undecided == ()
 
 
-def snapshot(folder: Path, offset: int, open_since: int | None) -> None:
+def snapshot(folder: Path, offset: int, open_since: int | None):
     """Write a snapshot; None: it does not have the producer."""
     entries = [] if open_since is None else [SnapshotEntry(7, 0, 2, 2, 2, 0, 5, open_since)]
     (folder / f"{offset:020}.snapshot").write_bytes(producer_snapshot.write(entries))

@@ -45,7 +45,7 @@ def inputs_of(parts: Parts) -> list[FileInMemory]:
     return [FileInMemory(data, "0.log", Evidence(lambda index=index: index)) for data, index in parts]
 
 
-def one_by_one(*want: Any, **options: Any) -> DecodeRequest:
+def one_by_one(*want, **options) -> DecodeRequest:
     found = walk_request(*want, **options)
     return found._replace(options=found.options._replace(chunk_bytes=1))
 
@@ -61,7 +61,7 @@ def outcome(parts: Parts, *, raises: bool) -> dict[str, Any]:
     return seen | {name: [row[:batch] for row in rows(getattr(found, name))] for name in ("ended", "without_data")}
 
 
-def rows(flat: Any, width: int = WIDTH) -> list[tuple[int, ...]]:
+def rows(flat, width: int = WIDTH) -> list[tuple[int, ...]]:
     return list(zip(*[iter(flat)] * width, strict=True))
 
 
@@ -77,8 +77,8 @@ def in_small_steps(parts: Parts, *, raises: bool = False) -> dict[str, Any]:
 def marker(chosen: random.Random, base: int, who: dict[str, int]) -> bytes:
     """A control batch: mostly ABORT or COMMIT; of another type, of two records, without records, unreadable."""
     kind, version, last = chosen.choice([0, 0, 0, 1, 1, 1, 1, 2, 256, -1]), chosen.choice([0, 0, 0, 0, 1, 127]), 0
-    key: bytes | None = version.to_bytes(2, "big") + kind.to_bytes(2, "big", signed=True)
-    value: bytes | None = bytes([chosen.choice([0, 0, 0, 0x7F, 0x80]), 0]) + chosen.randrange(2**32).to_bytes(4, "big")
+    key = version.to_bytes(2, "big") + kind.to_bytes(2, "big", signed=True)
+    value = bytes([chosen.choice([0, 0, 0, 0x7F, 0x80]), 0]) + chosen.randrange(2**32).to_bytes(4, "big")
     if chosen.randrange(40) == 0:
         key = chosen.choice([None, b"", b"\0\0\0", b"\xff\xff\0\0"])
     if chosen.randrange(10) == 0:
@@ -117,8 +117,8 @@ def odd_log(seed: int, *, sound: bool = False, damaged: bool = True) -> Parts:
     chosen = random.Random(seed)
     epochs = dict.fromkeys(range(chosen.randrange(1, 6)), 0)
     base = chosen.choice([0, 5, 2**40, -3])
-    first: dict[int, int] = {}
-    parts: Parts = []
+    first = {}
+    parts = []
     sound = bool(chosen.randrange(2)) or sound
     for _ in range(chosen.randrange(1, 4)):
         batches, index = [], []
@@ -227,17 +227,17 @@ def _number(value: int | None) -> int:
 class SlowProducers:
     """Producers over rows of `scan`, one batch at a time."""
 
-    def __init__(self) -> None:
-        self.open: dict[int, list[int]] = {}
-        self.coordinator_epochs: dict[int, int] = {}
-        self.ended: list[tuple[int, ...]] = []
-        self.without_data: list[tuple[int, ...]] = []
-        self.odd: list[tuple[int, ...]] = []
+    def __init__(self):
+        self.open = {}
+        self.coordinator_epochs = {}
+        self.ended = []
+        self.without_data = []
+        self.odd = []
 
     def stable(self, marker: int) -> int:
         return min((txn[1] for txn in self.open.values()), default=marker + 1)
 
-    def take(self, batch: dict[str, Any], mark: tuple[int, int], number: int, segment: int) -> None:
+    def take(self, batch: dict[str, Any], mark: tuple[int, int], number: int, segment: int):
         code, coordinator = mark
         row = {name: -1 if value is None else value for name, value in batch.items() if "timestamp" not in name}
         begun, time = (_number(batch[name]) for name in ("base_timestamp", "max_timestamp"))
@@ -274,7 +274,7 @@ def test_producers():
     kinds_of_odd, some_open = set(), 0
     for seed in range(400):
         producers, slow, chosen = Producers(), SlowProducers(), random.Random(seed)
-        taken: dict[str, list[Any]] = {"ended": [], "without_data": [], "odd": []}
+        taken = {"ended": [], "without_data": [], "odd": []}
         for segment, (step, data) in enumerate(steps_of(odd_log(seed, damaged=False))):
             marks, _ = expected_marks(data)
             for number, (row, mark) in enumerate(zip(kafkarec.scan(data), marks, strict=True)):

@@ -30,7 +30,7 @@ SEQUENCES = {
 
 def lists_of(pieces: list[Any]) -> list[list[dict[str, Any]] | None]:
     """Return all lists of all pieces by Arrow, checked against the flat rows and the offsets."""
-    out: list[list[dict[str, Any]] | None] = []
+    out = []
     for piece in pieces:
         array = pa.array(piece)
         array.validate(full=True)

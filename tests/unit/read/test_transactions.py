@@ -21,7 +21,7 @@ def plain(base: int) -> bytes:
     return data_batch(base, -1, transactional=False)
 
 
-def committed(data: bytes, **options: object) -> list[int]:
+def committed(data: bytes, **options) -> list[int]:
     columns = kafkarec.decode(data, isolation="read_committed", **options)
     return [record.offset for record in columns]
 

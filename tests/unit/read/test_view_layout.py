@@ -10,7 +10,6 @@ import gc
 import mmap
 import threading
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.core
 
 LENGTHS = [None, 0, 1, 7, 8, 9, 11, 12, 13, 16, 100, 600]
 COLUMNS = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "control_type", "sequence"]
-OPTIONS: list[dict[str, Any]] = [
+OPTIONS = [
     {},
     {"errors": "skip", "control": True, "columns": COLUMNS},
     {"errors": "skip", "isolation": "read_committed", "header_keys": "binary", "timestamp_unit": "ns"},
@@ -49,7 +48,7 @@ def filled(length: int | None, seed: int) -> bytes | None:
 
 def of_all_lengths(first: int = 0, count: int = 48) -> list[tuple[Any, ...]]:
     """Rows for encode, whose keys, values and header values have all the lengths."""
-    rows: list[tuple[Any, ...]] = []
+    rows = []
     for n in range(first, first + count):
         headers = [(f"h{m}", filled(LENGTHS[(n + m) % len(LENGTHS)], m)) for m in range(n % 4)]
         key, value = LENGTHS[n % len(LENGTHS)], LENGTHS[n * 5 % len(LENGTHS)]
@@ -64,7 +63,7 @@ def encoded(codec: str = "none", magic: int = 2, count: int = 48) -> bytes:
     return kafkarec.encode(rows, compression=codec, magic=magic, batch_size=2000)
 
 
-def viewed(data: Any, **options: Any) -> kafkarec.RecordColumns:
+def viewed(data, **options) -> kafkarec.RecordColumns:
     return kafkarec.decode(data, layout="view", **options)
 
 
@@ -207,7 +206,7 @@ def kept_buffer() -> tuple[Owner, weakref.ref[Owner]]:
     return data, weakref.ref(data)
 
 
-KEEPERS: dict[str, Callable[[Any], object]] = {
+KEEPERS = {
     "columns": lambda columns: columns,
     "a slice": lambda columns: columns[3:9],
     "a capsule": lambda columns: columns.__arrow_c_stream__(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import random
-from typing import Any
 
 import builders
 import golden
@@ -29,7 +28,7 @@ def cases(window: int, *more: golden.Case) -> list[golden.Case]:
     return files[WINDOWS.index(window) :: 9] if CORE else files
 
 
-def outcome(make: Any) -> Any:
+def outcome(make):
     """Return rows, batches, damage and tail, or the error."""
     try:
         decoded = make()
@@ -118,10 +117,10 @@ def test_a_file_that_shrinks_is_damage_from_there_on(present):
 
 def test_an_error_that_is_no_damage_is_raised_unchanged():
     class Refusing(FakeFile):
-        def is_damage(self, error: OSError) -> bool:
+        def is_damage(self, error):
             return False
 
-        def read_at(self, position: int, length: int) -> bytes:
+        def read_at(self, position, length):
             if position >= 128:
                 raise ConnectionResetError("the server went away")
             return super().read_at(position, length)
@@ -132,7 +131,7 @@ def test_an_error_that_is_no_damage_is_raised_unchanged():
             read(Refusing(data, 128), errors=errors)
 
     class Broken(FakeFile):
-        def read_at(self, position: int, length: int) -> bytes:
+        def read_at(self, position, length):
             return b"x" * (length + 1)
 
     with pytest.raises(ValueError, match="returned"):

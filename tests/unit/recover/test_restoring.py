@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import builders
 import pytest
@@ -19,11 +19,11 @@ THREE = [
 ]
 
 
-def skipped(data: bytes, **options: Any) -> kafkarec.RecordColumns:
+def skipped(data: bytes, **options) -> kafkarec.RecordColumns:
     return kafkarec.decode(data, errors="skip", **options)
 
 
-def in_file(folder: Path, pieces: list[bytes], index: list[tuple[int, int]] | None = None, base: int = 0) -> Any:
+def in_file(folder: Path, pieces: list[bytes], index: list[tuple[int, int]] | None = None, base: int = 0):
     """Write a segment, and read it."""
     path = folder / f"{base:020d}.log"
     path.write_bytes(b"".join(pieces))
@@ -117,7 +117,7 @@ LATE = log_of((30, 3), (33, 3), (36, 3))
 FOUR = log_of((0, 1), (10, 1), (11, 1), (20, 1))
 HURT_BEHIND = [*FOUR[:2], FOUR[2][:-1] + b"!", FOUR[3]]
 ANY = (0, 2, 7, 300, 2**40)
-CASES: dict[str, Case] = {
+CASES = {
     "only one exactly fits": Case(THREE, 1, (0, 1, 2, 4, 2**35 + 3, 2**62, -1), 3),
     "in a gap: it contradicts nothing": Case(GAP, 1, (3, 4, 57)),
     "in a gap: it contradicts, and more than one is possible": Case(GAP, 1, (2, 58, 10**6)),
@@ -213,7 +213,7 @@ def test_the_two_batches_before_a_range_are_neighbours(tmp_path):
 
 def test_damaged_batches_in_a_row_are_not_tried_again_for_each():
     """At the end of the input each of them is damage of its own, and the lengths of one lead to the next ones."""
-    calls: list[None] = []
+    calls = []
     raw = [builders.good_batch(1, base_offset=base) for base in range(300)]
     broken = [one[:-1] + b"\xff" for one in raw[1:]]
     sys.setprofile(lambda frame, event, argument: calls.append(None) if event == "call" else None)
@@ -232,7 +232,7 @@ def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_squa
     raw = [builders.good_batch(3, base_offset=3 * number, codec="lz4") for number in range(400)]
     broken = [builders.flipped(one) for one in raw]
 
-    def every_second(*patches: tuple[int, bytes]) -> kafkarec.RecordColumns:
+    def every_second(*patches):
         hurt = raw[1::2]
         for at, new in patches:
             hurt = [builders.patched(one, at, new) for one in hurt]
@@ -283,7 +283,7 @@ def test_wrapper_messages_prove_no_offsets(tmp_path):
     """A wrapper's header has its last offset, and not how many it has: one beside it with a wrong last offset, which
     would be right if this one had a single record, is no reason to change this one."""
 
-    def wrapper(last: int) -> bytes:
+    def wrapper(last):
         messages = [builders.message(magic=1, offset=row, value=b"%d" % row) for row in range(3)]
         return builders.wrapper(messages, magic=1, offset=last)
 

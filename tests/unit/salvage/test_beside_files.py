@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,12 @@ def name(base: int, state: str = "") -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     """Four segments of two batches."""
     return log(tmp_path / "data" / "orders-0", *SEGMENTS)
 
 
-def saved(folder: Path, **options: object) -> tuple[bytes, SalvageReport]:
+def saved(folder: Path, **options) -> tuple[bytes, SalvageReport]:
     """The bytes of the new log, and the report."""
     out = folder.parent.parent / "out"
     report = salvage(folder, out, **options)
@@ -178,7 +177,7 @@ def test_one_that_has_only_a_part_of_the_hole(folder):
     assert report.partitions[0].lost == [(20, 29)]
 
 
-def deleted(folder: Path, base: int, checkpoint: str = "") -> None:
+def deleted(folder: Path, base: int, checkpoint: str = ""):
     """Mark a segment as deleted, in a data folder if this checkpoint of it says 40."""
     (folder / name(base)).rename(folder / name(base, ".deleted"))
     if checkpoint:
@@ -186,13 +185,13 @@ def deleted(folder: Path, base: int, checkpoint: str = "") -> None:
         (folder.parent / checkpoint).write_text("0\n1\norders 0 40\n")
 
 
-def with_gaps_of_the_cleaner(folder: Path) -> None:
+def with_gaps_of_the_cleaner(folder: Path):
     deleted(folder, 20)
     for base in (40, 60):
         (folder / name(base)).write_bytes(batch(base, 1) + batch(base + 19, 1))
 
 
-NOT_USED: dict[str, tuple[int, Callable[[Path], object], str]] = {
+NOT_USED = {
     "in a compacted log": (20, lambda folder: deleted(folder, 20, "cleaner-offset-checkpoint"), "the log is compacted"),
     "in a log with gaps of the cleaner": (20, with_gaps_of_the_cleaner, "the log is compacted"),
     "after the end": (60, lambda folder: deleted(folder, 60), "are after the log's end"),

@@ -28,7 +28,7 @@ def said(report: SalvageReport) -> dict[str, Any]:
     return found
 
 
-def assert_a_dry_run_says_the_same(sources: Any, out: Path, **options: Any) -> SalvageReport:
+def assert_a_dry_run_says_the_same(sources, out: Path, **options) -> SalvageReport:
     tried = salvage(sources, out, dry_run=True, **options)
     assert not out.exists()
     made = salvage(sources, out, **options)

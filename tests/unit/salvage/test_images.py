@@ -82,7 +82,7 @@ def produced(base: int, sequence: int) -> bytes:
     return builders.batch(builders.records(2), last_offset_delta=1, **fields)
 
 
-PIECES: dict[str, tuple[list[bytes], list[tuple[int, int]]]] = {
+PIECES = {
     "offsets that fall; then each gap at damage may be between two logs": (
         [batch(0, 5), batch(5, 5), bytes(900), batch(100, 5), bytes(900), batch(7, 3), batch(10, 5)],
         [(0, 10), (100, 105), (7, 15)],

@@ -131,7 +131,7 @@ def test_a_run_with_keep_end_continues(tmp_path, monkeypatch):
     assert logs(content(tmp_path / "out")) == logs(content(tmp_path / "whole"))
 
 
-def full_disk(path: object) -> int:
+def full_disk(path) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 

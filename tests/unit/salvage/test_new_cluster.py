@@ -13,7 +13,7 @@ from salvage_runs import FOLDERS
 from verify_reports import verified
 
 import kafkarec
-from kafkarec import SalvageReport, salvage
+from kafkarec import salvage
 
 _COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 _PRODUCER = {"producer_id": 7, "producer_epoch": 3}
@@ -31,7 +31,7 @@ def records(folder: Path, isolation: str = "read_uncommitted") -> list[tuple[obj
         return list(zip(*map(found.column, _COLUMNS), strict=True))
 
 
-def assert_for_another_cluster(made: Path) -> None:
+def assert_for_another_cluster(made: Path):
     """Nothing refers to a producer or leader of the old one, and checksums are right."""
     rows = list(kafkarec.open(made).scan())
     assert not any(row["is_control"] or row["is_transactional"] for row in rows)
@@ -103,7 +103,7 @@ def test_random_transactions_with_damage(tmp_path):
         source = random_log(chance, tmp_path / f"{seed}" / "orders-0")
         options = choices(chance) | {"as_partition": False, "new_cluster": False}
         report = salvage(source, tmp_path / f"{seed}" / "same", **options)
-        other: SalvageReport = salvage(source, tmp_path / f"{seed}" / "other", **options | {"new_cluster": True})
+        other = salvage(source, tmp_path / f"{seed}" / "other", **options | {"new_cluster": True})
         same, made = (tmp_path / f"{seed}" / name / "orders-0" for name in ("same", "other"))
         if not report.partitions[0].batches:
             continue

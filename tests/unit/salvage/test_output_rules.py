@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -20,11 +19,11 @@ from kafkarec.ops.salvage import Refused
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path) -> Path:
     return make_source(tmp_path / "data")
 
 
-def refused(sources: Any, out: Path, why: str) -> None:
+def refused(sources, out: Path, why: str):
     with pytest.raises(Refused, match=why):
         salvage(sources, out)
 

@@ -54,7 +54,7 @@ def test_fragments_of_one_partition_are_put_in_order(tmp_path):
 def test_replicas_complete_each_other(tmp_path):
     parts = [batch(i * 10, 10) for i in range(9)]
 
-    def hit(*which: int) -> list[bytes]:
+    def hit(*which):
         return [builders.flipped(part, 80) if i in which else part for i, part in enumerate(parts)]
 
     a = log(tmp_path / "a" / "orders-0", hit(1, 2, 8)[:5], hit(1, 2, 8)[5:])
@@ -129,7 +129,7 @@ def test_a_wrapper_message_begins_at_the_first_offset_inside_of_it(tmp_path, mon
     parts = [parts[0], builders.flipped(parts[1], 30), parts[2]]
     source, real = log(tmp_path / "worse" / "orders-0", parts), LocalFile.read_at
 
-    def read_at(self: LocalFile, position: int, length: int) -> bytes:
+    def read_at(self, position, length):
         if position >= len(parts[0] + parts[1]) and self.name.startswith(str(source)):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return real(self, position, length)

@@ -15,7 +15,7 @@ STARTS = [sum(map(len, BATCHES[:n])) for n in range(6)]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     """A partition with a wrong length, base offset, magic and leader epoch, each in another batch."""
     found = tmp_path / "orders-0"
     found.mkdir()

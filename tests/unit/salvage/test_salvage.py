@@ -1,7 +1,5 @@
 """salvage: undamaged batches are in the output byte for byte, and nothing else, whatever the damage."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -141,7 +139,7 @@ def test_a_block_found_between_damage_does_not_exclude_batches_that_reach_the_en
 
 
 def test_the_segments_of_a_long_log_do_not_stay_open(tmp_path):
-    counts: list[int] = []
+    counts = []
     source = log(tmp_path / "orders-0", *([batch(i, 1)] for i in range(70)))
     salvage(source, tmp_path / "out", progress=lambda path, at: counts.append(len(os.listdir("/proc/self/fd"))))
     assert len(counts) == 70 and max(counts) - counts[0] < 5
@@ -214,9 +212,9 @@ def test_progress_is_told_while_the_sources_are_read(tmp_path, dry_run):
     """Each byte once, before the batches are written: of an image nothing can be written until all of it is read."""
     image = tmp_path / "image"
     image.write_bytes((SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes() + b"x" * 500)
-    seen: list[tuple[str, int, bool]] = []
+    seen = []
 
-    def progress(path: str, position: int) -> None:
+    def progress(path, position):
         seen.append((path, position, any((tmp_path / "out").rglob("*.log*"))))
 
     salvage(image, tmp_path / "out", dry_run=dry_run, progress=progress)

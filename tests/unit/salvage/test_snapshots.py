@@ -22,7 +22,7 @@ WHOLE = (METADATA / NAME).read_bytes()
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
+def run(capfdbinary) -> Here:
     return Here(capfdbinary)
 
 

@@ -43,7 +43,7 @@ def damaged(parts: list[bytes]) -> list[bytes]:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path) -> Path:
     parts = damaged(PARTS)
     return log(tmp_path / "orders-0", parts[:4], parts[4:])
 

@@ -25,7 +25,7 @@ def partition(folder: Path, topic_id: str | None, *batches: bytes) -> Path:
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> list[Path]:
+def two(tmp_path) -> list[Path]:
     """The first has lower leader epochs, fewer records in a batch, and lacks the offsets 10 to 14."""
     one = partition(tmp_path / "a" / "orders-0", ONE, batch(0, 5), batch(5, 4), batch(15, 5))
     other = [batch(0, 5, epoch=1), batch(5, 5, epoch=2), batch(10, 5, epoch=3), batch(15, 5, epoch=3)]

@@ -22,7 +22,7 @@ NAMES = [f"{base:020}.log" for base in BASES]
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path) -> Path:
     """Two partitions; the first one has three segments of two batches."""
     log(tmp_path / "data" / "orders-0", *([segment] for segment in SEGMENTS))
     log(tmp_path / "data" / "other-1", [batch(0, 5)], [batch(5, 5)])

@@ -20,12 +20,12 @@ from kafkarec.sources import folders
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     return tmp_path / "orders-7"
 
 
 @pytest.fixture
-def written(folder: Path) -> Path:
+def written(folder) -> Path:
     run(folder)
     return folder
 

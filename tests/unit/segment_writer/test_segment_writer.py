@@ -32,7 +32,7 @@ def bases(writer: SegmentWriter) -> list[int]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     return tmp_path / "orders-7"
 
 
@@ -319,7 +319,7 @@ def test_two_writers_cannot_share_a_folder(folder):
 
 
 def test_the_lock_of_a_killed_writer_is_taken_over(folder):
-    def action() -> None:
+    def action():
         writer = SegmentWriter(folder)
         writer.append(batch())
         os.kill(os.getpid(), signal.SIGKILL)
@@ -333,7 +333,7 @@ def test_the_lock_of_a_killed_writer_is_taken_over(folder):
 def test_a_forked_child_can_neither_write_nor_release_the_lock(folder):
     with SegmentWriter(folder) as writer:
 
-        def action() -> None:
+        def action():
             with pytest.raises(ValueError, match="belongs to the process"):
                 writer.append(batch())
             writer.__del__()
@@ -371,7 +371,7 @@ def test_a_running_broker_keeps_writers_out_and_the_other_way_round(folder):
     lock = folder.parent / ".lock"
     lock.touch()
 
-    def broker() -> subprocess.Popen[str]:
+    def broker():
         return subprocess.Popen(
             [sys.executable, "-c", _TAKE, str(lock)],
             stdin=subprocess.PIPE,

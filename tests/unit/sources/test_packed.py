@@ -7,7 +7,6 @@ import io
 import pickle
 import random
 import resource
-from typing import Any
 
 import pytest
 import zstandard
@@ -25,7 +24,7 @@ PLAIN = SEGMENT.read_bytes()
 NOISE = random.Random(7).randbytes(300_000)
 
 
-def zst(data: bytes, **options: Any) -> bytes:
+def zst(data: bytes, **options) -> bytes:
     return zstandard.ZstdCompressor(**options).compress(data)
 
 
@@ -47,7 +46,7 @@ PACKED = {
 }
 
 
-def source_of(data: bytes, name: str = "x.log.gz") -> Any:
+def source_of(data: bytes, name: str = "x.log.gz"):
     return unpacked(FileObject(io.BytesIO(data), name), 1 << 30, 17)
 
 

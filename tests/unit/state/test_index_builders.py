@@ -31,7 +31,7 @@ def epochs_of(batches: list[Batch], known: list[tuple[int, int]]) -> list[tuple[
 
 
 def test_an_entry_is_due_more_than_the_interval_after_the_last_one():
-    batches: list[Batch] = [(10 * n, n, n, 5, 0) for n in range(10)]
+    batches = [(10 * n, n, n, 5, 0) for n in range(10)]
     assert offsets(built(batches, interval=20)) == [(3, 30), (6, 60), (9, 90)]
     assert offsets(built(batches, interval=19)) == [(2, 20), (4, 40), (6, 60), (8, 80)]
 
@@ -47,7 +47,7 @@ def test_the_last_offset_and_position_that_fit():
 
 
 def test_epochs_only_rise():
-    falling: list[Batch] = [(0, 0, 0, 1, 4), (10, 1, 1, 1, 2), (20, 2, 2, 1, 4), (30, 3, 3, 1, None), (40, 4, 4, 1, 5)]
+    falling = [(0, 0, 0, 1, 4), (10, 1, 1, 1, 2), (20, 2, 2, 1, 4), (30, 3, 3, 1, None), (40, 4, 4, 1, 5)]
     assert epochs_of(falling, []) == [(4, 0), (5, 4)]
     assert epochs_of(falling, [(4, 0)]) == [(4, 0), (5, 4)]
     assert epochs_of(falling, [(-9, 0)]) == [(4, 0), (5, 4)]

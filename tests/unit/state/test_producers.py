@@ -22,9 +22,7 @@ from kafkarec.state.producers import (
 )
 
 
-def row(
-    base: int, count: int = 3, *, pid: int | None = 7, epoch: int = 0, first: int | None = None, **more: Any
-) -> Any:
+def row(base: int, count: int = 3, *, pid: int | None = 7, epoch: int = 0, first: int | None = None, **more):
     """Return a batch's row; `first` is its base sequence."""
     return {
         "producer_id": pid,
@@ -39,11 +37,11 @@ def row(
     } | more
 
 
-def marker_row(base: int, *, pid: int = 7, epoch: int = 0) -> Any:
+def marker_row(base: int, *, pid: int = 7, epoch: int = 0):
     return row(base, 1, pid=pid, epoch=epoch, is_transactional=True, is_control=True)
 
 
-def of(*rows: Any) -> ProducerStates:
+def of(*rows) -> ProducerStates:
     states = ProducerStates()
     for one in rows:
         states.append(one)

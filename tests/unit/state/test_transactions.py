@@ -30,11 +30,11 @@ KAFKAS = sorted((golden.VECTORS / "transactions").glob("orders-*"))
 DELETED = sorted((golden.VECTORS / "transactions").glob("deleted-*"))
 
 
-def committed(path: object, **more: object) -> list[int]:
+def committed(path, **more) -> list[int]:
     return kafkarec.open(path).read(isolation="read_committed", columns=["offset"], **more).column("offset")
 
 
-def of_folder(path: Path, **more: object) -> transactions.TransactionListing:
+def of_folder(path: Path, **more) -> transactions.TransactionListing:
     [log] = logs_of(kafkarec.open(path))
     return listing(log.segments, **more)
 
@@ -70,7 +70,7 @@ def test_a_snapshot_that_cannot_be_read_is_a_note():
 # ---- against the oracle
 
 
-def check(events: list[Event], inputs: list[object]) -> None:
+def check(events: list[Event], inputs: list[object]):
     result = listing(inputs)
     ended, unended = txns.ended(events), txns.still_open(events)
     assert [(t.producer_id, t.state, t.marker_offset, t.first_offset, t.batches, t.records) for t in result][

@@ -6,9 +6,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import builders
 import counted_files
@@ -24,7 +22,7 @@ _BATCHES = 300  # a segment
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("bytes") / "orders-0"
     records = 100
     with kafkarec.SegmentWriter(folder, segment_bytes=_BATCHES * 12_000) as writer:
@@ -36,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-READINGS: dict[str, tuple[float, Callable[[Any, Path], object]]] = {
+READINGS = {
     "read": (1.02, lambda log, to: log.read()),
     "stream": (1.02, lambda log, to: list(log.stream())),
     "read_committed": (1.35, lambda log, to: log.read(isolation="read_committed")),

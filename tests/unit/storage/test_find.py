@@ -50,7 +50,7 @@ def archive(root: Path, *folders: str) -> Path:
 
 
 @pytest.fixture
-def days(tmp_path: Path) -> Path:
+def days(tmp_path) -> Path:
     return archive(tmp_path / "arch", *(f"date={day}" for day in DAYS))
 
 
@@ -199,7 +199,7 @@ def test_values_are_compared_by_their_type(tmp_path):
     archive(tmp_path / "hours", "hour=9", "hour=05", "hour=10", "hour=__HIVE_DEFAULT_PARTITION__")
     archive(tmp_path / "texts", "region=eu", "region=it's", "region=7")
 
-    def chosen(folder: str, where: str) -> set[str | None]:
+    def chosen(folder, where):
         logs = kafkarec.find(tmp_path / folder, where=where)
         return {value for log in logs for segment in log.segments for value in segment.keys.values()}
 
@@ -299,7 +299,7 @@ def test_a_key_folder_that_cannot_be_listed(days, monkeypatch):
     refuse_listing(monkeypatch, str(days / f"date={DAYS[1]}"), errno.EACCES)
     with pytest.raises(PermissionError):
         kafkarec.find(days)
-    refused: list[OSError] = []
+    refused = []
     (log,) = distributed.LogFinder(days, unreadable=refused.append).find()
     assert len(log) == 2 and len(refused) == 1
 
@@ -308,7 +308,7 @@ def test_a_key_folder_that_cannot_be_listed(days, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def bucket(tmp_path_factory) -> Iterator[Server]:
     root = tmp_path_factory.mktemp("bucket")
     with running("s3fs", "pyarrow") as server:
         server.put_folder(archive(root / "arch", *(f"date={day}" for day in DAYS)), "arch", WITH_INDEXES)
@@ -319,7 +319,7 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_a_bucket(bucket):
-    def find(path: str, **given: Any) -> list[kafkarec.Log]:
+    def find(path, **given):
         return kafkarec.find(f"s3://{BUCKET}/{path}", storage_options=bucket.options(), **given)
 
     (log,) = found = find("arch")

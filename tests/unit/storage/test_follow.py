@@ -10,7 +10,6 @@ import threading
 import time
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import builders
 import counted_files
@@ -28,7 +27,7 @@ PREALLOCATED = 4096
 WINDOW = 64  # batches that are compared with the next one
 
 
-def after_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+def after_a_day(monkeypatch: pytest.MonkeyPatch):
     """From now on what is in a file has been there for a day: nothing waits for what may follow."""
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + 86_400)
@@ -37,14 +36,14 @@ def after_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
 class SimulatedLog:
     """A simulated broker's log: segments of batches, each with a unique value."""
 
-    def __init__(self, folder: Path, preallocate: bool) -> None:
+    def __init__(self, folder: Path, preallocate: bool):
         self.folder, self.preallocate = folder, preallocate
-        self.segments: dict[int, list[tuple[int, bytes]]] = {0: []}
+        self.segments = {0: []}
         self.next_offset = self.made = 0
         self.cut = 0  # bytes of the last batch that are not yet written
         self.write()
 
-    def write(self) -> None:
+    def write(self):
         for base, batches in self.segments.items():
             data = b"".join(raw for _, raw in batches)
             last = base == max(self.segments)
@@ -60,17 +59,17 @@ class SimulatedLog:
             if int(path.stem) not in self.segments:
                 path.unlink()
 
-    def batch(self, count: int, **fields: Any) -> None:
+    def batch(self, count: int, **fields):
         self.cut = 0
         self.made += 1
         records = [builders.record(offset_delta=i, value=b"%d.%d" % (self.made, i)) for i in range(count)]
         self.add(builders.batch(records, base_offset=self.next_offset, **fields), count)
 
-    def add(self, raw: bytes, count: int) -> None:
+    def add(self, raw: bytes, count: int):
         self.segments[max(self.segments)].append((self.next_offset, raw))
         self.next_offset += count
 
-    def play(self, what: str, number: int) -> None:
+    def play(self, what: str, number: int):
         batches = self.segments[max(self.segments)]
         if what == "append":
             self.batch(number)
@@ -93,14 +92,14 @@ class SimulatedLog:
         self.write()
 
 
-def follower(folder: Path | str | list[Path], **options: Any) -> Any:
+def follower(folder: Path | str | list[Path], **options):
     """Without restoring: so only damage waits."""
     chosen = {"columns": ["offset", "value"], "errors": "skip", "restore": False} | options
     (one,) = kafkarec.open(folder).followers(**chosen)
     return one
 
 
-def polled(one: Any) -> list[tuple[int, bytes]]:
+def polled(one) -> list[tuple[int, bytes]]:
     rows = []
     for _, records in one.poll():
         assert not records.damage
@@ -199,12 +198,12 @@ def log_folder(tmp_path: Path, *batches: bytes, name: str = "t-0") -> Path:
     return folder
 
 
-def append(folder: Path, *batches: bytes) -> None:
+def append(folder: Path, *batches: bytes):
     with (folder / f"{0:020}.log").open("ab") as file:
         file.write(b"".join(batches))
 
 
-def good(base: int, **fields: Any) -> bytes:
+def good(base: int, **fields) -> bytes:
     return builders.good_batch(1, base_offset=base, **fields)
 
 
@@ -212,7 +211,7 @@ def bad(base: int) -> bytes:
     return builders.flipped(good(base))
 
 
-def offsets(pieces: Any) -> list[int]:
+def offsets(pieces) -> list[int]:
     return [offset for piece in pieces for offset in piece.column("offset")]
 
 
@@ -271,7 +270,7 @@ def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path, monkeypatc
     now, path = [1e9], folder / f"{0:020}.log"
     monkeypatch.setattr(time, "time", lambda: now[0])
 
-    def appended(data: bytes) -> list[int]:
+    def appended(data):
         append(folder, data)
         os.utime(path, (now[0], now[0]))  # the file always changes
         return [offset for offset, _ in polled(one)]
@@ -288,7 +287,7 @@ def test_a_batch_waits_in_each_segment(tmp_path, monkeypatch):
     now = [1e9]
     monkeypatch.setattr(time, "time", lambda: now[0])
 
-    def polled_after(seconds: float, base: int, *batches: bytes) -> list[int]:
+    def polled_after(seconds, base, *batches):
         now[0] += seconds
         path = tmp_path / f"{base:020}.log"
         path.write_bytes(b"".join(batches))
@@ -360,10 +359,10 @@ def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path, monkeypatch
 def test_markers_of_a_log_that_was_truncated(tmp_path):
     """Those that were cut off no longer count: also behind an open transaction, where nothing was returned."""
 
-    def of(producer: int, base: int) -> bytes:
+    def of(producer, base):
         return good(base, producer_id=producer, attributes=builders.TRANSACTIONAL)
 
-    def end(producer: int, base: int, commit: bool) -> bytes:
+    def end(producer, base, commit):
         return builders.end_marker(commit=commit, producer_id=producer, base_offset=base)
 
     begin = good(0) + of(1, 1) + of(2, 2)
@@ -378,7 +377,7 @@ def test_markers_of_a_log_that_was_truncated(tmp_path):
 def test_an_index_entry_ends_no_later_transaction(tmp_path):
     """The .txnindex is read again at each poll."""
 
-    def of_7(base: int) -> bytes:
+    def of_7(base):
         return good(base, producer_id=7, attributes=builders.TRANSACTIONAL)
 
     folder = log_folder(tmp_path, of_7(0), builders.end_marker(commit=False, producer_id=7, base_offset=1))
@@ -400,7 +399,7 @@ def test_records_of_transactions_that_begin_while_a_log_is_read(tmp_path, monkey
     """
     broker, real, plain, first = SimulatedLog(tmp_path, preallocate), os.open, list[int](), 0
 
-    def write(*args: Any, **options: Any) -> int:
+    def write(*args, **options):
         nonlocal begun
         if begun:
             broker.add(builders.end_marker(commit=False, producer_id=7, base_offset=broker.next_offset), 1)
@@ -428,7 +427,7 @@ def test_records_of_transactions_that_begin_while_a_log_is_read(tmp_path, monkey
     assert [offset for offset, _ in polled(one)] == plain[first:]
 
 
-def write_segments(folder: Path, segments: dict[int, list[bytes]], *, cut: bool = False) -> None:
+def write_segments(folder: Path, segments: dict[int, list[bytes]], *, cut: bool = False):
     """cut: files are written in place; else replaced, as by the log cleaner."""
     for base, batches in segments.items():
         path, new = folder / f"{base:020}.log", folder / f"{base:020}.log.cleaned"
@@ -502,11 +501,11 @@ def test_after_a_cut_below_the_start_offset_the_new_records_are_read(tmp_path):
     assert [note.partition(": ")[2] for note in notes] == ["the log was truncated; continuing from offset 1"]
 
 
-def before_opening(monkeypatch: pytest.MonkeyPatch, number: int, name: str, change: Any) -> None:
+def before_opening(monkeypatch: pytest.MonkeyPatch, number: int, name: str, change):
     """Runs `change` before a segment is opened for the `number`th time."""
     real, left = os.open, [number]
 
-    def opened(path: Any, *args: Any, **options: Any) -> int:
+    def opened(path, *args, **options):
         if str(path).endswith(name):
             left[0] -= 1
             if not left[0]:

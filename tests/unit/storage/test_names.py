@@ -1,7 +1,5 @@
 """Names of folders and files: those of Kafka and tiered storage plugins, and similar names."""
 
-from __future__ import annotations
-
 import uuid
 from base64 import urlsafe_b64encode
 

@@ -10,7 +10,6 @@ import random
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import builders
 import counted_files
@@ -36,7 +35,7 @@ def log_of(folder: Path | str) -> kafkarec.Log:
     return log
 
 
-def segment_of(path: Any, **options: Any) -> kafkarec.Segment:
+def segment_of(path, **options) -> kafkarec.Segment:
     segment = kafkarec.open(path, **options)
     assert isinstance(segment, kafkarec.Segment)
     return segment

@@ -31,7 +31,7 @@ def compressed(chunk: int = CHUNK) -> bytes:
 
 def manifest(compression: bool, encryption: dict[str, Any] | None) -> bytes:
     """Return a manifest as SegmentManifestV1 is written."""
-    fields: dict[str, Any] = {
+    fields = {
         "version": "1",
         "chunkIndex": {
             "type": "fixed",
@@ -64,7 +64,7 @@ KEY = {"dataKey": "key-2024:c2VjcmV0", "aad": "CgsMDQ=="}
 @pytest.mark.parametrize("manifest_bytes", [None, manifest(False, None), b"{", b'{"compression": 1}', b"[" * 100_000])
 def test_a_plain_object_is_a_segment(tmp_path, manifest_bytes):
     path = upload(tmp_path, PLAIN, manifest_bytes)
-    segment: Any = kafkarec.open(path)
+    segment = kafkarec.open(path)
     assert (segment.topic, segment.partition, segment.base_offset) == ("my-orders", 7, 30)
     whole = list(kafkarec.decode(PLAIN))
     assert list(segment.read()) == whole
@@ -129,13 +129,13 @@ def test_copies_of_a_stores_segments_alone_are_read(tmp_path, topic):
         (folder / str(partition)).mkdir(parents=True)
     (folder / "7" / f"{STEM}.log").write_bytes(PLAIN)
     for path in (folder, tmp_path):
-        log_dir: Any = kafkarec.open(path)
+        log_dir = kafkarec.open(path)
         assert [(log.topic, log.partition) for log in log_dir] == [(topic, 7), (topic, 8)]
         assert len(log_dir[topic, 7].segments) == 1
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def store(tmp_path) -> Path:
     """Three partitions of two topics as Aiven's plugin writes them, one of them without a complete segment."""
     for topic, partition, suffixes in (
         ("a-b.c-1", 0, (".log", ".indexes", ".rsm-manifest")),

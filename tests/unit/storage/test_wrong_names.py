@@ -27,7 +27,7 @@ def exchanged(folder: Path, pair: Sequence[int], suffixes: Sequence[str] = (".lo
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     """Four segments of two batches; offset n has the timestamp 1000 + n."""
     segments = [
         [builders.batch(builders.records(10), base_offset=base + at, base_timestamp=1000 + base + at) for at in (0, 10)]
@@ -97,11 +97,11 @@ def test_a_damaged_batch_at_the_start_is_no_wrong_name(folder):
 @pytest.mark.parametrize("suffixes", [(".log",), (".log", ".txnindex")])
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 def test_an_aborted_transaction_is_not_committed_by_the_next_marker(tmp_path, suffixes, errors):
-    def data(offset: int, count: int) -> bytes:
+    def data(offset, count):
         who = {"producer_id": 7, "producer_epoch": 0, "attributes": builders.TRANSACTIONAL}
         return builders.batch(builders.records(count), base_offset=offset, **who)
 
-    def marker(offset: int, commit: bool) -> bytes:
+    def marker(offset, commit):
         return builders.end_marker(commit=commit, producer_id=7, base_offset=offset)
 
     folder = plain_logs.log(

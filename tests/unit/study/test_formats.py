@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
@@ -18,13 +17,13 @@ from kafkarec.ops.study import FORMATS, Candidate, NotTried
 FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0", "__consumer_offsets-0")
 CODECS = ("none", "lz4", "zstd:9", "gzip")
 SIZES = (None, 16384)
-PROPOSED: dict[str, Any] = {"3": v3, "header-first": header_first}
+PROPOSED = {"3": v3, "header-first": header_first}
 
 
 def write(folder: Path, log: kafkarec.Log, one: Candidate) -> int:
     """Writes the segments as a candidate says, one file each; returns the bytes on the disk."""
     for segment in log.segments:
-        options: dict[str, Any] = {"compression": one.compression, "level": one.level}
+        options = {"compression": one.compression, "level": one.level}
         if one.format in PROPOSED:
             plain = kafkarec.convert(segment, compression="none", batch_size=one.batch_size)
             made = PROPOSED[one.format].from_v2(plain, **options)

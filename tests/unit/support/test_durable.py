@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import Any
 
 import pytest
 
@@ -14,14 +13,14 @@ from kafkarec.support.durable import FileGroup
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def calls(monkeypatch) -> list[str]:
     """The calls that make files durable, in order; fsync of a folder is called `folder`."""
-    made: list[str] = []
+    made = []
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         made.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "fsync")
 
-    def replace(source: str, target: str, real: Any = os.replace) -> None:
+    def replace(source, target, real=os.replace):
         made.append("replace")
         real(source, target)
 
@@ -52,7 +51,7 @@ def test_a_failed_fsync_renames_nothing(tmp_path, monkeypatch):
         group.write(str(tmp_path), name, b"x")
     countdown = iter([None, OSError(errno.EIO, "Input/output error")])
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         if failure := next(countdown, None):
             raise failure
 
@@ -77,11 +76,11 @@ def test_a_full_group_is_synced_before_the_next_file(tmp_path, calls, files, siz
     assert sorted(path.name for path in tmp_path.iterdir()) == [*names, "last.part"]
 
 
-def refusing(code: int, monkeypatch: pytest.MonkeyPatch, *, folders: bool) -> None:
+def refusing(code: int, monkeypatch: pytest.MonkeyPatch, *, folders: bool):
     """Makes fsync of folders, or of files, fail."""
     real = os.fsync
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode) == folders:
             raise OSError(code, os.strerror(code))
         real(descriptor)

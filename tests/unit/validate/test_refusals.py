@@ -1,11 +1,8 @@
 """validate: refusals, with reason, numbers and the refused records."""
 
-from __future__ import annotations
-
 import pickle
 import struct
 import zlib
-from typing import Any
 
 import builders
 import pytest
@@ -21,7 +18,7 @@ ONE = builders.records(1)
 PRODUCER = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
 # 34 bytes, of magic 2 and leader epoch 3.
 SHORT = bytes(8) + (22).to_bytes(4, "big") + (3).to_bytes(4, "big") + bytes([2]) + bytes(17)
-REFUSED: list[tuple[str, bytes, dict[str, Any], str, int | None, int | None]] = [
+REFUSED = [
     ("nothing", b"", {}, "request_empty", None, None),
     ("two batches", builders.good_batch() * 2, {}, "batch_not_alone", None, None),
     ("two batches of a replica", builders.good_batch() * 2, {"origin": "replication"}, "batch_not_alone", None, None),
@@ -356,7 +353,7 @@ def test_the_codecs_header_of_an_empty_batch_is_checked():
 
 
 def test_a_missing_library_is_named(monkeypatch):
-    def missing(*_: object) -> bytes:
+    def missing(*_):
         raise codecs.MissingCodec("lz4", "some-library")
 
     monkeypatch.setattr(codecs, "decompress", missing)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any
 
 import audit_oracle
 import builders
@@ -79,8 +78,8 @@ def test_golden_bytes(case):
 def test_random_batches_have_every_kind():
     """Each batch by itself, and all together, where the findings of many are joined."""
     rng = random.Random(24)
-    kinds: dict[str, int] = {}
-    some: list[bytes] = []
+    kinds = {}
+    some = []
     for _ in range(ROUNDS):
         data = odd_batches.odd_batch(rng)
         for one in agree(data):
@@ -126,7 +125,7 @@ def test_each_payload_is_decompressed_once(magic, codec, tmp_path, monkeypatch):
     """By the codec's Python function, or without one by a function pointer."""
     inner = builders.message(magic=1)
     one = builders.good_batch(3, codec=codec) if magic == 2 else builders.wrapper([inner], codec=codec)
-    calls: list[int] = []
+    calls = []
     native.install(codec)  # else the first payload of lz4 and zstd goes through Python
     for codec_id in range(1, len(codecs.CODECS)):
         monkeypatch.setattr(codecs, "CODECS", counted(codecs.CODECS, codec_id, calls))
@@ -140,7 +139,7 @@ def counted(table: tuple[codecs.Codec, ...], codec_id: int, calls: list[int]) ->
     """The table of codecs, in which decompression by one of them is written down."""
     codec = table[codec_id]
 
-    def decompress(*arguments: Any) -> Any:
+    def decompress(*arguments):
         calls.append(codec_id)
         return codec.decompress(*arguments)
 

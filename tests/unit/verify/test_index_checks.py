@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import builders
 import pytest
@@ -159,8 +159,8 @@ def test_offsets_of_more_than_64_bits(tmp_path):
     assert f"up to {base + 2**31 - 1}" in str(report)
 
 
-def only_the_last(read: Any) -> Any:
-    def checked(self: Entries[Any], number: int) -> Any:
+def only_the_last(read):
+    def checked(self, number):
         assert number in (-1, len(self) - 1)
         return read(self, number)
 
@@ -173,7 +173,7 @@ def test_columns_are_the_fields_of_the_entries(seed):
     for count in (0, 1, 2, 1023, 1024, 1025, 3000):
         pairs = [(random.randrange(1 << 31), random.randrange(1 << 31)) for _ in range(count)]
         for module in (offset_index, time_index):
-            index: Entries[Any] = module.read(module.write(pairs, 0), 0)
+            index = module.read(module.write(pairs, 0), 0)
             entries = list(index)
             assert list(zip(*index.columns(), strict=True)) == entries
             assert module.read(index.used, 2**63 - 1).columns() == index.columns()
@@ -182,7 +182,7 @@ def test_columns_are_the_fields_of_the_entries(seed):
             assert index.rising == (falls[0] if falls else len(entries))
 
 
-def follows(module: Any, entry: Any, previous: Any) -> bool:
+def follows(module, entry, previous) -> bool:
     if module is offset_index:
         return bool(entry.offset > previous.offset and entry.position > previous.position)
     return bool(entry.timestamp > previous.timestamp and entry.offset >= previous.offset)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import builders
@@ -79,7 +78,7 @@ def hanging(to: Path) -> Path:
 
 
 TRANSACTIONAL = builders.TRANSACTIONAL
-MADE: dict[str, Callable[[Path], Path]] = {
+MADE = {
     "base_offset_wrong": wrong_base_offset,
     "batches_left_out": found_after_a_crash,
     "count_above_offsets": lambda to: made(to, {0: [good(0, last_offset_delta=1)]}),

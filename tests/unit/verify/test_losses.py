@@ -1,7 +1,5 @@
 """verify: the total loss, missing segments and known ends included; misplaced batches; cut snapshots."""
 
-from __future__ import annotations
-
 import json
 import sys
 
@@ -93,7 +91,7 @@ def test_ten_thousand_markers_are_decoded_together(tmp_path):
         for offset in range(10_000)
     ]
     folder = made(tmp_path, {0: batches})
-    calls: list[None] = []
+    calls = []
     sys.setprofile(lambda frame, event, argument: calls.append(None) if event == "call" else None)
     try:
         report = kafkarec.verify(folder, threads=1)

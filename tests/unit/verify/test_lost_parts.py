@@ -31,7 +31,7 @@ from kafkarec import salvage
 Change = Callable[[Path], Any]
 
 
-def statuses(path: Any, work: Path) -> tuple[int, int]:
+def statuses(path, work: Path) -> tuple[int, int]:
     return verified(path).exit_status(), salvage(path, work / "out", dry_run=True).exit_status()
 
 
@@ -71,7 +71,7 @@ def test_damage_and_a_lost_folder(tmp_path):
     assert first.endswith("compacted-0, ...")
 
 
-def moved(root: Path) -> None:
+def moved(root: Path):
     add_metadata(
         root,
         ("BrokerRegistrationChangeRecord", {"brokerId": 1, "brokerEpoch": 1, "logDirs": [DIRECTORY, OTHER_DIRECTORY]}),
@@ -79,7 +79,7 @@ def moved(root: Path) -> None:
     )
 
 
-EXPLAINED: dict[str, tuple[Change, str]] = {
+EXPLAINED = {
     "topic deleted": (
         lambda root: add_metadata(root, ("RemoveTopicRecord", {"topicId": TOPIC_IDS["grouped"]})),
         "no folder here, but replication-offset-checkpoint has offset 7",
@@ -229,7 +229,7 @@ def test_the_first_segment_of_a_compacted_topic_is_gone(alone, tmp_path):
     assert salvage([folder, replica], tmp_path / "merged").ok
 
 
-START_EXPLAINED: dict[str, Change] = {
+START_EXPLAINED = {
     "retention": lambda root: add_metadata(root, setting("compacted", "cleanup.policy", "compact,delete")),
     "tiered": lambda root: add_metadata(root, setting("compacted", "remote.storage.enable", "true")),
     "log start": lambda root: add_checkpoint(root, "compacted 0 568", name="log-start"),

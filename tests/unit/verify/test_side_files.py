@@ -36,7 +36,7 @@ def words(reported: list[Finding]) -> set[tuple[str, str]]:
 
 
 @pytest.fixture
-def txn(tmp_path: Path) -> Path:
+def txn(tmp_path) -> Path:
     """Return a copy of the broker's log with transactions over two segments."""
     return golden(tmp_path, "txn-0")
 
@@ -85,7 +85,7 @@ def test_a_snapshot_behind_batches_that_the_cleaner_removed_is_no_error(tmp_path
 def changed(name: str, change: Callable[[bytearray], bytes | bytearray | None]) -> Callable[[Path], None]:
     """Return a function that changes a file's bytes, in place or as a new value."""
 
-    def apply(folder: Path) -> None:
+    def apply(folder):
         data = bytearray((folder / name).read_bytes())
         result = change(data)
         (folder / name).write_bytes(data if result is None else result)
@@ -96,7 +96,7 @@ def changed(name: str, change: Callable[[bytearray], bytes | bytearray | None]) 
 def added(place: int, by: int, size: int = 4) -> Callable[[bytearray], None]:
     """Return a function that adds to a big-endian number."""
 
-    def change(data: bytearray) -> None:
+    def change(data):
         value = int.from_bytes(data[place : place + size], "big", signed=True) + by
         data[place : place + size] = value.to_bytes(size, "big", signed=True)
 
@@ -104,7 +104,7 @@ def added(place: int, by: int, size: int = 4) -> Callable[[bytearray], None]:
 
 
 def swapped(size: int, first: int, second: int) -> Callable[[bytearray], None]:
-    def change(data: bytearray) -> None:
+    def change(data):
         a, b = (slice(n * size, n * size + size) for n in (first, second))
         data[a], data[b] = data[b], data[a]
 
@@ -116,7 +116,7 @@ def entry_dropped(data: bytearray) -> bytes:
 
 
 def producer_with(**fields: int) -> Callable[[bytearray], bytes]:
-    def change(data: bytearray) -> bytes:
+    def change(data):
         first, *rest = producer_snapshot.read(bytes(data))
         return producer_snapshot.write([first._replace(**fields), *rest])
 
@@ -124,7 +124,7 @@ def producer_with(**fields: int) -> Callable[[bytearray], bytes]:
 
 
 def pipe_in_place_of(name: str) -> Callable[[Path], None]:
-    def spoil(folder: Path) -> None:
+    def spoil(folder):
         (folder / name).unlink()
         os.mkfifo(folder / name)
 
@@ -132,7 +132,7 @@ def pipe_in_place_of(name: str) -> Callable[[Path], None]:
 
 
 INDEX, TIMES, TXNS = (f"{SECOND}.{kind}" for kind in ("index", "timeindex", "txnindex"))
-SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
+SPOILED = {
     "half an entry": (changed(INDEX, lambda data: data[:-3]), "small_file_unreadable", "error", "no multiple of 8"),
     "a pipe": (pipe_in_place_of(INDEX), "unreadable_file", "error", "a pipe, not a file"),
     "no .index": (lambda folder: (folder / INDEX).unlink(), "index_missing", "anomaly", "is missing"),

@@ -20,7 +20,7 @@ from kafkarec.ops import verify
 FOLDERS = sorted(path for path in SEGMENTS.iterdir() if path.name != "metadata-root")
 
 # Accepted by Kafka, written by no writer of Kafka's: golden case -> kinds. Other accepted cases have no finding.
-ODDITIES: dict[str, set[str]] = {
+ODDITIES = {
     "control-type-7": {"control_type_unknown"},
     "control-value-version-9": {"control_version_newer"},
     "v0-attributes-high-bits": {"attributes_unknown"},
@@ -77,7 +77,7 @@ ODDITIES: dict[str, set[str]] = {
 INNER_CRC = {"v0-inner-crc-wrong", "v1-inner-crc-wrong", "v1-inner-magic-2"}
 
 
-def verified(tmp_path: Path, data: bytes, name: str = "blob.bin", **options: object) -> Report:
+def verified(tmp_path: Path, data: bytes, name: str = "blob.bin", **options) -> Report:
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import golden
 import pytest
@@ -27,9 +26,9 @@ def number(value: int | None) -> int:
     return -1 if value is None else value
 
 
-def rebuilt(batch: Any) -> bytes:
+def rebuilt(batch) -> bytes:
     """Return the batch built again from its fields and records."""
-    fields: dict[str, Any] = {
+    fields = {
         "producer_id": number(batch.producer_id),
         "producer_epoch": number(batch.producer_epoch),
         "base_sequence": number(batch.base_sequence),
@@ -124,7 +123,7 @@ def test_offsets_continue_from_the_last_record():
 def test_a_refused_record_changes_nothing():
     """Kafka's builder keeps the base timestamp of such a record, or its bytes."""
     made = RecordBatchBuilder()
-    refused: list[tuple[Any, ...]] = [
+    refused = [
         (77, None, None, None),
         (77, None, None, [(None, b"")]),
         (77, None, None, [("\ud800", b"")]),
@@ -349,7 +348,7 @@ def test_wrong_options(options, error, words):
 
 
 def test_a_missing_library_is_reported_at_the_start(monkeypatch):
-    def missing(*arguments: Any) -> bytes:
+    def missing(*arguments):
         raise MissingCodec("zstd", "zstandard")
 
     forget_options()
@@ -361,7 +360,7 @@ def test_a_missing_library_is_reported_at_the_start(monkeypatch):
 
 
 class Index:
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int):
         self.number = number
 
     def __index__(self) -> int:

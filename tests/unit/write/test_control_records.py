@@ -1,7 +1,5 @@
 """Control records as bytes: every type round-trips, what Kafka's builder does not write is refused."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 import pytest

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -43,10 +43,10 @@ Named = namedtuple("Named", NAMES)
 class Lazy(Mapping[str, Any]):
     """Makes each field on access and keeps none, as rows of a database driver do."""
 
-    def __init__(self, row: tuple[Any, ...]) -> None:
+    def __init__(self, row: tuple[Any, ...]):
         self._row = row
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str):
         field = self._row[NAMES.index(name)] if name in NAMES else self._row[99]
         if isinstance(field, bytes):
             return bytes(bytearray(field))
@@ -59,7 +59,7 @@ class Lazy(Mapping[str, Any]):
         return len(NAMES)
 
 
-KINDS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
+KINDS = {
     "tuples": lambda row: row,
     "named tuples": lambda row: Named(*row),
     "dicts": lambda row: dict(zip(NAMES, row, strict=True)),
@@ -111,9 +111,9 @@ def test_times(time, ms):
 def test_one_input_in_many_threads():
     record_input = record_input_of([(n, NOW, b"k", b"v%d" % n, [("a", b"b")]) for n in range(3000)])
     wanted = record_input.write(BatchHeader(codec=3))
-    outputs: list[bytes] = []
+    outputs = []
 
-    def write() -> None:
+    def write():
         outputs.append(record_input.write(BatchHeader(codec=3)))
 
     threads = [threading.Thread(target=write) for _ in range(8)]
@@ -133,10 +133,10 @@ def test_others_run_meanwhile(codec):
     table = pa.table({"value": array})
     interval = sys.getswitchinterval()
     sys.setswitchinterval(60)  # no forced switch of the GIL
-    ticks: list[float] = []
+    ticks = []
     stop = threading.Event()
 
-    def tick() -> None:
+    def tick():
         while not stop.is_set():
             ticks.append(time.perf_counter())
             time.sleep(0.0005)
@@ -189,7 +189,7 @@ LOG = (
     + builders.batch([], base_offset=4, last_offset_delta=2, producer_id=3, producer_epoch=1, base_sequence=9)
     + builders.good_batch(2, base_offset=7, leader_epoch=4)
 )
-REPLACED: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
+REPLACED = {
     "leader epoch": ({"partition_leader_epoch": 5}, {"partition_leader_epoch": [5, 5, 5, 5]}),
     "append time": (
         {"timestamp_type": "log_append_time", "log_append_time": NOW + 99},

@@ -72,7 +72,7 @@ def test_columns_of_type_null():
     assert column(kafkarec.encode(table), "headers") == [[("k", None)]]
 
 
-EMPTY_LISTS: dict[str, Callable[[], Any]] = {
+EMPTY_LISTS = {
     "pandas": lambda: kafkarec.decode(kafkarec.encode([(0, None, None, b"a", ())])).to_pandas(),
     "polars": lambda: pl.DataFrame({"value": [b"a"], "headers": [[]]}),
     "duckdb": lambda: duckdb.sql("select 'a'::blob as value, [] as headers"),
@@ -128,7 +128,7 @@ LIKE_SPARK = pa.table(
     }
 )
 ITS_ROWS = [(3, 1, None, b"x" * 20, [("a", b"v")]), (4, 2, b"k", None, [])]
-OTHERS: dict[str, Callable[[], Any]] = {
+OTHERS = {
     "pyarrow table": lambda: LIKE_SPARK,
     "pyarrow record batch": lambda: LIKE_SPARK.to_batches()[0],
     "pyarrow reader": LIKE_SPARK.to_reader,

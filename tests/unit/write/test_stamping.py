@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-from typing import Any
 
 import golden
 import pytest
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.core
 APPEND_TIME = {"timestamp_type": "log_append_time", "max_timestamp": 99}
 
 
-def batch(count: int = 3, **options: Any) -> bytearray:
+def batch(count: int = 3, **options) -> bytearray:
     builder = RecordBatchBuilder(base_offset=10, **options)
     for number in range(count):
         builder.append(1000 + number, b"key", b"value")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import differences
 import golden
@@ -17,7 +16,7 @@ from kafkarec import ControlRecordType, RecordBatchBuilder, stamp
 from kafkarec.format.control import ControlRecord, UnknownControlRecord
 from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult, SourceBatch
 
-ATTEMPTS: list[dict[str, Any]] = json.loads((golden.VECTORS / "writer-refusals.json").read_text())["attempts"]
+ATTEMPTS = json.loads((golden.VECTORS / "writer-refusals.json").read_text())["attempts"]
 
 NOTHING = (None, None)
 KEY_VALUE = (b"k", b"v")
@@ -25,7 +24,7 @@ PRODUCER = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
 TRANSACTION = {**PRODUCER, "is_transactional": True}
 
 
-def built(*calls: Callable[[RecordBatchBuilder], object], **options: Any) -> bytes:
+def built(*calls: Callable[[RecordBatchBuilder], object], **options) -> bytes:
     """Return the batch after these calls of a builder."""
     builder = RecordBatchBuilder(**options)
     for call in calls:
@@ -33,22 +32,22 @@ def built(*calls: Callable[[RecordBatchBuilder], object], **options: Any) -> byt
     return builder.build()
 
 
-def one(fields: tuple[bytes | None, bytes | None] = KEY_VALUE, timestamp: int = 5, **options: Any) -> bytes:
+def one(fields: tuple[bytes | None, bytes | None] = KEY_VALUE, timestamp: int = 5, **options) -> bytes:
     """Return a batch of one record."""
     return built(lambda made: made.append(timestamp, *fields), **options)
 
 
-def at(first: int, *more: int, **options: Any) -> bytes:
+def at(first: int, *more: int, **options) -> bytes:
     """Return a batch of records at these offsets."""
     calls = [lambda made, offset=offset: made.append(5, *NOTHING, offset=offset) for offset in (first, *more)]
     return built(*calls, **options)
 
 
-def with_headers(headers: Any, **options: Any) -> bytes:
+def with_headers(headers, **options) -> bytes:
     return built(lambda made: made.append(5, *NOTHING, headers), **options)
 
 
-def marker(kind: str = "commit", **options: Any) -> bytes:
+def marker(kind: str = "commit", **options) -> bytes:
     return built(lambda made: made.append_end_txn_marker(5, kind, 0), is_control=True, **options)
 
 
@@ -56,7 +55,7 @@ def control(record: ControlRecord) -> bytes:
     return built(lambda made: made.append_control(5, record), is_control=True)
 
 
-def stamped(data: bytes, **fields: Any) -> bytes:
+def stamped(data: bytes, **fields) -> bytes:
     buffer = bytearray(data)
     stamp(buffer, **fields)
     return bytes(buffer)
@@ -107,7 +106,7 @@ def level(codec: str, number: int) -> Callable[[], bytes]:
     return lambda: one(compression=codec, level=number)
 
 
-REQUESTS: dict[str, Callable[[], bytes]] = {
+REQUESTS = {
     **{f"magic {magic}: {name}": run for magic in (0, 1, 2) for name, run in of_magic(magic).items()},
     "magic 3": lambda: one(magic=3),
     "header key null": lambda: with_headers([(None, None)]),
@@ -145,7 +144,7 @@ def test_every_request_is_made():
 def test_each_request_has_kafkas_outcome(attempt):
     name = attempt["attempt"]
     try:
-        written: bytes | None = REQUESTS[name]()
+        written = REQUESTS[name]()
     except ValueError as refusal:
         written = None
         assert str(refusal), "a refusal says why"
