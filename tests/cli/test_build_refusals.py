@@ -72,7 +72,7 @@ def test_a_bad_line_is_named_and_not_shown(run, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text, message",
     [
         ("offset,key\n1,a,b\n", "line 2: 2 cells are expected, as in the first line, found 3"),
         ("offset,key\nx,a\n", "line 2: offset: a whole number is expected, found other text"),

@@ -1,16 +1,11 @@
 """`cat --follow` on a partition folder that a writer changes as a broker does."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
@@ -18,14 +13,14 @@ from command import interruptible
 from paths import SEGMENTS
 
 
-def batch(offset: int, count: int = 1, **fields) -> bytes:
+def batch(offset, count=1, **fields):
     return builders.batch(builders.records(count, value=b"value %d"), base_offset=offset, **fields)
 
 
 class Following:
     """A running `cat --follow`, whose output lines are read as they arrive."""
 
-    def __init__(self, path: Path, *arguments):
+    def __init__(self, path, *arguments):
         self.child = interruptible("cat", path, "--follow", *arguments)
         self._lines = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -36,24 +31,24 @@ class Following:
         for line in self.child.stdout:
             self._lines.put(line)
 
-    def lines(self, count: int) -> list[bytes]:
+    def lines(self, count):
         return [self._lines.get(timeout=20) for _ in range(count)]
 
-    def offsets(self, count: int) -> list[int]:
+    def offsets(self, count):
         return [json.loads(line)["offset"] for line in self.lines(count)]
 
-    def quiet(self, seconds: float = 0.8) -> bool:
+    def quiet(self, seconds=0.8):
         """Whether no line arrives for a while."""
         time.sleep(seconds)
         return self._lines.empty()
 
-    def stop(self) -> tuple[int, str, list[bytes]]:
+    def stop(self):
         """Send Ctrl-C; return the status, standard error, and the lines that were not read before."""
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGINT)
         return self.ended()
 
-    def ended(self) -> tuple[int, str, list[bytes]]:
+    def ended(self):
         status = self.child.wait(20)
         self._reader.join(20)
         assert self.child.stderr is not None
@@ -72,7 +67,7 @@ class Following:
 
 
 @pytest.fixture
-def follow() -> Iterator[Any]:
+def follow():
     running = []
 
     def start(path, *arguments):
@@ -85,7 +80,7 @@ def follow() -> Iterator[Any]:
 
 
 @pytest.fixture
-def log(tmp_path) -> Path:
+def log(tmp_path):
     """A partition with offsets 0 to 4 in one segment."""
     folder = tmp_path / "orders-7"
     folder.mkdir()
@@ -93,7 +88,7 @@ def log(tmp_path) -> Path:
     return folder
 
 
-def append(log: Path, data: bytes, base: int = 0):
+def append(log, data, base=0):
     with (log / f"{base:020}.log").open("ab") as file:
         file.write(data)
 
@@ -109,7 +104,7 @@ def test_appended_batches_are_printed_until_ctrl_c(follow, log):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "first"),
+    "arguments, first",
     [
         (["--last", 2], [3, 4]),
         (["--from-offset", 3], [3, 4]),

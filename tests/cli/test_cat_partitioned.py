@@ -1,9 +1,6 @@
 """`cat -o DIR --partition-by topic,date`: other tools read the folder back as what the log holds."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -23,14 +20,14 @@ DAY = 86_400_000
 NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-def log_of(folder: Path, times: list[int | None]) -> Path:
+def log_of(folder, times):
     """A partition folder with a record for each time; None: no timestamp."""
     with kafkarec.SegmentWriter(folder / "t-0") as writer:
         writer.write([(n, -1 if at is None else at, None, b"v%d" % n, []) for n, at in enumerate(times)])
     return folder / "t-0"
 
 
-def offsets_by_folder(table: Path) -> dict[str, list[list[int]]]:
+def offsets_by_folder(table):
     """Folder -> the offsets of its files, file by file in the order of their names."""
     found = {}
     for path in sorted(table.rglob("*.parquet"), key=lambda each: int(each.stem.rpartition("-")[2])):

@@ -1,14 +1,11 @@
 """Damaged logs: rows before the damage are printed, the error names the position, `--errors skip` continues after
 it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import builders
 import golden
@@ -25,7 +22,7 @@ DAMAGED_BATCH = BATCHES[3]
 
 
 @pytest.fixture
-def damaged(tmp_path) -> Path:
+def damaged(tmp_path):
     """A log with one flipped byte in the payload of its fourth batch."""
     path = tmp_path / "orders-7" / CODECS.name
     path.parent.mkdir()
@@ -33,7 +30,7 @@ def damaged(tmp_path) -> Path:
     return path
 
 
-def offsets_of(batches: list[dict[str, Any]]) -> list[int]:
+def offsets_of(batches):
     return [record["offset"] for batch in batches for record in batch["records"]]
 
 

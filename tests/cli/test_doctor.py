@@ -45,7 +45,7 @@ def test_a_missing_codec_is_a_problem(run, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("setting", "small", "large", "crc32"),
+    "setting, small, large, crc32",
     [
         ("", "crc32c ", ("crc32c ", "isal "), "isal "),
         ("isal", "isal ", "isal ", "isal "),

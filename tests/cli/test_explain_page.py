@@ -1,13 +1,9 @@
 """`kafkarec explain --html`: every byte in its colour, damage marked, nothing hidden shown, one safe page."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import builders
 import pytest
-from command import Here
 from html_pages import parsed
 from paths import SEGMENTS
 
@@ -22,7 +18,7 @@ ROW = re.compile(
 FIELD = re.compile(r'<span class="f g-(\w+)([^"]*)" title="([^"]*)">(.*?)</span>')
 
 
-def page(run: Here, to: Path, *arguments, status: int = 0) -> str:
+def page(run, to, *arguments, status=0):
     ran = run("explain", *arguments, "--html", to, "--force")
     assert ran.status == status, ran
     parsed(to)  # well-formed, and loads nothing
@@ -62,7 +58,7 @@ WRONG_VALUE = [builders.record(), builders.record(offset_delta=1, value_length=4
 
 
 @pytest.mark.parametrize(
-    ("data", "field"),
+    "data, field",
     [
         (builders.patched(builders.batch(builders.records(9)), 70, b"\xff"), "crc"),
         *((builders.batch(WRONG_VALUE, codec=codec), "records[1].value_length") for codec in ("none", "lz4")),

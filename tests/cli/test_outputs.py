@@ -1,7 +1,5 @@
 """No output replaces an input: each verb, each option that names an output, each way to name an input."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import io
@@ -14,7 +12,6 @@ import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from command import COMMAND, ENVIRONMENT, own_process
@@ -29,11 +26,11 @@ LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
 STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # runs quickly
 
 
-def _parsers(verb: str) -> list[argparse.ArgumentParser]:
+def _parsers(verb):
     return [one.choices[verb] for one in parser_of(verb)._actions if isinstance(one, argparse._SubParsersAction)]
 
 
-def _kind(verb: str) -> str | None:
+def _kind(verb):
     """The kind of what the verb writes with -o; None: it has no -o."""
     options = [one for parser in _parsers(verb) for one in parser._actions if "-o" in one.option_strings]
     return options[0].type("a").kind if options and callable(options[0].type) else None
@@ -80,7 +77,7 @@ IN_A_BROKERS_FOLDER = (
 
 
 @pytest.fixture
-def tree(tmp_path, monkeypatch) -> Path:
+def tree(tmp_path, monkeypatch):
     """Partition folders in a broker's data folder and in a plain folder; the latter's parent is the current folder."""
     for name in ("flat/txn-0", "broker/txn-0", "broker/all-codecs-0", "other/all-codecs-0"):
         shutil.copytree(SEGMENTS / Path(name).name, tmp_path / name, ignore=shutil.ignore_patterns("*.txt", "*.json"))
@@ -90,7 +87,7 @@ def tree(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def link(tree: Path, top: str):
+def link(tree, top):
     """Make links to the files and the folder of {top}/txn-0."""
     folder, links = tree / top / "txn-0", tree / "links"
     links.mkdir()
@@ -102,7 +99,7 @@ def link(tree: Path, top: str):
     (folder / "leads-out.svg").symlink_to(tree / "plain.txt")
 
 
-def content(top: Path) -> dict[str, Any]:
+def content(top):
     """Path -> type and bytes of everything below a folder."""
     content_by_path = {}
     for folder, folders, files in os.walk(top):
@@ -116,13 +113,13 @@ def content(top: Path) -> dict[str, Any]:
     return content_by_path
 
 
-def arguments(verb: str, *inputs: str) -> list[str]:
+def arguments(verb, *inputs):
     """The command line up to the output. `diff` compares two inputs, `build` reads rows and no log."""
     return [verb, *inputs, *(inputs[:1] if verb == "diff" else ())]
 
 
 @pytest.mark.parametrize("top", ["flat", "broker"])
-@pytest.mark.parametrize(("verb", "option", "has_force"), CALLS)
+@pytest.mark.parametrize("verb, option, has_force", CALLS)
 def test_no_output_replaces_an_input(run, tree, verb, option, has_force, top):
     link(tree, top)
     before = content(tree)
@@ -144,7 +141,7 @@ def test_no_output_replaces_an_input(run, tree, verb, option, has_force, top):
 
 
 @pytest.mark.parametrize(
-    ("verb", "option", "has_force"), [call for call in CALLS if call[0] not in ("diff", "explain", "build")]
+    "verb, option, has_force", [call for call in CALLS if call[0] not in ("diff", "explain", "build")]
 )
 def test_no_output_is_written_below_a_data_folder(run, tree, verb, option, has_force):
     """Outputs below an input folder, and a file elsewhere that has several names, one of which may be in it."""
@@ -195,7 +192,7 @@ def test_an_existing_file_needs_force(run, tree, verb):
     assert {path for path in content(tree) if path not in before} == {str(tree / "new.svg")}
 
 
-@pytest.mark.parametrize(("verb", "option"), [(verb, option) for verb, option, has_force in CALLS if has_force])
+@pytest.mark.parametrize("verb, option", [(verb, option) for verb, option, has_force in CALLS if has_force])
 def test_a_file_of_another_log_is_not_replaced(run, tree, verb, option):
     """By Kafka's names, also without the files that only a broker writes, and through a link."""
     alone = tree / "copies" / "orders-7"

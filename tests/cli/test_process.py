@@ -1,7 +1,5 @@
 """How runs start and end: exit statuses, pipes, interrupts, output files, programs that are missing."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource
@@ -9,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from command import COMMAND, ENVIRONMENT, assert_quiet_at_a_closed_pipe, own_process
@@ -23,7 +20,7 @@ CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
 
 
 @pytest.fixture(scope="module")
-def long_log(tmp_path_factory) -> Path:
+def long_log(tmp_path_factory):
     """Some 40 MB, so that a reader of the output can close the pipe in the middle."""
     path = tmp_path_factory.mktemp("long") / "long.log"
     path.write_bytes(CODECS.read_bytes() * 800)

@@ -120,7 +120,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("line", "status", "message"), REFUSED, ids=[line for line, _, _ in REFUSED])
+@pytest.mark.parametrize("line, status, message", REFUSED, ids=[line for line, _, _ in REFUSED])
 def test_wrong_use_is_refused(run, tmp_path, monkeypatch, line, status, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}\n")))

@@ -1,7 +1,5 @@
 """`kafkarec salvage`: what is saved with each option, and how a run ends that cannot write, or is interrupted."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -21,7 +19,7 @@ TXN = SEGMENTS / "txn-0"
 
 
 @pytest.fixture
-def damaged(tmp_path) -> Path:
+def damaged(tmp_path):
     parts = [batch(i * 10, 10) for i in range(4)]
     parts[1] = flipped(parts[1], 90)
     return log(tmp_path / "orders-0", parts)
@@ -92,7 +90,7 @@ def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run, tmp_path
     assert ran.status == 0 and ran.out.decode().startswith("orders-0: saved 1 batch")
 
 
-@pytest.mark.parametrize(("code", "status"), [(errno.EINVAL, 0), (errno.EIO, 3)])
+@pytest.mark.parametrize("code, status", [(errno.EINVAL, 0), (errno.EIO, 3)])
 def test_a_folder_that_cannot_be_synced(run, tmp_path, monkeypatch, code, status):
     """EINVAL: some network filesystems and FUSE cannot; EIO: the disk did not."""
     real = os.fsync

@@ -1,21 +1,17 @@
 """Pipes, sockets and devices with the name of a segment: each verb refuses them by name and does the other files."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import os
 import shutil
 import stat
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from plain_logs import batch, log
 from unreadable_files import linked_device, listening_socket, pipe
 
 
-def device(kind: int, major: int) -> Callable[[Path, pytest.MonkeyPatch], None]:
+def device(kind, major):
     """A device node, which only root can make; others get a link to one."""
 
     def spoil(path, monkeypatch):

@@ -1,7 +1,5 @@
 """`--threads`: the same output, messages, status and files, however many there are; and how a run with threads ends."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil
@@ -22,7 +20,7 @@ TIMES = re.compile(
 
 
 @lru_cache
-def _batch(codec: str) -> bytes:
+def _batch(codec):
     chance = random.Random(1)
     content = [
         builders.record(offset_delta=i, timestamp_delta=i, key=b"key %d" % i, value=chance.randbytes(30).hex().encode())
@@ -31,12 +29,12 @@ def _batch(codec: str) -> bytes:
     return builders.batch(content, codec=codec)
 
 
-def plain(base: int, codec: str) -> bytes:
+def plain(base, codec):
     """No checksum covers the base offset."""
     return builders.patched(_batch(codec), 0, base.to_bytes(8, "big"))
 
 
-def transactions(count: int) -> bytes:
+def transactions(count):
     """Of two producers, each with a batch and a marker; every third one is aborted, and the last one is open."""
     pieces, base = [], 0
     for number in range(count):
@@ -51,7 +49,7 @@ def transactions(count: int) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory) -> Path:
+def logs(tmp_path_factory):
     """Logs of which each has segments of more than one stretch."""
     folder = tmp_path_factory.mktemp("logs")
 
@@ -95,7 +93,7 @@ COMMANDS = (
 )
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def files(folder):
     """What a run wrote: a time is in salvage.json, a random id of the topic in partition.metadata."""
     found = (path for path in folder.rglob("*") if path.is_file() and path.name != "partition.metadata")
     return {str(path): TIMES.sub(b"", path.read_bytes()) for path in found}

@@ -1,12 +1,9 @@
 """`kafkarec txn`: standard input, durations, what cannot be listed, ages by append times. The fence has the rest."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shlex
 import shutil
-from pathlib import Path
 
 import builders
 import pytest
@@ -32,7 +29,7 @@ HANGING = [
 ]
 
 
-def partition(folder: Path, *segments: list[Event]) -> Path:
+def partition(folder, *segments):
     folder.mkdir(parents=True)
     for events in segments:
         (folder / f"{events[0].base:020}.log").write_bytes(txns.as_bytes(events))
@@ -82,7 +79,7 @@ print(status, peak())
 
 
 @pytest.mark.parametrize(
-    ("ms", "text"),
+    "ms, text",
     [
         (0, "0 ms"),
         (999, "999 ms"),

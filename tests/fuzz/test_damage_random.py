@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import faulthandler
 import random
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import builders
 import damages
@@ -31,14 +29,14 @@ NAME = f"{0:020}.log"
 
 
 @pytest.fixture(autouse=True)
-def watchdog() -> Iterator[None]:
+def watchdog():
     """End the process with a traceback when a test loops, which would hang the suite."""
     faulthandler.dump_traceback_later(1800 if LONG else 90, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
 
 
-def run(seed: str, trial: Callable[[random.Random], None]):
+def run(seed, trial):
     """Run one seed; a failure names it."""
     try:
         trial(random.Random(seed))
@@ -59,25 +57,25 @@ def test_untouched_batches_of_real_logs_are_recovered_and_salvaged(folder, tmp_p
 # Damage of a batch whose values are batches: such that a reader can tell these from batches of the log.
 
 
-def a_bit(chance: random.Random, raw: bytes) -> bytes:
+def a_bit(chance, raw):
     return builders.flipped(raw, chance.randrange(21, len(raw)), 1 << chance.randrange(8))
 
 
-def zeros_to_the_end(chance: random.Random, raw: bytes) -> bytes:
+def zeros_to_the_end(chance, raw):
     start = chance.randrange(len(raw) // 2)
     return raw[:start] + bytes(len(raw) - start)
 
 
-def bytes_behind_it(chance: random.Random, raw: bytes) -> bytes:
+def bytes_behind_it(chance, raw):
     return raw + chance.choice([chance.randbytes(chance.randrange(1, 90)), bytes(50), b"PNG" * 9])
 
 
-def the_length(chance: random.Random, raw: bytes) -> bytes:
+def the_length(chance, raw):
     size = chance.choice([0, 13, -1, 2**31 - 1, 2**31 - 12, 10**6, chance.randrange(14, len(raw) - 20)])
     return builders.patched(raw, 8, size.to_bytes(4, "big", signed=True))
 
 
-def bytes_of_the_header(chance: random.Random, raw: bytes) -> bytes:
+def bytes_of_the_header(chance, raw):
     start = chance.randrange(8, 17)
     return raw[:start] + raw[chance.randrange(start + 1, 18) :]
 
@@ -110,14 +108,14 @@ def test_values_that_hold_a_real_brokers_batches_stay_values(damage, begin, tmp_
         run(f"nested {damage.__name__} {begin} {seed}", trial)
 
 
-def write(tmp_path: Path, parts: list[bytes]) -> Path:
+def write(tmp_path, parts):
     path = tmp_path / "orders-0" / NAME
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"".join(parts))
     return path
 
 
-def some_batches(chance: random.Random) -> list[bytes]:
+def some_batches(chance):
     """The batches of a real segment."""
     return [bytes(batch.raw) for batch in kafkarec.batches(chance.choice(LOGS).read_bytes())]
 
@@ -128,7 +126,7 @@ class Shrinking(FakeFile):
     after: int = 0
     left: int = 0
 
-    def read_at(self, position: int, length: int) -> bytes:
+    def read_at(self, position, length):
         if self.calls >= self.after:
             self.present = self.left
         return super().read_at(position, length)

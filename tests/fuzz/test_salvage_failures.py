@@ -3,8 +3,6 @@
 Reported work is on the disk, the next run does the rest, and the source is never changed.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import json
@@ -13,7 +11,6 @@ import random
 import resource
 import shutil
 from functools import partial
-from pathlib import Path
 
 import builders
 import pytest
@@ -31,11 +28,11 @@ UNFINISHED = ".unfinished"
 
 
 @pytest.fixture
-def source(tmp_path) -> Path:
+def source(tmp_path):
     return make_source(tmp_path / "data")
 
 
-def check_reported_work(out: Path, expected: dict[str, str]):
+def check_reported_work(out, expected):
     """Files under their final names are complete, and those of partitions that are noted as finished exist."""
     if not out.exists():
         return
@@ -164,12 +161,12 @@ class FailingFile(io.BytesIO):
 
     name = "dying.img"
 
-    def __init__(self, data: bytes, *bad: tuple[int, int, int]):
+    def __init__(self, data, *bad):
         super().__init__(data)
         self.size, self.fetched = len(data), 0
         self._bad = [list(one) for one in bad]
 
-    def read_at(self, position: int, length: int) -> bytes:
+    def read_at(self, position, length):
         for one in self._bad:
             if position < one[1] and one[0] < position + length:
                 if one[2] == 0:

@@ -1,11 +1,7 @@
 """`threads`: the same as one thread, whatever the bytes are. Here inputs of any size are read in short stretches."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import builders
 import fake_file
@@ -20,10 +16,9 @@ from core_reading import error_fields, what_was_left_out
 from long_run import LONG, fewer
 
 import kafkarec
-from kafkarec._core import PassResult, Source
+from kafkarec._core import Source
 from kafkarec.read import decode_options, passes
 from kafkarec.read import threads as shared
-from kafkarec.read.decode_options import DecodeRequest
 
 pytestmark = pytest.mark.core
 
@@ -40,7 +35,7 @@ OPTIONS = (
 
 
 @pytest.fixture(autouse=True, params=[1, 300, 4000])
-def _short_stretches(request, monkeypatch) -> Iterator[int]:
+def _short_stretches(request, monkeypatch):
     """A stretch has so many bytes at least; what has 2 threads or more is read in stretches, however small it is.
     Pieces are as small. What is read ahead may have 20 times as many bytes."""
     monkeypatch.setattr(passes, "worth_sharing", lambda asked, size: True)
@@ -53,7 +48,7 @@ def _short_stretches(request, monkeypatch) -> Iterator[int]:
     decode_options.forget_requests()
 
 
-def outcome(read: Callable[..., kafkarec.RecordColumns], **options) -> tuple[Any, ...]:
+def outcome(read, **options):
     """Everything that a caller can see but for where chunks end."""
     try:
         got = read(**options)
@@ -66,13 +61,13 @@ def outcome(read: Callable[..., kafkarec.RecordColumns], **options) -> tuple[Any
     )
 
 
-def assert_same(read: Callable[..., Any], what):
+def assert_same(read, what):
     alone = outcome(read)
     for threads in (2, 4):
         assert outcome(read, threads=threads) == alone, f"{what}, {threads} threads"
 
 
-def pieces(read: Callable[..., Iterator[PassResult]], asked: DecodeRequest, **options) -> list[Any]:
+def pieces(read, asked, **options):
     """Everything of each piece, and the error at the end."""
     found = []
     try:
@@ -89,7 +84,7 @@ def pieces(read: Callable[..., Iterator[PassResult]], asked: DecodeRequest, **op
     return found
 
 
-def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, size: int, what):
+def assert_same_pieces(make_source, asked, size, what):
     """As read_chunks yields them, whose borders are the same, too."""
     for chunk_bytes in (1, 5 * size):
         chosen = asked._replace(options=asked.options._replace(chunk_bytes=chunk_bytes))
@@ -98,7 +93,7 @@ def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, 
         assert pieces(read, chosen) == alone, f"{what}, chunks of {chunk_bytes}"
 
 
-def decode_file(data: bytes, *, threads: int = 1, **options) -> kafkarec.RecordColumns:
+def decode_file(data, *, threads=1, **options):
     asked = reading.file_request("a.log", **options)
     return passes.as_columns(asked, passes.read_at_once(asked, Source(data), threads=threads))
 

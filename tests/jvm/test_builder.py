@@ -5,12 +5,8 @@ Compressed payloads are compared after decompression, as the codec libraries dif
 changes the state of Kafka's builder (a record whose offset is too far from the base offset, null headers).
 """
 
-from __future__ import annotations
-
 import random
 import struct
-from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
 import golden
@@ -30,21 +26,21 @@ NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 LIMIT = 1 << 24
 
 
-def blob(data: bytes | None) -> str:
+def blob(data):
     return "-" if data is None else f".{data.hex()}"
 
 
-def header_words(headers: list[tuple[str, bytes | None]] | None) -> str:
+def header_words(headers):
     if headers is None:
         return "-"
     return ";".join(f"{blob(key.encode())}={blob(value)}" for key, value in headers) or "[]"
 
 
-def bits(number: float) -> int:
+def bits(number):
     return int(struct.unpack(">i", struct.pack(">f", number))[0])
 
 
-def content_of(batch: bytes) -> tuple[bytes, bytes]:
+def content_of(batch):
     """(the header without size and checksum, the decompressed records) of a compressed batch or wrapper."""
     if batch[16] == 2:
         fields, codec, payload = batch[:8] + batch[12:17] + batch[21:61], batch[22] & 7, batch[61:]
@@ -57,7 +53,7 @@ def content_of(batch: bytes) -> tuple[bytes, bytes]:
 class Script:
     """Random calls, executed on RecordBatchBuilder at once and recorded as lines for Kafka's builder."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed):
         self.rng = random.Random(seed)
         self.lines = []
         self.answers = []
@@ -65,7 +61,7 @@ class Script:
         self.builder = None
         self.codec = self.rng.choice((0, 0, 0, 1, 2, 3, 4))
 
-    def call(self, line: str, run: Callable[[], Any]) -> bool:
+    def call(self, line, run):
         """Return False when RecordBatchBuilder refuses the call."""
         self.lines.append(line)
         try:
@@ -77,21 +73,21 @@ class Script:
         self.answers.append(text)
         return True
 
-    def blob(self) -> bytes | None:
+    def blob(self):
         size = self.rng.choice((None, None, 0, 1, 3, 20, 63, 64, 100, 127, 128, 300))
         return None if size is None else self.rng.choice((b"abc", b"\x00", self.rng.randbytes(7))) * size
 
-    def headers(self) -> list[tuple[str, bytes | None]]:
+    def headers(self):
         if self.rng.random() < 0.7:
             return []
         names = ("", "h", "naïve", "€😀", "x" * 70)
         return [(self.rng.choice(names), self.blob()) for _ in range(self.rng.randrange(4))]
 
-    def timestamp(self) -> int:
+    def timestamp(self):
         usual = 1_700_000_000_000 + self.rng.randrange(-5000, 5000)
         return self.rng.choice((usual, usual, usual, usual, -1, 0, 2**63 - 1, 5))
 
-    def start(self) -> bool:
+    def start(self):
         rng = self.rng
         self.magic = rng.choice((0, 1, 2, 2, 2, 2))
         odd = rng.random() < 0.2 or self.magic == 2
@@ -197,7 +193,7 @@ class Script:
         line, run = rng.choice(calls)
         self.call(line, lambda: self.append_quietly(run))
 
-    def append_quietly(self, run: Callable[[], Any]):
+    def append_quietly(self, run):
         """Kafka's append methods return nothing."""
         assert run() == self.builder.last_offset
 
@@ -270,14 +266,14 @@ class Script:
             self.call(f"append 5 - - [] {far}", lambda: self.add(5, None, None, [], far))
 
 
-def readable(data: bytes) -> bool:
+def readable(data):
     try:
         return kafkarec.decode(data, control=True).remaining == 0
     except kafkarec.KafkaRecordError:
         return False
 
 
-def compare(script: Script, answers: list[str], seed: int):
+def compare(script, answers, seed):
     for line, ours, theirs in zip(script.lines, script.answers, answers, strict=True):
         where = (seed, line, script.lines[0])
         if ours is None or theirs.startswith("refused"):
@@ -350,7 +346,7 @@ def test_compression_ratios_change_as_in_kafka(kafka):
     assert kafka.ask("estimates", "\n".join(lines)).out.splitlines() == ours
 
 
-def stamp_all(data: bytes, last: int | None, epoch: int | None, kind: int, time: int | None) -> str:
+def stamp_all(data, last, epoch, kind, time):
     buffer, position = bytearray(data), 0
     try:
         while position < len(data):
@@ -361,7 +357,7 @@ def stamp_all(data: bytes, last: int | None, epoch: int | None, kind: int, time:
     return blob(bytes(buffer))
 
 
-def whole(case: golden.Case) -> bool:
+def whole(case):
     """Whether the file has no cut tail; Kafka ignores one, and `stamp` refuses it."""
     try:
         return kafkarec.scan(case.bytes).remaining == 0

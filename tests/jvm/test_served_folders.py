@@ -2,14 +2,9 @@
 those of SegmentWriter, salvaged ones, what `build`, `convert` and `compact` wrote, random partitions, those of another
 broker. It starts without a warning, consumers get the records that kafkarec reads, producers append."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import builders
 import hurt_markers
@@ -33,7 +28,7 @@ _GOLDEN = ("all-codecs", "txn", "compacted", "logappend")
 _LARGER = ("--batch-size", "16k", "--segment-bytes", "17k")
 
 
-def rows(count: int = 300) -> list[tuple[Any, ...]]:
+def rows(count=300):
     """(offset, timestamp, key, value, headers) with nulls, empty values and all kinds of headers."""
     rng = random.Random(1)
     generated = []
@@ -45,7 +40,7 @@ def rows(count: int = 300) -> list[tuple[Any, ...]]:
     return generated
 
 
-def _write_salvaged(folder: Path, seed: int, parent: Path):
+def _write_salvaged(folder, seed, parent):
     """Damage each segment of a random partition, then salvage it with `as_partition`."""
     maker, damaged = Maker(seed), parent / "damaged" / folder.name
     partition(seed, damaged)
@@ -56,7 +51,7 @@ def _write_salvaged(folder: Path, seed: int, parent: Path):
         shutil.copytree(parent / f"out{seed}" / folder.name, folder)
 
 
-def _write_by_commands(source: Path, parent: Path) -> dict[str, Path]:
+def _write_by_commands(source, parent):
     """Topic -> folder, for every output made from one source."""
     rows, bare = parent / f"{source.name}.jsonl", parent / f"{source.name}.csv"
     commands = {
@@ -78,7 +73,7 @@ def _write_by_commands(source: Path, parent: Path) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory) -> dict[str, Path]:
+def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written")
     folders_by_topic = {f"w-{codec}": folder / f"w-{codec}-0" for codec in builders.CODECS}
     for codec in builders.CODECS:
@@ -112,7 +107,7 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def broker(kafka, folders, tmp_path_factory) -> Iterator[Broker]:
+def broker(kafka, folders, tmp_path_factory):
     started = Broker(tmp_path_factory.mktemp("broker"))
     try:
         started.serve(kafka, folders, clean=True)

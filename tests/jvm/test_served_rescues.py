@@ -2,8 +2,6 @@
 order; in another cluster, whose producers get the ids of the old one; with the end that the log once had.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -11,15 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import plain_logs
 import pytest
 from broker import Broker, serving
 from command import Here
 from confluent_kafka import Consumer, TopicPartition
-from jvm_oracle import Oracle
 from jvm_reading import consumer_lines
 from paths import ROOT
 
@@ -32,20 +27,20 @@ _SMALL = "internal.segment.bytes=3000"
 _STOP = "# stop the broker"
 
 
-def ask(kafka: Oracle, *words) -> list[str]:
+def ask(kafka, *words):
     answer = kafka.ask(*words)
     assert answer.status == 0, answer.err
     return answer.out.splitlines()
 
 
-def hurt(path: Path):
+def hurt(path):
     """Flip a bit in the middle."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 4
     path.write_bytes(data)
 
 
-def steps(run: Here, *words) -> list[str]:
+def steps(run, *words):
     """The lines for a broker that a salvage prints."""
     ran = run("salvage", *words)
     assert ran.status in (0, 1), ran.err
@@ -55,7 +50,7 @@ def steps(run: Here, *words) -> list[str]:
 class Serving:
     """The printed lines, pasted into a shell for this broker. They wait where they say that it is to be stopped."""
 
-    def __init__(self, broker: Broker, lines: list[str], work: Path):
+    def __init__(self, broker, lines, work):
         self._waits = work / f"{broker.address}.waits"
         broker.script(work)
         wait = f"touch {self._waits}; while [ -e {self._waits} ]; do sleep 0.1; done"
@@ -77,12 +72,12 @@ class Serving:
 
 
 @pytest.fixture
-def run(capfdbinary) -> Here:
+def run(capfdbinary):
     return Here(capfdbinary)
 
 
 @pytest.fixture
-def cluster(tmp_path) -> Iterator[list[Broker]]:
+def cluster(tmp_path):
     """A controller and two brokers."""
     small = {"log_initial_task_delay_ms": "300", "log_retention_check_interval_ms": "300"}
     controller = Broker(tmp_path / "controller", process_roles="controller")
@@ -141,7 +136,7 @@ def test_two_replicas_that_start_in_either_order(run, kafka, cluster, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def old(kafka, tmp_path_factory) -> Iterator[Broker]:
+def old(kafka, tmp_path_factory):
     """Its topics: `orders`, written by producers with and without transactions; `kept`, the same log without its last
     segment as it was rescued with --keep-end; and two that are empty."""
     work = tmp_path_factory.mktemp("old")

@@ -1,9 +1,5 @@
 """Random transactions written by a broker's own log class: that class and kafkarec report the same state."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import jvm_oracle
 import pytest
 from transaction_logs import LogState
@@ -12,7 +8,7 @@ _DELETED = 4  # TransactionLogs deletes the first segments of every fourth log
 
 
 @pytest.fixture(scope="module")
-def folders(kafka, tmp_path_factory) -> list[Path]:
+def folders(kafka, tmp_path_factory):
     logs = tmp_path_factory.mktemp("transactions")
     assert kafka.ask("transactions", logs, 1, jvm_oracle.count(60)).status == 0
     return sorted(logs.iterdir(), key=lambda folder: int(folder.name))

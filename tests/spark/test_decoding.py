@@ -1,7 +1,5 @@
 """Decoding an Arrow array of bytes in a worker: shared buffers, damage in order, all forms of input."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -26,7 +24,7 @@ def test_rows_equal_those_of_the_standalone_decode(case):
     assert decode([case.bytes]).to_pylist() == [[expected(each, None, None) for each in kafkarec.decode(case.bytes)]]
 
 
-def addresses(array: pa.Array) -> set[int]:
+def addresses(array):
     return {buffer.address for buffer in array.buffers() if buffer is not None}
 
 
@@ -196,7 +194,7 @@ def test_options_are_passed_as_one_literal():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    "options, error, message",
     [
         ({"mode": "DROPMALFORMED"}, ValueError, "the modes are FAILFAST and PERMISSIVE"),
         ({"max_output_byte": 5}, ValueError, "did you mean max_output_bytes?"),
@@ -210,7 +208,7 @@ def test_wrong_options_are_refused(options, error, message):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    "arguments, error, message",
     [
         (pa.array(["text"]), TypeError, "takes a binary column, not string"),
         ((pa.array([GOOD, GOOD]), pa.array(["FAILFAST", "PERMISSIVE"])), ValueError, "must be a literal"),

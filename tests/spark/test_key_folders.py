@@ -1,8 +1,6 @@
 """Archives in folders key=value: columns, options, streams, several folders of one partition as one log. Which folders
 are found: tests/unit/storage/test_find.py."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -10,8 +8,6 @@ import shutil
 from collections import Counter
 from datetime import date
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -34,7 +30,7 @@ TXN = SEGMENTS / "txn-0"
 DAYS = ("2026-11-01", "2026-11-02", "2026-11-03")
 
 
-def parts(count: int, data: bytes = LOG) -> list[tuple[int, bytes]]:
+def parts(count, data=LOG):
     """The log cut between batches into `count` segments: (base offset, bytes)."""
     batches = list(kafkarec.batches(data))
     borders = [len(batches) * number // count for number in range(count + 1)]
@@ -44,7 +40,7 @@ def parts(count: int, data: bytes = LOG) -> list[tuple[int, bytes]]:
     ]
 
 
-def archive(root: Path, *folders: str, topic: str = "ev", data: bytes = LOG) -> Path:
+def archive(root, *folders, topic="ev", data=LOG):
     """The log in these folders, each with an equal part of it: <root>/<folder>/<topic>-0."""
     for folder, part in zip(folders, parts(len(folders), data), strict=True):
         log_folder(root / folder / f"{topic}-0", part)
@@ -52,7 +48,7 @@ def archive(root: Path, *folders: str, topic: str = "ev", data: bytes = LOG) -> 
 
 
 @pytest.fixture
-def days(tmp_path) -> Path:
+def days(tmp_path):
     return archive(tmp_path / "arch", *(f"date={day}" for day in DAYS))
 
 
@@ -60,7 +56,7 @@ EXPECTED = [(record.offset, record.value) for record in kafkarec.decode(LOG)]
 FIRSTS = [base for base, _ in parts(3)]
 
 
-def values(rows: list[dict[str, Any]]) -> list[Any]:
+def values(rows):
     return [(row["offset"], row["value"]) for row in rows]
 
 
@@ -202,7 +198,7 @@ INFERRED = {
 }
 
 
-def one_row(folder: Path):
+def one_row(folder):
     folder.mkdir(parents=True)
     pq.write_table(pa.table({"id": [0]}), folder / "rows.parquet")
 
@@ -226,7 +222,7 @@ def test_names_values_and_types_are_those_of_sparks_file_sources(kind, tmp_path,
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("value", "spark"), [("1.5", "double"), ("1e5", "decimal(6,0)"), ("2026-11-01 05%3A00%3A00", "timestamp")]
+    "value, spark", [("1.5", "double"), ("1e5", "decimal(6,0)"), ("2026-11-01 05%3A00%3A00", "timestamp")]
 )
 def test_types_that_are_strings_here_and_not_in_spark(value, spark, tmp_path, spark_session):
     one_row(tmp_path / f"k={value}")
@@ -253,7 +249,7 @@ def test_a_base_path_gives_the_columns_of_the_folders_below_it(days):
 
 
 @pytest.mark.parametrize(
-    ("where", "message"),
+    "where, message",
     [
         ("", r"option where='': '' cannot be read; expected comparisons .* joined by AND, such as date"),
         ("offset > 5", "option where: no folder has the key 'offset'; there are: date"),

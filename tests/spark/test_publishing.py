@@ -1,8 +1,6 @@
 """Staging by the tasks and publication by the driver, without Spark, in a folder and in a bucket: what readers find.
 Drivers that die: test_crashed_commits.py."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
@@ -37,12 +35,12 @@ from spark_udfs.source.publishing import UnfinishedCommit
 NOTHING = {"records": 0, "first_offset": 0, "next_offset": 0}
 
 
-def done(out: str):
+def done(out):
     """What the last job says of its partitions."""
     return json.loads((on_disk(out) / "_SUCCESS").read_text())["partitions"]
 
 
-def topic_id(out: str, name: str) -> bytes:
+def topic_id(out, name):
     return (on_disk(out) / name / "partition.metadata").read_bytes()
 
 
@@ -154,7 +152,7 @@ def test_given_offsets_and_their_gaps_are_kept(out):
 
 
 @pytest.mark.parametrize(
-    ("tasks", "offsets", "message"),
+    "tasks, offsets, message",
     [
         (({"t-0": ["c"], "t-1": ["d"]},), {"t-0": [1]}, r"t-0: offsets 1 to 1 do not follow: the next .* is 2; "),
         (({"t-0": ["c"]}, {"t-0": ["d"]}), {"t-0": [5]}, r"2 tasks have records with offsets for t-0: .*write_log"),

@@ -1,7 +1,5 @@
 """read_committed from the middle of a partition returns the records that a read of the whole partition returns."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path
@@ -9,14 +7,13 @@ from pathlib import Path
 import counted_files
 import pytest
 from source_rows import offsets_of, read
-from stream_broker import Broker
 from stream_engine import Query
 
 from spark_udfs.source import options, planning
 from spark_udfs.source.listing import Listing
 
 
-def fill(broker: Broker, seed: int, still_open: bool):
+def fill(broker, seed, still_open):
     rng = random.Random(seed)
     opened = set()
     if still_open:
@@ -35,7 +32,7 @@ def fill(broker: Broker, seed: int, still_open: bool):
         broker.end_transaction(producer, commit=False)
 
 
-def walk(broker: Broker, start: int | None) -> planning.Uncommitted:
+def walk(broker, start):
     parsed = options.parse({"path": str(broker.root)}, "read")
     (partition,) = Listing(parsed).current().values()
     return planning.read_transactions(partition, parsed, start)

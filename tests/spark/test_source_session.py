@@ -1,14 +1,12 @@
 """What Spark passes to a data source in Python, on which its design stands: see docs/explanation/design.md."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def pushing_source() -> type[DataSource]:
+def pushing_source():
     """A source of one row, or of none after any filter was pushed. Its classes are local, so pickled as code."""
 
     class Reader(DataSourceReader):
@@ -23,7 +21,7 @@ def pushing_source() -> type[DataSource]:
 
     class Source(DataSource):
         @classmethod
-        def name(cls) -> str:
+        def name(cls):
             return "pushing"
 
         def schema(self):

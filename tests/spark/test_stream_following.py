@@ -1,7 +1,5 @@
 """Folders that grow, roll, and lose their first or last records while a stream runs: every record once, in order."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import random
@@ -127,7 +125,7 @@ def test_only_subscribed_topics_are_followed(broker):
 
 
 @pytest.mark.parametrize(
-    ("options", "first"),
+    "options, first",
     [
         ({}, 0),
         ({"startingOffsets": "latest"}, 60),
@@ -165,7 +163,7 @@ def test_records_appended_while_latest_is_resolved_survive_a_crash(broker):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options, message",
     [
         ({"startingOffsets": '{"orders": {"0": 99}}'}, "orders-0: startingOffsets asks for 99, and the log ends at"),
         ({"startingOffsets": '{"orders": {"7": 0}}'}, "startingOffsets: cannot find orders-7"),
@@ -350,11 +348,11 @@ def test_crashes_lose_nothing_and_repeat_nothing(broker):
 
 
 class Plan:
-    def __init__(self, draw, root: Path):
+    def __init__(self, draw, root):
         self.draw, self.broker = draw, Broker(root, draw(st.sampled_from([700, 2000, 1 << 20])))
         self.unfinished = None
 
-    def act(self, query: Query):
+    def act(self, query):
         what = self.draw(st.sampled_from(["write"] * 4 + ["trigger"] * 3 + ["crash", "restart", "half", "delete"]))
         partition = self.draw(st.integers(0, 2))
         if self.unfinished and what in ("write", "half"):
@@ -373,7 +371,7 @@ class Plan:
 
 
 @st.composite
-def query_options(draw: st.DrawFn) -> dict[str, str]:
+def query_options(draw):
     source_options = {}
     limit = draw(st.sampled_from(["", "maxOffsetsPerTrigger", "maxBytesPerTrigger"]))
     if limit:
@@ -407,7 +405,7 @@ def test_random_growth_limits_and_restarts(tmp_path_factory, data, options):
 
 
 @pytest.fixture(scope="module")
-def long_log(tmp_path_factory) -> Path:
+def long_log(tmp_path_factory):
     """A log of one segment of 10 MB."""
     broker = Broker(tmp_path_factory.mktemp("long") / "data", segment_bytes=64 << 20)
     for number in range(500):

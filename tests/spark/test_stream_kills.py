@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -25,7 +24,7 @@ EXECUTORS, DRIVER_ONLY = ONE_EXECUTOR, "local[2]"
 
 
 @pytest.fixture(scope="module")
-def python(request) -> Iterator[str]:
+def python(request):
     chosen = older_python("4.1") or request.getfixturevalue("bare_python")
     with applications_removed(chosen):
         yield chosen

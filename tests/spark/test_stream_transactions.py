@@ -1,11 +1,8 @@
 """read_committed in a stream: records up to the last stable offset without aborted ones, whatever the micro-batches
 are."""
 
-from __future__ import annotations
-
 import json
 import random
-from collections.abc import Iterator
 
 import pytest
 from stream_broker import Broker
@@ -13,7 +10,7 @@ from stream_engine import Query
 
 
 @pytest.fixture
-def broker(tmp_path) -> Iterator[Broker]:
+def broker(tmp_path):
     started = Broker(tmp_path / "data", segment_bytes=1500)
     yield started
     started.close()

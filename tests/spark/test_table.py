@@ -1,13 +1,9 @@
 """write_table: the rows are those of the source, each once, whatever is killed and whoever else writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import builders
 import duckdb
@@ -25,16 +21,15 @@ import spark_udfs
 from spark_udfs import cluster
 from spark_udfs.source import publishing
 from spark_udfs.source.listing import DataLoss
-from spark_udfs.table_writing import WrittenTable
 
 DAY = 86_400_000
 
 
-def write(source: Path | str, out: Path | str, **options) -> WrittenTable:
+def write(source, out, **options):
     return spark_udfs.write_table(Frames(), str(source), str(out), **options)
 
 
-def rows(out: Path | str) -> list[dict[str, Any]]:
+def rows(out):
     """The rows of a table as pyarrow reads them, sorted."""
     types = pa.schema([("topic", pa.string()), ("date", pa.string())])
     hive = ds.partitioning(types, flavor="hive")
@@ -42,43 +37,43 @@ def rows(out: Path | str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (str(row["topic"]), row["partition"], row["offset"]))
 
 
-def files(out: Path | str) -> list[str]:
+def files(out):
     """Everything that readers of `**/*.parquet` find."""
     return sorted(str(path.relative_to(out)) for path in Path(out).rglob("*.parquet"))
 
 
-def expected(source: Path, **options: str) -> list[dict[str, Any]]:
+def expected(source, **options):
     found = read(source, **options)
     for row in found:
         row["date"] = None if row["timestamp"] is None else row["timestamp"].date().isoformat()
     return sorted(found, key=lambda row: (str(row["topic"]), row["partition"], row["offset"]))
 
 
-def grown(folder: Path, *values: str, partition: int = 0, topic: str = "t", time: int = DAY):
+def grown(folder, *values, partition=0, topic="t", time=DAY):
     """Appends records to a log, each in a batch of its own, a day after one another."""
     with kafkarec.SegmentWriter(folder / f"{topic}-{partition}") as writer:
         for number, value in enumerate(values):
             writer.write([(0, time + number * DAY, b"k", value.encode(), [])])
 
 
-def values(out: Path | str) -> list[str]:
+def values(out):
     return [f"{row['topic']}-{row['partition']} {row['offset']} {row['value'].decode()}" for row in rows(out)]
 
 
 @pytest.fixture
-def source(tmp_path) -> Path:
+def source(tmp_path):
     grown(tmp_path / "source", "a", "b", "c")
     grown(tmp_path / "source", "d", partition=1)
     return tmp_path / "source"
 
 
 @pytest.fixture
-def out(tmp_path) -> Path:
+def out(tmp_path):
     return tmp_path / "table"
 
 
 @pytest.fixture(autouse=True)
-def _no_fsync(monkeypatch) -> None:
+def _no_fsync(monkeypatch):
     """Skip fsync: in these tests processes crash, machines do not."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
@@ -108,7 +103,7 @@ def test_the_rows_are_those_of_the_source(out, options):
     assert not (out / "_temporary").exists()
 
 
-def with_odd_values(folder: Path) -> Path:
+def with_odd_values(folder):
     """Logs with times before 1970, before year 1, after 9999 and none, topics that look like other types, and a key of
     folders that needs escapes."""
     times = (-200_000 * DAY, -DAY - 1, -2, 0, 253_402_300_799_999, 253_402_300_800_000, -62_135_596_800_001)
@@ -380,7 +375,7 @@ def test_damage(tmp_path, out):
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    "options, text",
     [
         ({"format": "iceberg"}, "does not write format='iceberg' yet"),
         ({"format": "delta"}, "does not write format='delta' yet"),
@@ -442,10 +437,10 @@ def test_no_table_is_written_into_a_folder_that_is_read(source):
 class Meanwhile(Frames):
     """What `happens` when the tasks have ended, and before the driver commits."""
 
-    def __init__(self, happens: Callable[[], Any]):
+    def __init__(self, happens):
         self.happens = happens
 
-    def collect(self) -> list[Any]:
+    def collect(self):
         self.happens()
         return super().collect()
 

@@ -144,12 +144,7 @@ def assert_tiles(data: bytes, columns):
 
 
 def scan_pieces(
-    data,
-    start: int = 0,
-    stop: int | None = None,
-    *,
-    file: str | None = "test.log",
-    whole: bool = False,
+    data, start: int = 0, stop: int | None = None, *, file: str | None = "test.log", whole: bool = False
 ) -> Iterator[BatchTable]:
     """Batch tables of bytes or a file from headers alone; whole: one of all batches."""
     chosen = file_request(file).of_headers(whole=whole)

@@ -151,12 +151,7 @@ def csv_cells(name: str, value, form: str | None, iso_times: bool) -> Iterator[s
         yield ""
 
 
-def csv_rows(
-    rows: Sequence[Row],
-    names: Sequence[str],
-    forms: Mapping[str, str],
-    iso_times: bool = False,
-) -> bytes:
+def csv_rows(rows: Sequence[Row], names: Sequence[str], forms: Mapping[str, str], iso_times: bool = False) -> bytes:
     """The rows without the line of names. `forms` of key and value, and of no other column."""
     lines = (
         ",".join(cell for name in names for cell in csv_cells(name, row[name], forms.get(name), iso_times))

@@ -12,14 +12,7 @@ from typing import Any
 import builders
 
 import kafkarec
-from kafkarec.sidecars import (
-    leader_epochs,
-    offset_index,
-    partition_metadata,
-    producer_snapshot,
-    time_index,
-    txn_index,
-)
+from kafkarec.sidecars import leader_epochs, offset_index, partition_metadata, producer_snapshot, time_index, txn_index
 
 from .calls import Recorder, content
 

@@ -1,7 +1,5 @@
 """Damaged payloads, one kind of damage per test: the verdicts are those of Kafka's JVM streams."""
 
-from __future__ import annotations
-
 import struct
 import threading
 import zlib
@@ -20,24 +18,24 @@ TEXT = b"".join(b'{"id":%d,"name":"abc","n":%d}' % (i, i * i) for i in range(300
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
-def chunk(data: bytes) -> bytes:
+def chunk(data):
     return xerial_chunk(raw_snappy(data))
 
 
-def lz4_frame(data: bytes, **options) -> bytes:
+def lz4_frame(data, **options):
     return lz4.frame.compress(data, **{"store_size": False, "block_linked": False, "block_size": 4, **options})
 
 
-def zstd_frame(data: bytes, *, size: bool = False, checksum: bool = False) -> bytes:
+def zstd_frame(data, *, size=False, checksum=False):
     """Return a zstd frame; `size=False`: as the Java producer writes it, with no content size."""
     return zstandard.ZstdCompressor(write_content_size=size, write_checksum=checksum).compress(data)
 
 
-def read(codec: int, payload: bytes, *, limit: int = LIMIT, guess: int = 0, magic: int = 2) -> bytes:
+def read(codec, payload, *, limit=LIMIT, guess=0, magic=2):
     return bytes(codecs.decompress(codec, memoryview(payload), limit, guess, magic))
 
 
-def refused(codec: int, payload: bytes, reason: str, **options: int):
+def refused(codec, payload, reason, **options):
     with pytest.raises(codecs.CodecError) as caught:
         read(codec, payload, **options)
     assert caught.value.reason == reason
@@ -140,7 +138,7 @@ EMPTY_BLOCK = b"\x01\0\0\0\0"  # its size, and a last sequence without literals
 SKIPPABLE = b"\x5a\x2a\x4d\x18" + struct.pack("<I", 3) + b"abc"
 
 
-def claiming(size: int) -> bytes:
+def claiming(size):
     """Return an LZ4 frame with this content size, and a right header checksum."""
     head = SIZED[4:6] + struct.pack("<Q", size)
     return SIZED[:4] + head + bytes([our_lz4.header_checksum(head)]) + SIZED[15:]
@@ -235,7 +233,7 @@ def test_lz4_header_checksum_computed_wrongly_is_read_in_magic_0_only():
 
 
 @pytest.mark.parametrize(
-    ("payload", "content"),
+    "payload, content",
     [
         (b"", b""),
         (zstd_frame(b"", size=True), b""),

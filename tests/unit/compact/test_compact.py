@@ -1,7 +1,5 @@
 """compact: what the cleaner keeps and what it removes, one rule per test."""
 
-from __future__ import annotations
-
 import struct
 
 import broker_logs
@@ -18,7 +16,7 @@ from kafkarec.ops.compact import cleaned
 DAY = 86_400_000
 
 
-def batch(*pairs: tuple[bytes | None, bytes | None], base: int = 0, **fields) -> bytes:
+def batch(*pairs, base=0, **fields):
     """Return a batch of (key, value) records."""
     records = [
         builders.record(offset_delta=i, timestamp_delta=i, key=key, value=value) for i, (key, value) in enumerate(pairs)
@@ -26,7 +24,7 @@ def batch(*pairs: tuple[bytes | None, bytes | None], base: int = 0, **fields) ->
     return builders.batch(records, base_offset=base, **fields)
 
 
-def of(producer: int, sequence: int = 0, *, transactional: bool = True, epoch: int = 0) -> dict[str, int]:
+def of(producer, sequence=0, *, transactional=True, epoch=0):
     return {
         "producer_id": producer,
         "producer_epoch": epoch,
@@ -35,15 +33,15 @@ def of(producer: int, sequence: int = 0, *, transactional: bool = True, epoch: i
     }
 
 
-def marker(producer: int, base: int, *, commit: bool, epoch: int = 0) -> bytes:
+def marker(producer, base, *, commit, epoch=0):
     return builders.end_marker(commit=commit, producer_id=producer, producer_epoch=epoch, base_offset=base)
 
 
-def pairs(data: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
+def pairs(data):
     return [(record.offset, record.key, record.value) for record in kafkarec.decode(data)]
 
 
-def spans(data: bytes) -> list[tuple[int, int, int]]:
+def spans(data):
     """Return (base offset, last offset, records) of each batch."""
     return [(row["base_offset"], row["last_offset"], row["record_count"]) for row in kafkarec.scan(data)]
 

@@ -4,11 +4,8 @@ The tests change fields of the C structs by ctypes and make buffers that pyarrow
 test_arrow_check.py has offsets, views and lists of every shape.
 """
 
-from __future__ import annotations
-
 import ctypes
 import struct
-from collections.abc import Callable
 
 import c_stream
 import pyarrow as pa
@@ -34,7 +31,7 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def usual() -> ExportedBatch:
+def usual():
     return ExportedBatch(
         key=pa.array([b"a", None, b"ccc"], pa.binary()),
         value=pa.array([b"x" * 20, b"y", None], pa.binary_view()),
@@ -53,14 +50,14 @@ def test_the_usual_batch_is_accepted():
     ]
 
 
-def setting(path: tuple[int, ...], field: str, value, schema: bool = False) -> Callable[[ExportedBatch], None]:
+def setting(path, field, value, schema=False):
     def change(made):
         setattr(made.schema_child(*path) if schema else made.child(*path), field, value)
 
     return change
 
 
-def pointer(path: tuple[int, ...], i: int, to: int | None) -> Callable[[ExportedBatch], None]:
+def pointer(path, i, to):
     def change(made):
         made.child(*path).buffers[i] = to
 
@@ -143,7 +140,7 @@ def test_a_fixed_size_format_without_a_valid_width(width):
 
 
 @pytest.mark.parametrize(
-    ("column", "array", "words"),
+    "column, array, words",
     [
         ("value", lambda: bytes_of("binary", [0, 3, 2, 5]), "offset 2 is below the previous one"),
         ("key", lambda: bytes_of("large_binary", [0, 3, -2, 6]), "offset -2 is negative"),

@@ -3,8 +3,6 @@
 The encoder reads validity bits, offsets, views and lists itself; Python rows reach the same bytes by other code.
 """
 
-from __future__ import annotations
-
 import itertools
 import mmap
 import struct
@@ -26,7 +24,7 @@ PAIRS = [("a", b"1"), ("bb", None), ("", b""), ("key", b"x" * 13), ("d", b"22")]
 Row = tuple[int, int | None, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 
-def same(table: pa.Table, rows: list[Row]):
+def same(table, rows):
     """Assert the same bytes for the table whole, in slices and in chunks, of which two are empty."""
     for start, length in SLICES:
         assert kafkarec.encode(table.slice(start, length)) == kafkarec.encode(rows[start : start + length])
@@ -34,7 +32,7 @@ def same(table: pa.Table, rows: list[Row]):
     assert kafkarec.encode(pieces) == kafkarec.encode(rows)
 
 
-def table_of(rows: list[Row], **columns: pa.Array) -> pa.Table:
+def table_of(rows, **columns):
     plain = {
         "offset": pa.array([row[0] for row in rows], pa.int64()),
         "timestamp": pa.array([row[1] for row in rows], pa.int64()),
@@ -85,7 +83,7 @@ def test_units_are_rounded_down_to_milliseconds():
             kafkarec.encode(table)
 
 
-def pairs_of(n: int) -> list[tuple[str, bytes | None]]:
+def pairs_of(n):
     return [PAIRS[(n + i) % 5] for i in range(n % 4)]
 
 

@@ -4,8 +4,6 @@ Each batch field alone must separate two records whose other fields are equal; w
 may separate them.
 """
 
-from __future__ import annotations
-
 import itertools
 import struct
 
@@ -23,14 +21,14 @@ ATTRIBUTES_AT = 21
 CODECS = builders.CODEC_IDS
 
 
-def one(offset: int, timestamp: int = 50, sequence: int | None = None, **fields) -> bytes:
+def one(offset, timestamp=50, sequence=None, **fields):
     """Return a batch of one record; with a sequence, also with a producer."""
     producer = {} if sequence is None else {**PRODUCER, "base_sequence": sequence}
     defaults = {"leader_epoch": 3, "base_timestamp": timestamp, "max_timestamp": timestamp, **producer}
     return builders.batch([builders.record(value=b"v%d" % offset)], base_offset=offset, **{**defaults, **fields})
 
 
-def kept(data: bytes, **options) -> bytes:
+def kept(data, **options):
     columns = kafkarec.decode(data, control=True, timestamp_unit="int64")
     return kafkarec.encode(columns, magic="keep", compression="keep", **options)
 
@@ -187,7 +185,7 @@ FACTS = {
 }
 
 
-def wide(**facts) -> pa.Table:
+def wide(**facts):
     columns = {name: pa.array(values, FACTS[name]) for name, values in facts.items()}
     rows = len(next(iter(facts.values())))
     return pa.table({"value": ["v"] * rows, "offset": pa.array(range(10, 10 + rows)), **columns})

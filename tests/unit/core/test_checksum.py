@@ -55,7 +55,7 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="crc32c exports ot
 
 
 @pytest.mark.parametrize(
-    ("setting", "software", "used"),
+    "setting, software, used",
     [
         pytest.param("", "auto", "crc32c isal _crc32c_hw_", marks=ON_LINUX),
         ("", "force", "crc32c isal _crc32c_sw_slicing_by_8 crc32c"),
@@ -71,7 +71,7 @@ def test_each_routine_agrees_with_bit_by_bit(setting, software, used):
 
 
 @ON_LINUX
-@pytest.mark.parametrize(("isal_is_faster", "large"), [(True, "isal"), (False, "crc32c")])
+@pytest.mark.parametrize("isal_is_faster, large", [(True, "isal"), (False, "crc32c")])
 def test_many_bytes_go_to_the_faster_library(isal_is_faster, large):
     found = _checksum.find(isal_is_faster)
     assert (found.small.library, found.large.library, found.crc32.library) == ("crc32c", large, "isal")

@@ -29,7 +29,7 @@ COLUMNS = ("offset", "value")
 USUAL = reading.decode_request(columns=COLUMNS)
 
 
-def decoder(**options) -> Decoder:
+def decoder(**options):
     return reading.decoder(*COLUMNS, engine=options)
 
 
@@ -40,7 +40,7 @@ def decoder(**options) -> Decoder:
 class Broken(FakeFile):
     """A file whose bytes from the third batch on cannot be read for a reason that is no damage."""
 
-    def read_at(self, position: int, length: int) -> bytes:
+    def read_at(self, position, length):
         if position + length > 2 * len(PLAIN):
             raise RuntimeError("broken")
         return super().read_at(position, length)
@@ -66,11 +66,11 @@ class Keeping:
     CodecError, LimitReached, MissingCodec = codecs.CodecError, codecs.LimitReached, codecs.MissingCodec
     StreamAudit = codecs.StreamAudit
 
-    def __init__(self, raised: BaseException | None = None):
+    def __init__(self, raised=None):
         self.kept = []
         self.raised = raised
 
-    def decompress(self, codec: int, payload, limit: int, guess: int, magic: int):
+    def decompress(self, codec, payload, limit, guess, magic):
         self.kept.append(payload)
         if self.raised is not None:
             raised, self.raised = self.raised, None
@@ -78,7 +78,7 @@ class Keeping:
         return codecs.decompress(codec, payload, limit, guess, magic)
 
 
-def beyond_c(count: int = 3, base_offset: int = 0) -> bytes:
+def beyond_c(count=3, base_offset=0):
     """A gzip batch that the C core leaves to Python: its payload has two members."""
     [first, *rest] = builders.records(count)
     both = builders.compress("gzip", first) + builders.compress("gzip", b"".join(rest))
@@ -130,7 +130,7 @@ class Restoring(SimpleNamespace):
 
     restore, first_offset = True, None
 
-    def try_to_restore(self, at: Decoder, start: int, end: int, reason: str, fault: dict[str, Any]) -> bool:
+    def try_to_restore(self, at, start, end, reason, fault):
         return at.read_restored(bytearray(self.right), start, {"batch_length": (0, 1, "x")})
 
 
@@ -179,7 +179,7 @@ def test_an_estimate_refuses_no_batch():
 # ---- cycles
 
 
-def collected(make: Callable[[], object]) -> bool:
+def collected(make):
     alive = make()
     gc.collect()
     assert isinstance(alive, weakref.ref)
@@ -233,7 +233,7 @@ class Meddling(FakeFile):
     use: Callable[[], object] = object
     raised: list[str] = field(default_factory=list)
 
-    def read_at(self, position: int, length: int) -> bytes:
+    def read_at(self, position, length):
         def meddle():
             try:
                 self.use()

@@ -1,7 +1,5 @@
 """The map of last offsets, compared with a dict."""
 
-from __future__ import annotations
-
 from array import array
 from pathlib import Path
 
@@ -16,7 +14,7 @@ pytestmark = pytest.mark.core
 Columns = tuple[bytes | None, array, bytes]
 
 
-def columns(keys: list[bytes | None]) -> Columns:
+def columns(keys):
     ends, data, bits = [0], b"", bytearray((len(keys) + 7) // 8)
     for row, key in enumerate(keys):
         data += key or b""
@@ -26,7 +24,7 @@ def columns(keys: list[bytes | None]) -> Columns:
     return (bytes(bits) if None in keys else None), array("i", ends), data
 
 
-def agrees(keys: list[bytes | None], offsets: list[int], parts: int = 1):
+def agrees(keys, offsets, parts=1):
     """Insert the keys in `parts` calls; look up each row, with its offset and with one less and one more."""
     table = LastOffsets()
     last = {}

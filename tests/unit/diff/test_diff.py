@@ -1,9 +1,6 @@
 """diff: replicas that are equal, or differ in epoch, content, batching, compaction or damage."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Iterable
 
 import builders
 import pytest
@@ -13,17 +10,17 @@ from plain_logs import batch, exchange, flip, log
 
 import kafkarec
 from kafkarec import stamp
-from kafkarec.ops.diff import Difference, compare
+from kafkarec.ops.diff import compare
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.state import epoch_history
 from kafkarec.state.epoch_history import EpochHistory, truncation
 
 
-def spans(extents: Iterable[object]) -> list[tuple[int, int, str]]:
+def spans(extents):
     return [(e.first, e.last, e.kind) for e in extents]
 
 
-def mirrored(difference: Difference, other: Difference) -> bool:
+def mirrored(difference, other):
     """Assert that the comparison with swapped arguments gives the mirrored result."""
     return (
         spans(difference.only_a) == spans(other.only_b)
@@ -139,7 +136,7 @@ def test_differences_of_random_histories_are_found(tmp_path):
             assert difference.first is not None and difference.first[0] == min(changed + gone)
 
 
-def entries(*pairs: tuple[int, int], end: int) -> EpochHistory:
+def entries(*pairs, end):
     return EpochHistory(tuple(EpochEntry(*pair) for pair in pairs), end, "test")
 
 

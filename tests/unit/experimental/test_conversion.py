@@ -61,7 +61,7 @@ def test_record_attributes_that_are_not_zero_are_kept_or_refused():
         assert caught.value.reason == "batch_not_rewritable" and caught.value.position == len(builders.good_batch(2))
 
 
-@pytest.mark.parametrize(("module", "bits"), [(v3, (0x80, 0x100)), (header_first, (0x80, 0x100, 0x200))])
+@pytest.mark.parametrize("module, bits", [(v3, (0x80, 0x100)), (header_first, (0x80, 0x100, 0x200))])
 def test_bits_that_magic_3_uses_are_refused_in_magic_2(module, bits):
     for bit in bits:
         for keep in (None, True):

@@ -1,7 +1,5 @@
 """Damaged magic 3: truncations, flipped bits, wrong fields under a right checksum, bombs, and errors="skip"."""
 
-from __future__ import annotations
-
 import struct
 
 import builders
@@ -21,11 +19,11 @@ each_form = pytest.mark.parametrize("form", FORMS, ids=str)
 HEADERS = [(b"h", b"x"), (b"", None)]
 
 
-def small(codec: str = "none", **options) -> bytes:
+def small(codec="none", **options):
     return builders.batch(builders.records(2, headers=HEADERS), codec=codec, base_offset=100, **options)
 
 
-def error_of(form: Form, data: bytes, **options) -> kafkarec.KafkaRecordError | None:
+def error_of(form, data, **options):
     try:
         form.module.decode(data, control=True, **options)
     except kafkarec.KafkaRecordError as error:
@@ -33,11 +31,11 @@ def error_of(form: Form, data: bytes, **options) -> kafkarec.KafkaRecordError | 
     return None
 
 
-def attributes_of(raw: bytes) -> int:
+def attributes_of(raw):
     return struct.unpack_from(">h", raw, 21)[0]
 
 
-def header_of(raw: bytes) -> tuple[bytes, bytes]:
+def header_of(raw):
     """The header of a batch of magic 3, and its payload."""
     at = 41
     for longest in (5, 10, 10):
@@ -45,7 +43,7 @@ def header_of(raw: bytes) -> tuple[bytes, bytes]:
     return raw[:at], raw[at:]
 
 
-def with_payload(raw: bytes, payload: bytes, *, count: int | None = None, attributes: int | None = None) -> bytes:
+def with_payload(raw, payload, *, count=None, attributes=None):
     """Return the batch with other bytes after its header, and with a right length and checksum."""
     header = bytearray(header_of(raw)[0])
     header[8:12] = struct.pack(">i", len(header) + len(payload) - 12)
@@ -82,7 +80,7 @@ def test_every_truncation_is_a_cut_tail(form, codec):
 # ---- fields
 
 
-def refused(form: Form, data: bytes, reason: str, **fields) -> kafkarec.KafkaRecordError:
+def refused(form, data, reason, **fields):
     """Assert that decode and to_v2 raise this error, and that skipping lists the same."""
     error = error_of(form, data)
     assert error is not None and error.reason == reason, error
@@ -122,7 +120,7 @@ def test_wrong_records_of_v3_are_refused_as_in_magic_2(reason, keep):
     refused(Form(v3, {"keep_attributes": keep}), with_payload(good, b"".join(parts), count=2), reason, record=1)
 
 
-def split(*, extra: bytes = b"", data: bytes | None = None, **fields) -> tuple[bytes, bytes]:
+def split(*, extra=b"", data=None, **fields):
     """The fields and the data of a header-first record without attributes: key "k", value "v", a header; `fields`
     replace the numbers."""
     numbers = {"time": 0, "offset": 0, "key": 1, "value": 1, "count": 1, "name": 1, "text": 1} | fields

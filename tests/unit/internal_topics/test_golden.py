@@ -1,10 +1,7 @@
 """The texts of kafka-dump-log's decoders, as Kafka's own classes print them; those of a real broker's segments are in
 tests/unit/dump."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import message_samples as samples
 import pytest
@@ -19,7 +16,7 @@ CORPUS = [json.loads(line) for line in (VECTORS / "messages" / "corpus.jsonl").r
 GOOD = [case for case in CORPUS if "," not in case["what"] and case["what"] != "odd"]
 
 
-def blob(case: dict[str, Any], name: str) -> bytes | None:
+def blob(case, name):
     return None if case[name] is None else bytes.fromhex(case[name])
 
 
@@ -63,7 +60,7 @@ def test_the_table_has_the_types_that_kafka_4_4_has():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    "value, text",
     [
         (0.0, "0.0"),
         (-0.0, "-0.0"),

@@ -1,10 +1,6 @@
 """Functions of bytes take any buffer of bytes in a row, without a copy, and refuse what else is passed alike."""
 
-from __future__ import annotations
-
 import mmap
-from pathlib import Path
-from typing import Any
 
 import builders
 import numpy as np
@@ -18,7 +14,7 @@ pytestmark = [pytest.mark.core, pytest.mark.python]
 DATA = builders.good_batch(3)
 
 
-def appended(data, folder: Path) -> list[Any]:
+def appended(data, folder):
     with kafkarec.SegmentWriter(folder / "log-0") as writer:
         writer.append(data)
     return list(kafkarec.open(folder / "log-0").read())

@@ -4,8 +4,6 @@ Each table runs in a separate process whose address space is limited and whose p
 after an allocation of 80 MB is no clean error (confluentinc/kcp #399).
 """
 
-from __future__ import annotations
-
 import gzip
 import struct
 
@@ -69,7 +67,7 @@ STREAMS = {
 }
 
 
-def run_table(builder: str, codecs: list[str], magic: int = 2):
+def run_table(builder, codecs, magic=2):
     code = (
         SETUP
         + f"""
@@ -122,7 +120,7 @@ BOMBS = {
 }
 
 
-def bomb(name: str, magic: int) -> bytes:
+def bomb(name, magic):
     codec, payload = BOMBS[name]()
     if magic == 2:
         return builders.batch(codec=codec, payload=payload, count=1)
@@ -130,7 +128,7 @@ def bomb(name: str, magic: int) -> bytes:
 
 
 # zstd needs magic 2
-@pytest.mark.parametrize(("name", "magic"), [(n, m) for n in BOMBS for m in (2, 1) if m == 2 or "zstd" not in n])
+@pytest.mark.parametrize("name, magic", [(n, m) for n in BOMBS for m in (2, 1) if m == 2 or "zstd" not in n])
 def test_a_bomb_stops_at_the_cap(name, magic, tmp_path):
     path = tmp_path / "bomb"
     path.write_bytes(bomb(name, magic))
@@ -173,7 +171,7 @@ def test_uncompressed_payloads_have_no_cap():
 
 
 @pytest.mark.parametrize(
-    ("codec", "piece"),
+    "codec, piece",
     [
         ("gzip", gzip.compress(b"", mtime=0)),
         ("zstd", zstandard.compress(b"")),

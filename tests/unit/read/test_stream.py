@@ -1,7 +1,5 @@
 """stream: the same results piece by piece, in constant memory; and the rules for files."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 
@@ -17,7 +15,7 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def make_big(batches: int = 400) -> bytes:
+def make_big(batches=400):
     parts = builders.records(100, value=b"x" * 100)
     return b"".join(builders.batch(parts, base_offset=100 * i) for i in range(batches))
 

@@ -42,7 +42,7 @@ def ours():
 """
 
 
-def same(one: kafkarec.RecordColumns, other: kafkarec.RecordColumns) -> bool:
+def same(one, other):
     tables = [(pa.table(columns), pa.table(columns.batches)) for columns in (one, other)]
     return tables[0][0].equals(tables[1][0]) and tables[0][1].equals(tables[1][1])
 
@@ -80,7 +80,7 @@ def test_all_threads_take_part(monkeypatch):
 
 
 @pytest.fixture
-def helpers(request, monkeypatch) -> Any:
+def helpers(request, monkeypatch):
     """So many helpers at most, of which none has been started."""
     made = helping._Helpers(request.param)
     monkeypatch.setattr(helping, "_helpers", made)

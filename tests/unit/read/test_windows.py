@@ -1,8 +1,6 @@
 """Files are read through windows: the same results as for bytes in memory, whatever the window; bytes
 that cannot be read are damage with their byte range, and all others are read."""
 
-from __future__ import annotations
-
 import os
 import random
 
@@ -22,7 +20,7 @@ pytestmark = pytest.mark.core
 WINDOWS = [1, 61, 64, 200, 5000, 1 << 20]
 
 
-def cases(window: int, *more: golden.Case) -> list[golden.Case]:
+def cases(window, *more):
     """Return golden files for a window: all, or in the core subset every ninth, different files for each window."""
     files = [*golden.vectors(), *more, *golden.segment_files()]
     return files[WINDOWS.index(window) :: 9] if CORE else files

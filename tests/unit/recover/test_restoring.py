@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from itertools import accumulate
-from pathlib import Path
 from typing import NamedTuple
 
 import builders
@@ -19,11 +18,11 @@ THREE = [
 ]
 
 
-def skipped(data: bytes, **options) -> kafkarec.RecordColumns:
+def skipped(data, **options):
     return kafkarec.decode(data, errors="skip", **options)
 
 
-def in_file(folder: Path, pieces: list[bytes], index: list[tuple[int, int]] | None = None, base: int = 0):
+def in_file(folder, pieces, index=None, base=0):
     """Write a segment, and read it."""
     path = folder / f"{base:020d}.log"
     path.write_bytes(b"".join(pieces))
@@ -32,7 +31,7 @@ def in_file(folder: Path, pieces: list[bytes], index: list[tuple[int, int]] | No
     return kafkarec.open(path).read(errors="skip", columns=["offset"])
 
 
-def hurt(at: int, new: bytes, number: int = 1, pieces: list[bytes] = THREE) -> list[bytes]:
+def hurt(at, new, number=1, pieces=THREE):
     return [builders.patched(one, at, new) if n == number else one for n, one in enumerate(pieces)]
 
 
@@ -106,7 +105,7 @@ class Case(NamedTuple):
     lost: int | None = None
 
 
-def log_of(*batches: tuple[int, int]) -> list[bytes]:
+def log_of(*batches):
     """(base offset, count) of each batch."""
     return [builders.good_batch(count, base_offset=base) for base, count in batches]
 
@@ -174,7 +173,7 @@ def test_base_offsets(name, tmp_path):
         assert [one.position for one in columns.damage] == ([] if case.lost is None else [starts[case.lost]])
 
 
-@pytest.mark.parametrize(("epoch", "used"), [(6, 7), (8, 7), (2**31 - 1, 7), (-1, -1), (7, 7)])
+@pytest.mark.parametrize("epoch, used", [(6, 7), (8, 7), (2**31 - 1, 7), (-1, -1), (7, 7)])
 def test_the_leader_epoch(epoch, used, tmp_path):
     columns = in_file(tmp_path, hurt(12, epoch.to_bytes(4, "big", signed=True)))
     assert columns.batches.column("partition_leader_epoch") == [7, None if used == -1 else used, 7]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import NamedTuple
 
 import builders
@@ -18,7 +17,7 @@ from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, wri
 
 import kafkarec
 from kafkarec.format.side_files import SnapshotEntry
-from kafkarec.ops.salvage import SalvagedPartition, salvage
+from kafkarec.ops.salvage import salvage
 from kafkarec.sidecars import producer_snapshot, txn_index
 
 EVENTS = [
@@ -30,21 +29,21 @@ EVENTS = [
 ]
 
 
-def source(folder: Path) -> Path:
+def source(folder):
     """The log without its ABORT marker."""
     return write_log(folder, EVENTS, [3])
 
 
-def saved(folder: Path, out: Path, undecided: str = "abort") -> SalvagedPartition:
+def saved(folder, out, undecided="abort"):
     [one] = salvage(folder, out, undecided=undecided).partitions
     return one
 
 
-def rows(out: Path) -> list[tuple[int, bool]]:
+def rows(out):
     return [(row["base_offset"], row["is_control"]) for row in kafkarec.open(out / "a-0").scan()]
 
 
-def committed(out: Path) -> list[int]:
+def committed(out):
     return list(kafkarec.open(out / "a-0").read(isolation="read_committed", columns=["offset"]).column("offset"))
 
 
@@ -102,7 +101,7 @@ def test_a_legible_marker_has_its_own_coordinator_epoch(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("undecided", "batches", "visible"),
+    "undecided, batches, visible",
     [
         ("abort", [(0, False), (3, True), (4, False), (6, True), (7, False)], [4, 5, 7]),
         ("commit", [(0, False), (3, True), (4, False), (6, True), (7, False)], [0, 1, 2, 4, 5, 7]),
@@ -341,7 +340,7 @@ def test_a_marker_that_was_cut_out_of_a_log_that_was_never_cleaned(files, cleane
     assert salvage(folder, tmp_path / "tried", dry_run=True).partitions[0].markers == report.markers
 
 
-@pytest.mark.parametrize(("status", "visible"), [(2, [0, 1, 2, 4, 5, 7]), (3, [4, 5, 7])])
+@pytest.mark.parametrize("status, visible", [(2, [0, 1, 2, 4, 5, 7]), (3, [4, 5, 7])])
 def test_what_the_coordinator_was_about_to_do(tmp_path, status, visible):
     """PrepareCommit, PrepareAbort of the epoch behind the data's, with this partition."""
     here = {"producerEpoch": 3, "transactionPartitions": [{"topic": "a", "partitionIds": [1, 0]}]}
@@ -373,7 +372,7 @@ def test_what_is_no_proof_of_the_coordinator(tmp_path, other):
     assert [one.proven for one in saved(folder, tmp_path / "out").markers] == [False]
 
 
-def without_a_segment(folder: Path) -> Path:
+def without_a_segment(folder):
     """Producer 7 aborts a transaction in the segment 3, which is gone, and commits another one afterwards."""
     return plain_logs.log(folder, *([event.batch for event in some] for some in (EVENTS[:1], EVENTS[2:])))
 

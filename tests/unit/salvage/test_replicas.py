@@ -1,7 +1,5 @@
 """salvage of several damaged replicas: each batch that is whole in at least one is in the output."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random
@@ -106,7 +104,7 @@ def test_fragments_of_wrapper_messages_are_put_in_order(tmp_path):
     assert report.partitions[0].duplicates == 2 and report.ok
 
 
-def wrappers(*firsts: int) -> list[bytes]:
+def wrappers(*firsts):
     inner = [builders.message(magic=1, offset=n, value=b"%d" % n) for n in range(5)]
     return [builders.wrapper(inner, magic=1, codec="gzip", offset=first + 4) for first in firsts]
 

@@ -1,9 +1,6 @@
 """salvage and verify: batches whose header fields are restored."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import builders
 import pytest
@@ -15,7 +12,7 @@ STARTS = [sum(map(len, BATCHES[:n])) for n in range(6)]
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path):
     """A partition with a wrong length, base offset, magic and leader epoch, each in another batch."""
     found = tmp_path / "orders-0"
     found.mkdir()

@@ -1,7 +1,5 @@
 """The same salvage again, after a kill: finished files or sources that were changed meanwhile, or touched."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -21,7 +19,7 @@ NAME, UNFINISHED = f"{0:020}.log", ".unfinished"
 
 
 @pytest.fixture
-def source(tmp_path) -> Path:
+def source(tmp_path):
     """Four partitions: damaged; set aside by --as-partition; with a lost marker and a batch out of order; snapshots."""
     root = make_source(tmp_path / "data")
     producer = {"producer_id": 7, "producer_epoch": 0}
@@ -33,7 +31,7 @@ def source(tmp_path) -> Path:
     return root
 
 
-def result(out: Path) -> dict[str, str]:
+def result(out):
     """The digests of the new files; the report with the name that the folder has in it, and without saying what was
     made again."""
     report = json.loads((out / "salvage.json").read_text().replace(str(out), "OUT"))
@@ -43,17 +41,17 @@ def result(out: Path) -> dict[str, str]:
     return content(out)
 
 
-def finished_files(out: Path) -> list[Path]:
+def finished_files(out):
     files = (path for path in out.rglob("*") if path.is_file() and path.parent.name != UNFINISHED)
     return sorted(path for path in files if path.suffix != ".part")
 
 
-def unfinished_at(calls: int, source, out: Path, **options) -> bool:
+def unfinished_at(calls, source, out, **options):
     """Whether a run that is killed at this system call is not finished."""
     return leave_unfinished(source, out, calls, **options) and not (out / "salvage.json").exists()
 
 
-def spoil(path: Path, chance: random.Random):
+def spoil(path, chance):
     """Removes a file, cuts it, or changes one byte of it."""
     data = bytearray(path.read_bytes())
     how = chance.randrange(3) if data else 0
@@ -64,7 +62,7 @@ def spoil(path: Path, chance: random.Random):
     path.write_bytes(data[: chance.randrange(len(data))] if how == 1 else data)
 
 
-@pytest.mark.parametrize(("as_partition", "undecided"), [(False, "abort"), (True, "aside")])
+@pytest.mark.parametrize("as_partition, undecided", [(False, "abort"), (True, "aside")])
 def test_a_finished_file_that_is_not_as_it_was_written_is_made_again(source, tmp_path, as_partition, undecided):
     options = {"as_partition": as_partition, "undecided": undecided}
     salvage(source, tmp_path / "whole", **options)

@@ -1,9 +1,6 @@
 """salvage: KRaft snapshots of the metadata log, missing segments, files that are not read."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import builders
 import pytest
@@ -22,11 +19,11 @@ WHOLE = (METADATA / NAME).read_bytes()
 
 
 @pytest.fixture
-def run(capfdbinary) -> Here:
+def run(capfdbinary):
     return Here(capfdbinary)
 
 
-def metadata(root: Path, snapshot: bytes) -> Path:
+def metadata(root, snapshot):
     folder = root / METADATA.name
     folder.mkdir(parents=True)
     shutil.copy(METADATA / f"{0:020}.log", folder)
@@ -34,12 +31,12 @@ def metadata(root: Path, snapshot: bytes) -> Path:
     return folder
 
 
-def first_batch(data: bytes) -> int:
+def first_batch(data):
     return int(kafkarec.scan(data)[0]["size_in_bytes"])
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "good", "reasons"),
+    "snapshot, good, reasons",
     [
         (WHOLE[:-1], None, ["length_beyond_end"]),
         (WHOLE[: first_batch(WHOLE)], first_batch(WHOLE), []),  # whole batches without the footer

@@ -1,10 +1,7 @@
 """salvage --as-partition sets aside what a broker fails on: plain batches within an open transaction."""
 
-from __future__ import annotations
-
 import random
 import shutil
-from pathlib import Path
 
 import builders
 import pytest
@@ -18,7 +15,7 @@ from kafkarec import salvage
 from kafkarec.cli import main
 
 
-def marker(base: int) -> bytes:
+def marker(base):
     return builders.end_marker(commit=True, producer_id=7, base_offset=base)
 
 
@@ -37,18 +34,18 @@ PARTS = [
 ]
 
 
-def damaged(parts: list[bytes]) -> list[bytes]:
+def damaged(parts):
     """Return the batches with the first marker damaged, more than one bit of it."""
     return [*parts[:2], parts[2][:61] + b"\xff" * 17, *parts[3:]]
 
 
 @pytest.fixture
-def source(tmp_path) -> Path:
+def source(tmp_path):
     parts = damaged(PARTS)
     return log(tmp_path / "orders-0", parts[:4], parts[4:])
 
 
-def made(out: Path) -> bytes:
+def made(out):
     return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log")))
 
 

@@ -1,7 +1,5 @@
 """SegmentWriter: what it accepts and refuses, when it rolls, how it continues an existing folder."""
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import os
@@ -27,12 +25,12 @@ from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapsh
 WEEK = 7 * 24 * 60 * 60 * 1000
 
 
-def bases(writer: SegmentWriter) -> list[int]:
+def bases(writer):
     return [one.base_offset for one in writer.segments]
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path):
     return tmp_path / "orders-7"
 
 
@@ -247,7 +245,7 @@ def test_a_refusal_can_be_sent_to_another_process():
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "kind"),
+    "setting, value, kind",
     [
         ("segment_bytes", 2**31, ValueError),
         ("segment_ms", 0, ValueError),

@@ -1,7 +1,5 @@
 """Segments in .gz and .zst files: decompressed as far as needed, damage where the compressed data ends early."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import pickle
@@ -24,11 +22,11 @@ PLAIN = SEGMENT.read_bytes()
 NOISE = random.Random(7).randbytes(300_000)
 
 
-def zst(data: bytes, **options) -> bytes:
+def zst(data, **options):
     return zstandard.ZstdCompressor(**options).compress(data)
 
 
-def unsized(data: bytes) -> bytes:
+def unsized(data):
     """Return a frame without its content size, as zstd writes it from a pipe."""
     packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
     return packer.compress(data) + packer.flush()
@@ -46,7 +44,7 @@ PACKED = {
 }
 
 
-def source_of(data: bytes, name: str = "x.log.gz"):
+def source_of(data, name="x.log.gz"):
     return unpacked(FileObject(io.BytesIO(data), name), 1 << 30, 17)
 
 
@@ -133,7 +131,7 @@ def test_memory_stays_flat():
 
 
 @pytest.mark.parametrize(
-    ("packed", "reason"),
+    "packed, reason",
     [
         (gzip.compress(PLAIN)[:-8] + bytes(8), "payload_checksum_mismatch"),
         (gzip.compress(PLAIN) + b"garbage", "payload_header_invalid"),

@@ -1,20 +1,16 @@
 """Files at URLs: an S3 API server on loopback, through both libraries, with the bytes it serves counted."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import os
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
-from s3server import BUCKET, Refusal, Server, running, without_aws, without_s3fs
+from s3server import BUCKET, Refusal, running, without_aws, without_s3fs
 
 import kafkarec
 from kafkarec import RemoteError
@@ -30,7 +26,7 @@ CONTENT = (SEGMENTS / SEGMENT).read_bytes()
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[Server]:
+def bucket():
     with running("s3fs", "pyarrow") as server:
         server.put_folder(SEGMENTS, "kafka-backup", NAMES)
         server.put("odd/NoSuchKey/403 #1?é.log", CONTENT)
@@ -39,13 +35,13 @@ def bucket() -> Iterator[Server]:
 
 
 @pytest.fixture
-def server(bucket) -> Server:
+def server(bucket):
     bucket.reset()
     return bucket
 
 
 @pytest.fixture(params=["s3fs", "pyarrow"])
-def library(request, monkeypatch) -> Any:
+def library(request, monkeypatch):
     """The library below fsspec that reads s3:// in this test."""
     if request.param == "pyarrow":
         without_s3fs(monkeypatch)
@@ -249,7 +245,7 @@ def test_a_folder_on_a_web_server():
 
 
 @contextmanager
-def serving(handler) -> Iterator[int]:
+def serving(handler):
     listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
     thread.start()

@@ -1,12 +1,10 @@
 """The entries of a segment's indexes for batches that no broker writes; tests/unit/storage/test_rebuild.py compares
 those of Kafka's logs with its own."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafkarec.sidecars import leader_epochs, offset_index
-from kafkarec.state.index_builders import SegmentIndexBuilder, SegmentIndexes
+from kafkarec.state.index_builders import SegmentIndexBuilder
 
 pytestmark = pytest.mark.core
 
@@ -14,17 +12,17 @@ LAST = 2**31 - 1  # the largest relative offset and position of an entry
 Batch = tuple[int | None, ...]  # position, base and last offset, max timestamp, epoch
 
 
-def built(batches: list[Batch], base: int = 0, interval: int = 0) -> SegmentIndexes:
+def built(batches, base=0, interval=0):
     builder = SegmentIndexBuilder(base, interval=interval)
     builder.append(batches, ())
     return builder.finish()
 
 
-def offsets(made: SegmentIndexes, base: int = 0) -> list[tuple[int, ...]]:
+def offsets(made, base=0):
     return [tuple(entry) for entry in offset_index.read(made.offset_index, base)]
 
 
-def epochs_of(batches: list[Batch], known: list[tuple[int, int]]) -> list[tuple[int, ...]]:
+def epochs_of(batches, known):
     builder = SegmentIndexBuilder(0, [leader_epochs.EpochEntry(*one) for one in known])
     builder.append(batches, ())
     return [tuple(one) for one in builder.epochs]

@@ -1,7 +1,5 @@
 """Log.follow, and its polls while a simulated broker appends, rolls, deletes and truncates at random."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os
@@ -27,7 +25,7 @@ PREALLOCATED = 4096
 WINDOW = 64  # batches that are compared with the next one
 
 
-def after_a_day(monkeypatch: pytest.MonkeyPatch):
+def after_a_day(monkeypatch):
     """From now on what is in a file has been there for a day: nothing waits for what may follow."""
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + 86_400)
@@ -36,7 +34,7 @@ def after_a_day(monkeypatch: pytest.MonkeyPatch):
 class SimulatedLog:
     """A simulated broker's log: segments of batches, each with a unique value."""
 
-    def __init__(self, folder: Path, preallocate: bool):
+    def __init__(self, folder, preallocate):
         self.folder, self.preallocate = folder, preallocate
         self.segments = {0: []}
         self.next_offset = self.made = 0
@@ -59,17 +57,17 @@ class SimulatedLog:
             if int(path.stem) not in self.segments:
                 path.unlink()
 
-    def batch(self, count: int, **fields):
+    def batch(self, count, **fields):
         self.cut = 0
         self.made += 1
         records = [builders.record(offset_delta=i, value=b"%d.%d" % (self.made, i)) for i in range(count)]
         self.add(builders.batch(records, base_offset=self.next_offset, **fields), count)
 
-    def add(self, raw: bytes, count: int):
+    def add(self, raw, count):
         self.segments[max(self.segments)].append((self.next_offset, raw))
         self.next_offset += count
 
-    def play(self, what: str, number: int):
+    def play(self, what, number):
         batches = self.segments[max(self.segments)]
         if what == "append":
             self.batch(number)
@@ -92,14 +90,14 @@ class SimulatedLog:
         self.write()
 
 
-def follower(folder: Path | str | list[Path], **options):
+def follower(folder, **options):
     """Without restoring: so only damage waits."""
     chosen = {"columns": ["offset", "value"], "errors": "skip", "restore": False} | options
     (one,) = kafkarec.open(folder).followers(**chosen)
     return one
 
 
-def polled(one) -> list[tuple[int, bytes]]:
+def polled(one):
     rows = []
     for _, records in one.poll():
         assert not records.damage
@@ -189,7 +187,7 @@ def test_files_with_an_unchanged_mtime_are_read_again(tmp_path, monkeypatch):
     assert len(polled(one)) == 1
 
 
-def log_folder(tmp_path: Path, *batches: bytes, name: str = "t-0") -> Path:
+def log_folder(tmp_path, *batches, name="t-0"):
     folder = tmp_path / name
     folder.mkdir()
     path = folder / f"{0:020}.log"
@@ -198,20 +196,20 @@ def log_folder(tmp_path: Path, *batches: bytes, name: str = "t-0") -> Path:
     return folder
 
 
-def append(folder: Path, *batches: bytes):
+def append(folder, *batches):
     with (folder / f"{0:020}.log").open("ab") as file:
         file.write(b"".join(batches))
 
 
-def good(base: int, **fields) -> bytes:
+def good(base, **fields):
     return builders.good_batch(1, base_offset=base, **fields)
 
 
-def bad(base: int) -> bytes:
+def bad(base):
     return builders.flipped(good(base))
 
 
-def offsets(pieces) -> list[int]:
+def offsets(pieces):
     return [offset for piece in pieces for offset in piece.column("offset")]
 
 
@@ -244,7 +242,7 @@ def test_damage_is_raised_after_the_records_before_it_once_a_batch_is_behind_it(
 
 
 @pytest.mark.parametrize(
-    ("batch", "field"),
+    "batch, field",
     [(good(900), "base_offset"), (good(2, leader_epoch=900), "partition_leader_epoch"), (bad(2), None)],
     ids=["an offset is skipped", "another leader epoch", "damage"],
 )
@@ -317,7 +315,7 @@ def test_damage_before_the_range_is_not_reported(tmp_path):
     assert [offset for offset, _ in polled(follower(folder, start_timestamp=2000))] == [3]
 
 
-@pytest.mark.parametrize(("restore", "second"), [(True, 1), (False, 900)])
+@pytest.mark.parametrize("restore, second", [(True, 1), (False, 900)])
 def test_a_log_that_was_opened_without_restoring(tmp_path, restore, second):
     folder = log_folder(tmp_path, good(0), good(900), good(2), good(3))
     (one,) = kafkarec.open(folder, restore=restore).followers(columns=["offset"], errors="skip")
@@ -427,7 +425,7 @@ def test_records_of_transactions_that_begin_while_a_log_is_read(tmp_path, monkey
     assert [offset for offset, _ in polled(one)] == plain[first:]
 
 
-def write_segments(folder: Path, segments: dict[int, list[bytes]], *, cut: bool = False):
+def write_segments(folder, segments, *, cut=False):
     """cut: files are written in place; else replaced, as by the log cleaner."""
     for base, batches in segments.items():
         path, new = folder / f"{base:020}.log", folder / f"{base:020}.log.cleaned"
@@ -501,7 +499,7 @@ def test_after_a_cut_below_the_start_offset_the_new_records_are_read(tmp_path):
     assert [note.partition(": ")[2] for note in notes] == ["the log was truncated; continuing from offset 1"]
 
 
-def before_opening(monkeypatch: pytest.MonkeyPatch, number: int, name: str, change):
+def before_opening(monkeypatch, number, name, change):
     """Runs `change` before a segment is opened for the `number`th time."""
     real, left = os.open, [number]
 

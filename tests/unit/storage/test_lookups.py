@@ -1,7 +1,5 @@
 """Positions of offsets and transactions of a log, compared with the output of Kafka's own dump tool."""
 
-from __future__ import annotations
-
 import re
 
 import golden
@@ -14,7 +12,7 @@ LOG = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
 TXN = SEGMENTS / "txn-0"
 
 
-def dumped(text: str, *names: str) -> list[tuple[int, ...]]:
+def dumped(text, *names):
     """Return the numbers after these names, of each line of a dump that has all of them."""
     pattern = ".*".join(rf"\b{name}: (\d+)" for name in names)
     return [tuple(map(int, match)) for match in re.findall(pattern, text)]

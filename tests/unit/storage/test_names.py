@@ -18,7 +18,7 @@ OFFSET = "00000000000000000030"
 
 
 @pytest.mark.parametrize(
-    ("name", "topic", "partition", "state"),
+    "name, topic, partition, state",
     [
         ("orders-7", "orders", 7, ""),
         ("a-b-c-0", "a-b-c", 0, ""),
@@ -102,7 +102,7 @@ def test_every_uuid_is_distinguished_from_a_partition(value, partition, topic):
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    "name, expected",
     [
         (f"{OFFSET}.log", (30, ".log", "", "", OFFSET)),
         (f"{OFFSET}.log.gz", (30, ".log", "", ".gz", OFFSET)),

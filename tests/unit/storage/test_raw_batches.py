@@ -1,9 +1,5 @@
 """Fingerprints and checksums of single batches of a file, and where its whole batches end."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import builders
 import pytest
 
@@ -15,7 +11,7 @@ SECOND = builders.good_batch(base_offset=10)
 MESSAGES = [builders.message(magic=magic, offset=3, value=b"old") for magic in (0, 1)]
 
 
-def segment(tmp_path: Path, *pieces: bytes) -> kafkarec.Segment:
+def segment(tmp_path, *pieces):
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(pieces))
     opened = kafkarec.open(path)
@@ -46,7 +42,7 @@ def test_zeros_after_the_batches_are_preallocated(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("tail", "expected"),
+    "tail, expected",
     [
         (bytes(100), True),
         (bytes(100) + SECOND, False),
@@ -80,7 +76,7 @@ def test_an_incomplete_end_is_damage_with_both_lengths(tmp_path, left):
     assert found.detail.endswith(f"left {left}, the file ends in mid-batch")
 
 
-@pytest.mark.parametrize(("zeros", "is_incomplete"), [(0, False), (1, True), (11, True), (12, False), (500, False)])
+@pytest.mark.parametrize("zeros, is_incomplete", [(0, False), (1, True), (11, True), (12, False), (500, False)])
 def test_zeros_are_an_incomplete_end_only_where_a_batch_may_begin_so(tmp_path, zeros, is_incomplete):
     log = segment(tmp_path, FIRST, bytes(zeros))
     assert (raw_batches.incomplete_end(log, len(FIRST), zeros, 8) is not None) == is_incomplete

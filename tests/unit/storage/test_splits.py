@@ -1,7 +1,5 @@
 """Segment.splits and between: the parts of a file, read one by one, have the file's records."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random
@@ -16,11 +14,11 @@ pytestmark = [pytest.mark.core, pytest.mark.python]
 LOGS = [path for path in sorted((golden.VECTORS / "segments").glob("*/*.log")) if path.stat().st_size]
 
 
-def facts(damage: tuple[kafkarec.Damage, ...]) -> list[tuple[int, int, str]]:
+def facts(damage):
     return [(each.position, each.length, each.reason) for each in damage]
 
 
-def compare(segment: kafkarec.Segment, max_bytes: int) -> int:
+def compare(segment, max_bytes):
     whole = segment.read(errors="skip", control=True)
     splits = segment.splits(max_bytes)
     assert splits[0][0] == 0 and splits[-1][1] == segment.size

@@ -1,12 +1,8 @@
 """`stream` and `follow` with first, last and keys: the same records as those of all that one would choose in Python."""
 
-from __future__ import annotations
-
 import random
 from contextlib import closing, suppress
 from itertools import islice, pairwise
-from pathlib import Path
-from typing import Any
 
 import builders
 import plain_logs
@@ -18,7 +14,7 @@ from kafkarec.sidecars import offset_index
 KEYS = (b"", b"a", b"aa", b"ab", b"a" * 20, b"b", None)
 
 
-def some_batch(chance: random.Random, base: int) -> tuple[bytes, int]:
+def some_batch(chance, base):
     """A batch, or a wrapper message, and how many offsets it takes."""
     count, producer = chance.choice([1, 2, 9]), chance.randrange(1, 4)
     if chance.random() < 0.2:
@@ -34,7 +30,7 @@ def some_batch(chance: random.Random, base: int) -> tuple[bytes, int]:
     return builders.batch(parts, base_offset=base, codec=codec, attributes=attributes, **state), count
 
 
-def some_log(chance: random.Random, folder: Path) -> Path:
+def some_log(chance, folder):
     """A partition of up to four segments, some with an .index, some with a damaged byte."""
     parts, base = [], chance.choice([0, 40])
     for _ in range(chance.randrange(4, 60)):
@@ -55,7 +51,7 @@ def some_log(chance: random.Random, folder: Path) -> Path:
     return folder
 
 
-def some_options(chance: random.Random) -> dict[str, Any]:
+def some_options(chance):
     """Options of `stream` that choose no records by number or key."""
     options = {"columns": ["partition", "offset", "key", "value"]}
     choices = {
@@ -71,7 +67,7 @@ def some_options(chance: random.Random) -> dict[str, Any]:
     return options | {name: choices[name] for name in choices if chance.random() < 0.3}
 
 
-def rows_of(pieces) -> tuple[list[tuple[Any, ...]], bool]:
+def rows_of(pieces):
     """The rows, and whether they end with an error."""
     rows = []
     with suppress(kafkarec.KafkaRecordError):

@@ -1,11 +1,7 @@
 """Objects of tiered storage: plain objects are segments, others are refused with a sentence that says what they are."""
 
-from __future__ import annotations
-
 import json
 import random
-from pathlib import Path
-from typing import Any
 
 import pytest
 import zstandard
@@ -23,13 +19,13 @@ CHUNK = 4096
 NOISE = random.Random(5).randbytes(len(PLAIN))
 
 
-def compressed(chunk: int = CHUNK) -> bytes:
+def compressed(chunk=CHUNK):
     """Return data as CompressionChunkEnumeration writes it: a zstd frame with content size for each chunk."""
     pack = zstandard.ZstdCompressor().compress
     return b"".join(pack(PLAIN[at : at + chunk]) for at in range(0, len(PLAIN), chunk))
 
 
-def manifest(compression: bool, encryption: dict[str, Any] | None) -> bytes:
+def manifest(compression, encryption):
     """Return a manifest as SegmentManifestV1 is written."""
     fields = {
         "version": "1",
@@ -48,7 +44,7 @@ def manifest(compression: bool, encryption: dict[str, Any] | None) -> bytes:
     return json.dumps(fields).encode()
 
 
-def upload(bucket: Path, content: bytes, manifest_bytes: bytes | None = None) -> Path:
+def upload(bucket, content, manifest_bytes=None):
     folder = bucket / f"my-orders-{TOPIC_ID}" / "7"
     folder.mkdir(parents=True)
     (folder / f"{STEM}.log").write_bytes(content)
@@ -75,7 +71,7 @@ def test_a_plain_object_is_a_segment(tmp_path, manifest_bytes):
 
 
 @pytest.mark.parametrize(
-    ("content", "manifest_bytes", "words"),
+    "content, manifest_bytes, words",
     [
         (compressed(), manifest(True, None), ("compressed in chunks with zstd", ".log.zst", "its .rsm-manifest")),
         (NOISE, manifest(True, KEY), ("compressed in chunks with zstd and encrypted", "AES-GCM under key key-2024")),
@@ -85,13 +81,7 @@ def test_a_plain_object_is_a_segment(tmp_path, manifest_bytes):
         (NOISE, None, ("look random", "encrypted")),
     ],
 )
-def test_other_objects_are_refused_in_a_sentence(
-    tmp_path,
-    content,
-    manifest_bytes,
-    words,
-    capfdbinary,
-):
+def test_other_objects_are_refused_in_a_sentence(tmp_path, content, manifest_bytes, words, capfdbinary):
     path = upload(tmp_path, content, manifest_bytes)
     for errors in ("raise", "skip"):
         with pytest.raises(UnsupportedCompressionError) as caught:
@@ -135,7 +125,7 @@ def test_copies_of_a_stores_segments_alone_are_read(tmp_path, topic):
 
 
 @pytest.fixture
-def store(tmp_path) -> Path:
+def store(tmp_path):
     """Three partitions of two topics as Aiven's plugin writes them, one of them without a complete segment."""
     for topic, partition, suffixes in (
         ("a-b.c-1", 0, (".log", ".indexes", ".rsm-manifest")),

@@ -1,10 +1,5 @@
 """Logs two of whose segments have each other's name: ranges and read_committed go by the batches."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from pathlib import Path
-
 import builders
 import plain_logs
 import pytest
@@ -18,7 +13,7 @@ EVERY = range(80)
 PAIRS = [(0, 20), (20, 40), (0, 60), (40, 60)]
 
 
-def exchanged(folder: Path, pair: Sequence[int], suffixes: Sequence[str] = (".log",)) -> kafkarec.Log:
+def exchanged(folder, pair, suffixes=(".log",)):
     for suffix in suffixes:
         plain_logs.exchange(folder, *pair, suffix)
     log = kafkarec.open(folder)
@@ -27,7 +22,7 @@ def exchanged(folder: Path, pair: Sequence[int], suffixes: Sequence[str] = (".lo
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path):
     """Four segments of two batches; offset n has the timestamp 1000 + n."""
     segments = [
         [builders.batch(builders.records(10), base_offset=base + at, base_timestamp=1000 + base + at) for at in (0, 10)]

@@ -1,9 +1,6 @@
 """study of formats: its sizes are those of files really written, its rows tell what a format loses."""
 
-from __future__ import annotations
-
 import io
-from pathlib import Path
 
 import builders
 import pytest
@@ -12,7 +9,7 @@ from paths import SEGMENTS
 import kafkarec
 from kafkarec import study
 from kafkarec.experimental import header_first, v3
-from kafkarec.ops.study import FORMATS, Candidate, NotTried
+from kafkarec.ops.study import FORMATS, NotTried
 
 FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0", "__consumer_offsets-0")
 CODECS = ("none", "lz4", "zstd:9", "gzip")
@@ -20,7 +17,7 @@ SIZES = (None, 16384)
 PROPOSED = {"3": v3, "header-first": header_first}
 
 
-def write(folder: Path, log: kafkarec.Log, one: Candidate) -> int:
+def write(folder, log, one):
     """Writes the segments as a candidate says, one file each; returns the bytes on the disk."""
     for segment in log.segments:
         options = {"compression": one.compression, "level": one.level}

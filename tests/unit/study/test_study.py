@@ -1,7 +1,5 @@
 """study: its sizes are those of convert, its samples are whole batches spread over the log."""
 
-from __future__ import annotations
-
 import io
 import os
 import random
@@ -21,7 +19,7 @@ from kafkarec.ops.study import CODECS, Candidate, codec_and_level
 FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
 
 
-def folder_of(path: Path, *segments: bytes, bases: tuple[int, ...] = (0,)) -> kafkarec.Log:
+def folder_of(path, *segments, bases=(0,)):
     path.mkdir()
     for base, data in zip(bases, segments, strict=True):
         (path / f"{base:020}.log").write_bytes(data)
@@ -30,7 +28,7 @@ def folder_of(path: Path, *segments: bytes, bases: tuple[int, ...] = (0,)) -> ka
     return log
 
 
-def noisy(first: int, count: int, noise: float, seed: int) -> bytes:
+def noisy(first, count, noise, seed):
     """Return `count` records of 200 bytes, of which a share is random, from the offset `first` on."""
     some = random.Random(seed)
     cut = int(200 * noise)
@@ -174,7 +172,7 @@ def test_a_log_without_records_has_no_estimates(tmp_path, data):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    "text, wanted",
     [
         ("zstd", ("zstd", 3)),
         ("ZSTD:9", ("zstd", 9)),
@@ -192,7 +190,7 @@ def test_codec_and_level(text, wanted):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text, said",
     [
         ("brotli", "not a codec; there are none, gzip, snappy, lz4, zstd"),
         ("snappy:3", "no compression levels"),

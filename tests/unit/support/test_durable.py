@@ -63,7 +63,7 @@ def test_a_failed_fsync_renames_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("files", "size"), [(96, 1), (3, 22 << 20)])
+@pytest.mark.parametrize("files, size", [(96, 1), (3, 22 << 20)])
 def test_a_full_group_is_synced_before_the_next_file(tmp_path, calls, files, size):
     """With 96 files, or 64 MiB."""
     group, names = FileGroup(), [f"{number:02}" for number in range(files)]

@@ -151,7 +151,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "data", "options", "reason", "expected", "found"), REFUSED, ids=lambda one: None)
+@pytest.mark.parametrize("name, data, options, reason, expected, found", REFUSED, ids=lambda one: None)
 def test_a_refusal_has_its_reason_and_both_sides(name, data, options, reason, expected, found):
     with pytest.raises(kafkarec.KafkaRecordError) as caught:
         validate(data, **options)
@@ -176,7 +176,7 @@ def test_each_record_without_a_key_is_reported_on_a_compacted_topic(codec):
 
 
 @pytest.mark.parametrize(
-    ("times", "wrong"),
+    "times, wrong",
     [
         ((NOW - 10, NOW, NOW + 20), ()),
         ((NOW - 11, NOW, NOW + 21), (0, 2)),

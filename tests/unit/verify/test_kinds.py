@@ -1,10 +1,7 @@
 """Every kind of finding is produced by verify, of a damaged folder or of a vector, and each produced one has a row."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from pathlib import Path
 
 import builders
 import golden
@@ -30,46 +27,46 @@ ELSEWHERE = {
 }
 
 
-def produced_by(producer: int, epoch: int, sequence: int, base: int, **fields: int) -> bytes:
+def produced_by(producer, epoch, sequence, base, **fields):
     return good(base, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, **fields)
 
 
-def exchanged(to: Path) -> Path:
+def exchanged(to):
     folder = made(to, {0: [good(0), good(5), good(10)], 15: [good(15), good(20), good(25)], 30: [good(30)]})
     exchange(folder, 0, 15)
     return folder
 
 
-def with_file(folder: Path, name: str, data: bytes) -> Path:
+def with_file(folder, name, data):
     (folder / name).write_bytes(data)
     return folder
 
 
-def wrong_base_offset(to: Path) -> Path:
+def wrong_base_offset(to):
     batches = [good(5 * i) for i in range(20)]
     del batches[10]
     batches[9] = builders.patched(batches[9], 6, b"\x01")
     return made(to, {0: batches})
 
 
-def listed_by_salvage(to: Path) -> Path:
+def listed_by_salvage(to):
     report = {"folder": "orders-0", "lost": [[5, 9]], "missing": [], "set_aside": []}
     (to / "salvage.json").write_text(json.dumps({"partitions": [report]}))
     return made(to, {0: [good(0), good(10)]})
 
 
-def found_after_a_crash(to: Path) -> Path:
+def found_after_a_crash(to):
     made(to, {0: [good(0)]})
     (to / "lost+found").mkdir()
     with_file(to / "lost+found", "#12345", good(5))
     return data_folder(to, cleaner="gone 0 4")
 
 
-def index_of(batches: list[bytes], entries: list[tuple[int, int]], to: Path) -> Path:
+def index_of(batches, entries, to):
     return with_file(made(to, {0: batches}), f"{0:020}.index", offset_index.write(entries, 0))
 
 
-def hanging(to: Path) -> Path:
+def hanging(to):
     """A transaction of log append time, and a batch of an hour later."""
     flags, hour = builders.LOG_APPEND, 3_600_000
     txn = {"attributes": flags | TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}

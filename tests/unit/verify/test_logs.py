@@ -1,7 +1,5 @@
 """verify on logs of several segments: offsets, producers, causes of gaps, parallel workers."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil
@@ -56,7 +54,7 @@ def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path):
 # ---- producers
 
 
-def committed(epoch: int) -> bytes:
+def committed(epoch):
     return builders.end_marker(commit=True, producer_id=1, producer_epoch=epoch, base_offset=5)
 
 
@@ -64,7 +62,7 @@ TOP = 2**31 - 1
 
 
 @pytest.mark.parametrize(
-    ("batches", "kind"),
+    "batches, kind",
     [
         ([sequenced(0, 0), sequenced(5, 5), sequenced(10, 10)], None),
         ([sequenced(0, 90), sequenced(5, 95)], None),
@@ -91,7 +89,7 @@ def test_sequences_by_the_brokers_rules(tmp_path, batches, kind):
     assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())
 
 
-@pytest.mark.parametrize(("first", "kind"), [(5, None), (10, "sequence_gap")])
+@pytest.mark.parametrize("first, kind", [(5, None), (10, "sequence_gap")])
 def test_sequences_continue_over_a_segment_without_producers(tmp_path, first, kind):
     folder = made(tmp_path, {0: [sequenced(0, 0)], 5: [good(5), good(10)], 15: [sequenced(15, first)]})
     assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())

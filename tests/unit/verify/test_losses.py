@@ -24,7 +24,7 @@ def test_a_log_that_is_cleaned_for_the_first_time_while_it_is_read_lost_nothing(
     assert report.partitions[0].lost_offsets == 0 and "error" not in {one.severity for one in report.findings}
 
 
-@pytest.mark.parametrize(("replaced", "severity"), [(0, "anomaly"), (30, "error")])
+@pytest.mark.parametrize("replaced, severity", [(0, "anomaly"), (30, "error")])
 def test_a_segment_that_the_cleaner_has_just_replaced_leaves_gaps_open(tmp_path, replaced, severity):
     """The cleaner enters a log into its checkpoint only when it is done with it. A segment of another base offset that
     is about to be deleted says nothing."""

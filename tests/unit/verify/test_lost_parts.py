@@ -1,7 +1,5 @@
 """verify and salvage: partitions without a folder, and first segments that are gone."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -31,7 +29,7 @@ from kafkarec import salvage
 Change = Callable[[Path], Any]
 
 
-def statuses(path, work: Path) -> tuple[int, int]:
+def statuses(path, work):
     return verified(path).exit_status(), salvage(path, work / "out", dry_run=True).exit_status()
 
 
@@ -71,7 +69,7 @@ def test_damage_and_a_lost_folder(tmp_path):
     assert first.endswith("compacted-0, ...")
 
 
-def moved(root: Path):
+def moved(root):
     add_metadata(
         root,
         ("BrokerRegistrationChangeRecord", {"brokerId": 1, "brokerEpoch": 1, "logDirs": [DIRECTORY, OTHER_DIRECTORY]}),
@@ -188,7 +186,7 @@ def test_metadata_from_a_snapshot_on(tmp_path):
 # ---- first segments
 
 
-def without_first_segment(root: Path) -> Path:
+def without_first_segment(root):
     folder = cluster_folder(root) / "compacted-0"
     for path in folder.glob(f"{0:020}.*"):
         path.unlink()

@@ -1,10 +1,7 @@
 """verify while a broker truncates a log: it cuts the preallocated zeros of a segment that it completes, and the batches
 that the leader does not have. Nothing of that is damage or a loss."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable
 
 import pytest
 from verify_reports import good, kinds, made, sequenced, verified
@@ -14,7 +11,7 @@ from kafkarec.sidecars import producer_snapshot
 _ZEROS = 1 << 20
 
 
-def _truncating(monkeypatch: pytest.MonkeyPatch, truncate: Callable[[], None], times: int = 1) -> list[int]:
+def _truncating(monkeypatch, truncate, times=1):
     """Call `truncate` after a file was opened, the first `times` times; returns a list that has the size of each."""
     done = []
     real = os.lseek

@@ -1,11 +1,8 @@
 """verify on files that cannot be read, and on those that a broker replaces or removes meanwhile."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
-from collections.abc import Callable
 
 import builders
 import pytest
@@ -20,18 +17,18 @@ from kafkarec.sources.folders import LocalFolder
 class Failing:
     """A file object whose file fails on some ranges."""
 
-    def __init__(self, data: bytes, *bad: range):
+    def __init__(self, data, *bad):
         self._data, self._bad, self._at = data, bad, 0
         self.name = "disk.img"
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+    def seek(self, offset, whence=os.SEEK_SET):
         self._at = offset + (len(self._data) if whence == os.SEEK_END else 0)
         return self._at
 
-    def tell(self) -> int:
+    def tell(self):
         return self._at
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size=-1):
         stop = len(self._data) if size < 0 else min(self._at + size, len(self._data))
         for bad in self._bad:
             if self._at < bad.stop and bad.start < stop:
@@ -134,13 +131,13 @@ def test_a_segment_that_the_cleaner_replaces_meanwhile(tmp_path):
 _watched = []
 
 
-def _file_operation(event: str, arguments: tuple[object, ...]):
+def _file_operation(event, arguments):
     if _watched and event in ("open", "os.scandir", "os.listdir"):
         _watched[0](str(arguments[0]))
 
 
 @pytest.fixture(scope="module")
-def file_operations() -> list[Callable[[str], None]]:
+def file_operations():
     """What is called with the path before each file or folder is opened or listed. An audit hook stays for ever."""
     sys.addaudithook(_file_operation)
     return _watched

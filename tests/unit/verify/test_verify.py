@@ -1,11 +1,7 @@
 """verify: golden logs are fine, cases that Kafka refuses are damage, anomalies that it accepts are reported."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
-from pathlib import Path
-from typing import Any
 
 import builders
 import golden
@@ -14,7 +10,6 @@ from paths import SEGMENTS
 from verify_reports import assert_tiles, kinds
 
 import kafkarec
-from kafkarec import Report
 from kafkarec.ops import verify
 
 FOLDERS = sorted(path for path in SEGMENTS.iterdir() if path.name != "metadata-root")
@@ -77,7 +72,7 @@ ODDITIES = {
 INNER_CRC = {"v0-inner-crc-wrong", "v1-inner-crc-wrong", "v1-inner-magic-2"}
 
 
-def verified(tmp_path: Path, data: bytes, name: str = "blob.bin", **options) -> Report:
+def verified(tmp_path, data, name="blob.bin", **options):
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -119,7 +114,7 @@ def test_what_kafka_accepts_silently_is_reported_and_nothing_else(case, tmp_path
     assert report.exit_status(strict=True) == (case.name in ODDITIES)
 
 
-def body(record: dict[str, Any]) -> int:
+def body(record):
     """What max.decompressed.message.bytes limits: a record without its length, a message without offset and size."""
     if "magic" in record:
         return record["sizeInBytes"] - 12

@@ -1,7 +1,5 @@
 """RecordBatchBuilder: limits, order of calls, refusals without effect, and Kafka's batches byte for byte."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import golden
@@ -22,11 +20,11 @@ pytestmark = pytest.mark.core
 TRANSACTION = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 0, "is_transactional": True}
 
 
-def number(value: int | None) -> int:
+def number(value):
     return -1 if value is None else value
 
 
-def rebuilt(batch) -> bytes:
+def rebuilt(batch):
     """Return the batch built again from its fields and records."""
     fields = {
         "producer_id": number(batch.producer_id),
@@ -331,7 +329,7 @@ def test_repr_of_a_builder():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    "options, error, words",
     [
         ({"magic": True}, ValueError, "one of 0, 1, 2"),
         ({"compression": "brotli"}, ValueError, "none, gzip, snappy, lz4, zstd"),
@@ -360,10 +358,10 @@ def test_a_missing_library_is_reported_at_the_start(monkeypatch):
 
 
 class Index:
-    def __init__(self, number: int):
+    def __init__(self, number):
         self.number = number
 
-    def __index__(self) -> int:
+    def __index__(self):
         return self.number
 
 

@@ -1,12 +1,10 @@
 """encode from Python rows, from many threads, and without the codec libraries' own symbols."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time
 from collections import namedtuple
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -23,7 +21,7 @@ pytestmark = pytest.mark.core
 NOW = builders.NOW
 
 
-def read(data: bytes) -> list[tuple[Any, ...]]:
+def read(data):
     decoded = kafkarec.decode(data, control=True, timestamp_unit="int64")
     return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in decoded]
 
@@ -43,19 +41,19 @@ Named = namedtuple("Named", NAMES)
 class Lazy(Mapping[str, Any]):
     """Makes each field on access and keeps none, as rows of a database driver do."""
 
-    def __init__(self, row: tuple[Any, ...]):
+    def __init__(self, row):
         self._row = row
 
-    def __getitem__(self, name: str):
+    def __getitem__(self, name):
         field = self._row[NAMES.index(name)] if name in NAMES else self._row[99]
         if isinstance(field, bytes):
             return bytes(bytearray(field))
         return [(key, value and bytes(bytearray(value))) for key, value in field] if name == "headers" else field
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self):
         return iter(NAMES)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(NAMES)
 
 
@@ -90,7 +88,7 @@ def test_a_dict_may_omit_fields():
 
 
 @pytest.mark.parametrize(
-    ("time", "ms"),
+    "time, ms",
     [
         (datetime(1970, 1, 1, tzinfo=UTC), 0),
         (datetime(2020, 1, 1, 3, tzinfo=timezone(timedelta(hours=3))), 1_577_836_800_000),

@@ -1,7 +1,5 @@
 """encode's refusals: messages name the column or the record, never the content of keys, values and headers."""
 
-from __future__ import annotations
-
 from collections import UserDict
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -25,7 +23,7 @@ SECRET = "s3cr\u00e9t"
 # ---- Python records
 
 
-def row(**changed) -> object:
+def row(**changed):
     fields = {"offset": 1, "timestamp": NOW, "key": b"k", "value": b"v", "headers": []}
     return tuple((fields | changed).values())
 
@@ -145,7 +143,7 @@ def test_wrong_options_are_named(name, columns):
 # ---- Arrow
 
 
-def failing() -> Iterator[pa.RecordBatch]:
+def failing():
     yield TABLE.to_batches()[0]
     raise OSError("the disk is gone")
 
@@ -156,7 +154,7 @@ def test_a_stream_that_fails_in_the_middle():
         kafkarec.encode(reader)
 
 
-def pairs_of(keys, values) -> pa.Array:
+def pairs_of(keys, values):
     structs = pa.StructArray.from_arrays([keys, values], ["key", "value"])
     return pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), structs)
 
@@ -192,7 +190,7 @@ def test_wrong_types_name_the_column(name):
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    "table, words",
     [
         (pa.table({}), "neither a column 'key' nor a column 'value'"),
         (pa.table({"offset": [1]}), "neither a column 'key' nor a column 'value'"),
