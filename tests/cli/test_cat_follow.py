@@ -8,6 +8,7 @@ import threading
 import time
 
 import builders
+import plain_logs
 import pytest
 from command import interruptible
 from paths import SEGMENTS
@@ -82,10 +83,7 @@ def follow():
 @pytest.fixture
 def log(tmp_path):
     """A partition with offsets 0 to 4 in one segment."""
-    folder = tmp_path / "orders-7"
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(b"".join(batch(i) for i in range(5)))
-    return folder
+    return plain_logs.log(tmp_path / "orders-7", map(batch, range(5)))
 
 
 def append(log, data, base=0):

@@ -10,6 +10,7 @@ import pytest
 from builders import flipped
 from command import interruptible
 from paths import SEGMENTS
+from plain_logs import log
 
 import kafkarec
 from kafkarec.support import partitioned_files
@@ -123,12 +124,11 @@ def test_names_of_folders_are_escaped_as_hive_does(tmp_path):
 
 def test_damage_keeps_what_is_before_it(run, tmp_path):
     data = (SEGMENTS / "txn-0" / f"{0:020}.log").read_bytes()
-    (tmp_path / "txn-0").mkdir()
-    (tmp_path / "txn-0" / f"{0:020}.log").write_bytes(flipped(data, len(data) // 2))
-    ran = run("cat", tmp_path / "txn-0", "-o", tmp_path / "table", "--partition-by", "topic")
+    source = log(tmp_path / "txn-0", [flipped(data, len(data) // 2)])
+    ran = run("cat", source, "-o", tmp_path / "table", "--partition-by", "topic")
     assert ran.status == 1
     ((_, (rows,)),) = offsets_by_folder(tmp_path / "table").items()
-    assert rows == [each["offset"] for each in run("cat", tmp_path / "txn-0").rows]
+    assert rows == [each["offset"] for each in run("cat", source).rows]
 
 
 def test_nothing_is_left_of_an_interrupted_run(tmp_path):

@@ -6,6 +6,7 @@ import shlex
 import shutil
 
 import builders
+import plain_logs
 import pytest
 import subprocesses
 import transaction_logs as txns
@@ -30,10 +31,7 @@ HANGING = [
 
 
 def partition(folder, *segments):
-    folder.mkdir(parents=True)
-    for events in segments:
-        (folder / f"{events[0].base:020}.log").write_bytes(txns.as_bytes(events))
-    return folder
+    return plain_logs.log(folder, *([txns.as_bytes(events)] for events in segments))
 
 
 def test_a_single_segment_reports_what_it_cannot_decide(run):

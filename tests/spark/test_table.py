@@ -350,7 +350,7 @@ def test_folders_that_where_leaves_out_between_two_calls(tmp_path, out):
 
 def test_damage(tmp_path, out):
     source = tmp_path / "source"
-    data = [builders.good_batch(3, base_offset=3 * number) for number in range(4)]
+    data = builders.good_batches(4)
     bad = flipped(b"".join(data), len(data[0]) + 80)
     log_folder(source / "t-0", (0, bad))
     with pytest.raises(kafkarec.KafkaRecordError):

@@ -216,6 +216,11 @@ def good_batch(count: int = 3, *, base_offset: int = 0, codec: str = "none", **f
     return batch(records(count), base_offset=base_offset, codec=codec, **fields)
 
 
+def good_batches(count: int, size: int = 3, *, base_offset: int = 0, **fields) -> list[bytes]:
+    """Return good batches of `size` records each, without a gap between them."""
+    return [good_batch(size, base_offset=base_offset + size * n, **fields) for n in range(count)]
+
+
 def message(
     *,
     magic: int = 1,

@@ -6,6 +6,7 @@ import tracemalloc
 import broker_logs
 import builders
 import golden
+import plain_logs
 import pytest
 from builders import NOW
 
@@ -19,11 +20,7 @@ DAY = 86_400_000
 
 
 def partition(folder, *segments):
-    folder.mkdir()
-    for data in segments:
-        base = kafkarec.scan(data)[0]["base_offset"]
-        (folder / f"{base:020}.log").write_bytes(data)
-    return folder
+    return plain_logs.log(folder, *([data] for data in segments))
 
 
 def one(key, value, base, **fields):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import builders
 import golden
+import plain_logs
 import pytest
 
 import kafkarec
@@ -31,8 +32,7 @@ def test_sources_of_every_kind_give_the_same_result(tmp_path):
 
 def test_several_partitions_are_refused(tmp_path):
     for name in ("a-0", "a-1"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / f"{0:020}.log").write_bytes(builders.good_batch(1))
+        plain_logs.log(tmp_path / name, [builders.good_batch(1)])
     with pytest.raises(ValueError, match="one by one"):
         convert(kafkarec.open(tmp_path))
 

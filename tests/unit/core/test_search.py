@@ -356,7 +356,7 @@ def test_candidates_at_a_records_value_are_no_batches_of_the_log():
 
 def test_a_wrong_length_that_leads_to_a_batch_in_a_value_is_not_followed():
     """The length of the value, directly before it, tells."""
-    front, inside, behind = (builders.good_batch(4, base_offset=base) for base in (0, 4, 8))
+    front, inside, behind = builders.good_batches(3, 4)
     whole = builders.batch([builders.record(value=inside)], base_offset=4)
     bad = builders.patched(whole, 8, (whole.index(inside) - 12).to_bytes(4, "big"))
     assert same(front + bad + behind).batches == [0, len(front + bad)]

@@ -79,7 +79,7 @@ def test_zeros_to_the_end_of_a_file_are_preallocated_space():
 
 
 def test_in_a_file_a_length_beyond_the_end_is_searched_even_when_raising():
-    good = [builders.good_batch(3, base_offset=base) for base in (0, 3, 6)]
+    good = builders.good_batches(3)
     forged = builders.patched(good[1], 8, (10**6).to_bytes(4, "big"))
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         reading.decode_file(good[0] + forged + good[2], "x.log")

@@ -162,7 +162,7 @@ def test_files_by_descriptor(tmp_path):
 
 
 def test_the_first_batches_of_a_scan_wait_for_no_more():
-    data = b"".join(builders.good_batch(1, base_offset=i) for i in range(20_000))
+    data = b"".join(builders.good_batches(20_000, 1))
     fake = FakeFile(data, 16 << 10)
     pieces = reading.scan_pieces(fake)
     assert 20 < len(next(pieces)) < 200 and fake.fetched < 64 << 10

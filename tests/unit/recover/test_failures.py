@@ -9,7 +9,7 @@ from fake_file import FakeFile
 
 import kafkarec
 
-SIX = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
+SIX = builders.good_batches(6)
 
 
 class SmallReadsFail(FakeFile):

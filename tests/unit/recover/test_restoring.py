@@ -192,7 +192,7 @@ def test_all_seventeen_bytes(tmp_path):
 
 
 def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_path):
-    pieces = hurt(0, bytes(7) + b"\x01", 4, [builders.good_batch(3, base_offset=base) for base in range(0, 27, 3)])
+    pieces = hurt(0, bytes(7) + b"\x01", 4, builders.good_batches(9))
     assert offsets(in_file(tmp_path, pieces)) == list(range(27))
     part = kafkarec.open(tmp_path / f"{0:020d}.log").read(errors="skip", end_offset=9, columns=["offset"])
     assert offsets(part) == list(range(9))
@@ -213,7 +213,7 @@ def test_the_two_batches_before_a_range_are_neighbours(tmp_path):
 def test_damaged_batches_in_a_row_are_not_tried_again_for_each():
     """At the end of the input each of them is damage of its own, and the lengths of one lead to the next ones."""
     calls = []
-    raw = [builders.good_batch(1, base_offset=base) for base in range(300)]
+    raw = builders.good_batches(300, 1)
     broken = [one[:-1] + b"\xff" for one in raw[1:]]
     sys.setprofile(lambda frame, event, argument: calls.append(None) if event == "call" else None)
     try:
@@ -228,7 +228,7 @@ def test_damaged_batches_in_a_row_are_not_tried_again_for_each():
 
 def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_square():
     """No good batch is behind: where such a batch ends could be tried up to the end of the input, for each of them."""
-    raw = [builders.good_batch(3, base_offset=3 * number, codec="lz4") for number in range(400)]
+    raw = builders.good_batches(400, codec="lz4")
     broken = [builders.flipped(one) for one in raw]
 
     def every_second(*patches):

@@ -91,7 +91,7 @@ def test_a_killed_run_continues_at_the_snapshot(tmp_path):
 
 
 def test_a_missing_segment_is_named_and_where_it_may_be(run, tmp_path):
-    parts = [batch(i * 10, 10) for i in range(6)]
+    parts = builders.good_batches(6, 10)
     disk = tmp_path / "disk"
     folder = log(disk / "orders-0", parts[:2], parts[2:4], parts[4:])
     lost_and_found = disk / "lost+found" / "#12345"

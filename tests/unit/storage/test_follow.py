@@ -318,7 +318,7 @@ def test_a_batch_waits_in_each_segment(tmp_path, monkeypatch):
 
 def test_a_range_that_begins_behind_the_end(tmp_path):
     """What arrives below it is left out, batch for batch and within the first one in it."""
-    first, *later = (builders.good_batch(3, base_offset=base) for base in range(0, 18, 3))
+    first, *later = builders.good_batches(6)
     folder = log_folder(tmp_path, first)
     one = follower(folder, start_offset=13)
     for batches, expected in (([], []), (later[:1], []), (later[1:4], [13, 14]), (later[4:], [15, 16, 17])):

@@ -94,7 +94,7 @@ def test_any_range_of_offsets_is_a_filter():
 )
 def test_a_range_has_the_good_batches_behind_damage(tmp_path, field, start, end, threads):
     """Neither the length of a damaged batch below the range nor its last offset leaves out good ones."""
-    raw = [builders.good_batch(3, base_offset=base) for base in range(0, 45, 3)]
+    raw = builders.good_batches(15)
     path = tmp_path / f"{0:020}.log"
     for number, bit in itertools.product(range(10), range(32)):
         at = sum(map(len, raw[:number])) + field + bit // 8
@@ -108,7 +108,7 @@ def test_a_range_has_the_good_batches_behind_damage(tmp_path, field, start, end,
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("base, damaged", [(0, 0), (0, 4), (1 << 40, 4)])
 def test_a_damaged_batch_does_not_end_a_range(tmp_path, damaged, base, threads):
-    raw = [bytearray(builders.good_batch(3, base_offset=base + 3 * number)) for number in range(15)]
+    raw = [*map(bytearray, builders.good_batches(15, base_offset=base))]
     raw[damaged][7] = 36
     raw[damaged][-1] ^= 1
     path = tmp_path / f"{base:020}.log"
@@ -128,7 +128,7 @@ WRAPPED = [builders.wrapper([builders.message(offset=i) for i in range(3)], offs
 @pytest.mark.parametrize(
     "batches, wrong",
     [
-        pytest.param([builders.good_batch(3, base_offset=base) for base in range(0, 30, 3)], 2, id="no gaps"),
+        pytest.param(builders.good_batches(10), 2, id="no gaps"),
         pytest.param([builders.good_batch(3, base_offset=base) for base in range(0, 50, 5)], 2, id="compacted"),
         pytest.param(WRAPPED, 1, id="wrapper messages"),
     ],
@@ -156,7 +156,7 @@ def test_wrong_base_offsets_do_not_end_a_range(tmp_path, batches, wrong, errors)
 
 
 def test_a_damaged_batch_in_a_range_is_an_error_and_damage_behind_it_is_none(tmp_path):
-    batches = [builders.good_batch(3, base_offset=base) for base in range(0, 30, 3)]
+    batches = builders.good_batches(10)
     path = tmp_path / f"{0:020}.log"
     broken = batches[3][:-1] + b"\xff"
     path.write_bytes(b"".join([*batches[:3], (99).to_bytes(8, "big") + broken[8:], *batches[4:]]))

@@ -263,7 +263,7 @@ def log_of(tmp_path, *batches, index, name=0):
 
 
 def test_an_entry_with_an_offset_between_batches_is_a_warning(tmp_path):
-    batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
+    batches = builders.good_batches(6)
     reported = log_of(tmp_path, *batches, index=[(7, len(batches[0]))])
     assert words(reported) == {("index_offset", "anomaly")}
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import builders
+import plain_logs
 import pyarrow as pa
 import pytest
 import subprocesses
@@ -232,8 +233,7 @@ def test_control_records_do_not_become_data():
 
 def test_partitions_are_not_mixed(tmp_path):
     for number in range(2):
-        (tmp_path / f"t-{number}").mkdir()
-        (tmp_path / f"t-{number}" / f"{0:020}.log").write_bytes(builders.good_batch(2))
+        plain_logs.log(tmp_path / f"t-{number}", [builders.good_batch(2)])
     with pytest.raises(ValueError, match="2 partitions"):
         kafkarec.encode(kafkarec.open(tmp_path).read())
     one = kafkarec.open(tmp_path / "t-0").read()
