@@ -179,8 +179,8 @@ def write_log(
     return folder
 
 
-def write_index(folder: Path, *entries: tuple[int, int, int, int]):
-    (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([AbortedTransaction(*entry) for entry in entries]))
+def write_index(folder: Path, *entries: tuple[int, int, int, int], base: int = 0):
+    (folder / f"{base:020}.txnindex").write_bytes(txn_index.write([AbortedTransaction(*entry) for entry in entries]))
 
 
 def transaction_state(folder: Path, *states: tuple[str, int, int], **fields):
