@@ -238,7 +238,6 @@ def test_what_is_no_csv_ends_before_the_rest_is_read():
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT
     ) as process:
-        assert process.stdin is not None and process.stderr is not None
         process.stdin.write(b'key,value\na, "b"\n'.ljust(1 << 20, b"x"))
         process.stdin.flush()
         assert process.wait(60) == 2

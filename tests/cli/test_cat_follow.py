@@ -28,7 +28,6 @@ class Following:
         self._reader.start()
 
     def _read(self):
-        assert self.child.stdout is not None
         for line in self.child.stdout:
             self._lines.put(line)
 
@@ -52,7 +51,6 @@ class Following:
     def ended(self):
         status = self.child.wait(20)
         self._reader.join(20)
-        assert self.child.stderr is not None
         left = []
         while not self._lines.empty():
             left.append(self._lines.get())

@@ -18,11 +18,10 @@ from fake_file import FakeFile
 from long_run import LONG
 from paths import SEGMENTS
 from salvage_runs import FOLDERS, LOGS
-from verify_reports import assert_tiles
+from verify_reports import verified
 
 import kafkarec
 from kafkarec import Segment
-from kafkarec.ops import verify
 
 SEEDS = range(1000 if LONG else 25)
 NAME = f"{0:020}.log"
@@ -102,7 +101,7 @@ def test_values_that_hold_a_real_brokers_batches_stay_values(damage, begin, tmp_
         columns = kafkarec.open(path).read(errors="skip", columns=["offset", "value"])
         found = list(zip(columns.column("offset"), columns.column("value"), strict=True))
         assert found in (rows, rows[: 3 * number] + rows[3 * number + 3 :])
-        assert_tiles(verify.verify(path.parent))
+        verified(path.parent)
 
     for seed in SEEDS:
         run(f"nested {damage.__name__} {begin} {seed}", trial)
@@ -142,8 +141,7 @@ def test_a_file_truncated_while_it_is_read_ends_the_run_cleanly():
             fake.after, fake.left = rng.randrange(60), rng.randrange(len(data))
             segment = Segment(f"orders-0/{NAME}", NAME, source=fake)
             if verifying:
-                report = verify.verify(segment)
-                assert_tiles(report)
+                report = verified(segment)
                 assert str(report)
                 continue
             records, covered = [], 0
@@ -170,8 +168,7 @@ def test_any_bytes_lead_to_a_report(tmp_path):
             pieces[i] = builders.with_crc(bytes(raw))
         path = write(tmp_path, pieces)
         for options in ({}, {"sequences": True, "max_decompressed_bytes": 2000}):
-            report = verify.verify(path.parent, **options)
-            assert_tiles(report)
+            report = verified(path.parent, **options)
             assert str(report) and report.to_json()
 
     for seed in SEEDS:

@@ -130,7 +130,6 @@ class Script:
         return self.call(" ".join(["new", *map(str, words.values())]), run)
 
     def append(self):
-        assert self.builder is not None
         time, key, value = self.timestamp(), self.blob(), self.blob()
         headers = self.headers() if self.magic == 2 or self.rng.random() < 0.03 else []
         offset = None
@@ -141,11 +140,9 @@ class Script:
         self.call(f"append {fields}", lambda: self.add(time, key, value, headers, offset))
 
     def add(self, *fields):
-        assert self.builder is not None
         self.builder.append(*fields)
 
     def has_room(self):
-        assert self.builder is not None
         time, key, value, headers = self.timestamp(), self.blob(), self.blob(), self.headers()
         builder = self.builder
         line = f"room {time} {blob(key)} {blob(value)} {header_words(headers)}"
@@ -153,7 +150,6 @@ class Script:
 
     def control_record(self):
         builder, rng = self.builder, self.rng
-        assert builder is not None
         time = self.timestamp()
         number, other = rng.choice((0, 1, 2**31 - 1, -5)), rng.choice((0, 3, 2**15 - 1))
         kind = rng.choice(("ABORT", "COMMIT", "LEADER_CHANGE"))
@@ -199,7 +195,6 @@ class Script:
 
     def compare_properties(self):
         b = self.builder
-        assert b is not None
         size = "?" if self.codec and b.is_closed and len(b) else b.estimated_size
         fields = (
             len(b),
@@ -214,19 +209,16 @@ class Script:
 
     def override_last(self):
         builder = self.builder
-        assert builder is not None
         offset = builder.next_offset + self.rng.choice((-1, 0, 5, -3))
         self.call(f"last {offset}", lambda: builder.override_last_offset(offset))
 
     def ratio(self):
-        assert self.builder is not None
         ratio = to_float32(self.rng.choice((0.1, 0.333, 0.5, 0.95, 1.0, 1.2)))
         self.builder.estimated_compression_ratio = ratio
         self.call(f"ratio {ratio!r}", lambda: None)
 
     def build(self):
         builder = self.builder
-        assert builder is not None
 
         def run():
             batch = builder.build()
@@ -238,7 +230,6 @@ class Script:
     def run(self):
         if not self.start():
             return
-        assert self.builder is not None
         for _ in range(self.rng.choice((0, 1, 3, 10, 30))):
             draw = self.rng.random()
             if draw < 0.6:

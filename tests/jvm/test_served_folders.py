@@ -28,11 +28,11 @@ _GOLDEN = ("all-codecs", "txn", "compacted", "logappend")
 _LARGER = ("--batch-size", "16k", "--segment-bytes", "17k")
 
 
-def rows(count=300):
+def rows():
     """(offset, timestamp, key, value, headers) with nulls, empty values and all kinds of headers."""
     rng = random.Random(1)
     generated = []
-    for number in range(count):
+    for number in range(300):
         value = rng.choice([None, b"", rng.randbytes(40), b"text " * 20])
         headers = rng.choice([[], [], [("h", b"x"), ("h", None)], [("ключ", b"")]])
         key = rng.choice([None, b"", b"k%d" % (number % 7)])

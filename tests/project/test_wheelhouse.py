@@ -31,8 +31,7 @@ def parts(fat):
 
 
 def index(fat):
-    contents = json.loads(parts(fat)["index.json"])
-    return contents
+    return json.loads(parts(fat)["index.json"])
 
 
 def test_same_files_give_the_same_bytes(tmp_path):

@@ -42,8 +42,7 @@ def both_clients(server, fat, other_version, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def results(both_clients):
-    first_client = both_clients[0]
-    return first_client
+    return both_clients[0]
 
 
 def test_every_function_returns_the_records_of_the_local_api(results):

@@ -27,7 +27,6 @@ def local(path, **options):
 def local_with_damage(path):
     """Records and damaged ranges of a file in order: (position of the batch or damage, record or damage)."""
     segment = kafkarec.open(path)
-    assert isinstance(segment, kafkarec.Segment)
     columns = segment.read(
         errors="skip", columns=["offset", "timestamp", "timestamp_type", "key", "value", "headers", "batch_position"]
     )

@@ -27,8 +27,8 @@ VIEWS = ("records", "batches")
 NOISE = random.Random(1).randbytes(5000)
 
 
-def batch(base, count=20):
-    return bytes(kafkarec.encode([(base + n, 1, None, b"%d" % n, []) for n in range(count)]))
+def batch(base):
+    return bytes(kafkarec.encode([(base + n, 1, None, b"%d" % n, []) for n in range(20)]))
 
 
 @pytest.fixture

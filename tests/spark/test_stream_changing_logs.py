@@ -18,8 +18,7 @@ from spark_udfs.source.listing import DataLoss
 
 
 def planned(query, start, end):
-    tasks = query.reader.partitions({"orders": {"0": start}}, {"orders": {"0": end}})
-    return tasks
+    return query.reader.partitions({"orders": {"0": start}}, {"orders": {"0": end}})
 
 
 def got(query, tasks):

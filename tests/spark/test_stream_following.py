@@ -57,7 +57,7 @@ def test_half_a_batch_is_awaited(broker, cut, zeros):
     broker.write(10)
     query = Query(broker.root)
     query.run()
-    finish = broker.begin_batch(20, cut=cut, zeros=zeros)
+    finish = broker.begin_batch(cut, zeros=zeros)
     assert query.run() == 0
     query.restart()
     assert query.run() == 0
@@ -69,7 +69,7 @@ def test_half_a_batch_is_awaited(broker, cut, zeros):
 def test_half_a_batch_in_an_empty_log_is_awaited(broker):
     broker.writer()
     query = Query(broker.root)
-    finish = broker.begin_batch(20, cut=80)
+    finish = broker.begin_batch(80)
     query.run()
     assert query.texts() == [{"orders": {"0": 0}}] and query.rows == {}
     finish()
@@ -312,7 +312,7 @@ def test_available_now_ends_at_the_offsets_of_its_start(broker):
 def test_available_now_tells_of_a_batch_that_is_not_whole(broker, caplog):
     broker.write(10)
     for cut in (0, 40):  # zeros; then the first bytes of a batch in their place
-        broker.begin_batch(20, cut=cut, zeros=5000 - cut)
+        broker.begin_batch(cut, zeros=5000 - cut)
         query = Query(broker.root)
         query.restart(available_now=True)
         query.run()
@@ -363,7 +363,7 @@ class Plan:
             self.broker.write(count, partition=partition, compression=codec)
         elif what == "half" and ("orders", partition) in self.broker.writers:
             cut, zeros = self.draw(st.integers(1, 140)), self.draw(st.sampled_from([0, 300]))
-            self.unfinished = self.broker.begin_batch(20, partition=partition, cut=cut, zeros=zeros)
+            self.unfinished = self.broker.begin_batch(cut, partition, zeros)
         elif what in ("trigger", "crash"):
             query.trigger(crash=what == "crash")
         elif what == "restart":

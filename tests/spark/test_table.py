@@ -49,11 +49,11 @@ def expected(source, **options):
     return sorted(found, key=lambda row: (str(row["topic"]), row["partition"], row["offset"]))
 
 
-def grown(folder, *values, partition=0, topic="t", time=DAY):
+def grown(folder, *values, partition=0, topic="t"):
     """Appends records to a log, each in a batch of its own, a day after one another."""
     with kafkarec.SegmentWriter(folder / f"{topic}-{partition}") as writer:
         for number, value in enumerate(values):
-            writer.write([(0, time + number * DAY, b"k", value.encode(), [])])
+            writer.write([(0, (number + 1) * DAY, b"k", value.encode(), [])])
 
 
 def values(out):

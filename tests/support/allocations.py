@@ -177,7 +177,6 @@ class _RedirectedCalls:
         self.library = library()
         self.places = []
         for module in modules:
-            assert module.__file__ is not None
             path = Path(module.__file__).resolve()
             first, places = loaded_at(path), references(path)
             named = [name for name in self.names if name in places]

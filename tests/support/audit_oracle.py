@@ -136,7 +136,6 @@ def _of_messages(batch: oracle.Batch) -> Iterator[Plain]:
     if codec == 0:
         return
     value = oracle._value(batch.raw[12:])
-    assert value is not None
     stream = oracle_codecs.stream(codec, value, batch.magic)
     yield from _of_stream(codec, stream)
     left = len(stream.content)

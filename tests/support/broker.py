@@ -203,7 +203,6 @@ class Broker:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Nothing is written meanwhile, as in a snapshot of the file system."""
-        assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)  # all its threads have stopped
         try:

@@ -160,8 +160,7 @@ def varint_encodings(value: int, most: int) -> Iterator[bytes]:
 
 def _arrow_values(column: pa.ChunkedArray) -> list[Any]:
     """The values; timestamps as they are stored, since not all fit into Python's."""
-    values = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-    return values
+    return (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
 
 
 def _outcome(read: Callable[..., kafkarec.RecordColumns], **options) -> tuple[Any, ...]:

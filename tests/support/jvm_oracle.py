@@ -84,12 +84,10 @@ class Jvm:
         )
 
     def _write(self, data: bytes):
-        assert self._jvm.stdin is not None
         self._jvm.stdin.write(data)
         self._jvm.stdin.flush()
 
     def _read(self, size: int) -> bytes:
-        assert self._jvm.stdout is not None
         data = self._jvm.stdout.read(size)
         assert len(data) == size, "the oracle's JVM ended"
         return data
@@ -98,7 +96,6 @@ class Jvm:
         return int(struct.unpack(">i", self._read(4))[0])
 
     def close(self):
-        assert self._jvm.stdin is not None
         self._jvm.stdin.close()
         self._jvm.wait(30)
 

@@ -114,7 +114,7 @@ def json_headers(pairs: Sequence[tuple[str, bytes | None]]) -> str:
     return f"[{','.join(shown)}]"
 
 
-def json_lines(rows: Sequence[Row], names: Sequence[str], forms: Mapping[str, str], iso_times: bool = False) -> bytes:
+def json_lines(rows: Sequence[Row], names: Sequence[str], forms: Mapping[str, str], iso_times: bool) -> bytes:
     lines = (",".join(json_cell(name, row[name], forms.get(name, "utf8"), iso_times) for name in names) for row in rows)
     return "".join(f"{{{line}}}\n" for line in lines).encode()
 

@@ -186,7 +186,6 @@ def write_index(folder: Path, *entries: tuple[int, int, int, int], base: int = 0
 def transaction_state(folder: Path, *states: tuple[str, int, int], **fields):
     """Write __transaction_state: (transactional id, producer id, status), status -1: deleted. fields: of all values."""
     kind = TOPICS["__transaction_state"].types[0]
-    assert kind.key is not None
     usual = (0, -1, -1, 3, -1, 60_000, 1, [], builders.NOW, builders.NOW, 2)
     records = []
     for name, producer, status in states:

@@ -166,7 +166,6 @@ def _same_refusal(ours: kafkarec.KafkaRecordError, kafkas: Answer):
         _same_numbers(str(ours), kafkas.message)
     if kafkas.record_errors:
         mine = ours.record_errors
-        assert mine is not None
         assert [index for index, _ in mine] == [index for index, _ in kafkas.record_errors]
         for (_, text), (_, wanted) in zip(mine, kafkas.record_errors, strict=True):
             _same_words(text, wanted)

@@ -43,7 +43,6 @@ def harvested() -> dict[str, list[tuple[str, bytes]]]:
             top, _, name = member.name.partition("/")
             if name and member.isfile():
                 file = archive.extractfile(member)
-                assert file is not None
                 found.setdefault(top, []).append((name, file.read()))
             elif name:
                 found.setdefault(top, []).append((f"{name}/", b""))

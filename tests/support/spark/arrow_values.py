@@ -20,8 +20,7 @@ def decode(values: list[bytes | None], mode: str = "FAILFAST", type_: pa.DataTyp
 
 def scan(values: list[bytes | None], literal: str = "FAILFAST") -> list[Any]:
     arguments = (pa.array(values, BINARY), pa.array([literal] * len(values)))
-    rows = _whole(decoding.kafka_scan(iter([arguments])), schema.BATCH_COLUMNS).to_pylist()
-    return rows
+    return _whole(decoding.kafka_scan(iter([arguments])), schema.BATCH_COLUMNS).to_pylist()
 
 
 def _whole(pieces, columns: schema.Columns) -> pa.Array:

@@ -43,7 +43,6 @@ def program(code: str) -> str:
 def a_shared_library() -> bytes:
     """Return the bytes of a real extension module of this interpreter, for the bootstrap to load."""
     spec = importlib.util.find_spec("crc32c._crc32c")
-    assert spec is not None and spec.origin is not None
     return Path(spec.origin).read_bytes()
 
 
@@ -81,8 +80,7 @@ def activate(fat: Path, root: Path | None, code: str = PROGRAM, **options) -> di
     python = options.pop("python", sys.executable)
     done = subprocess.run(command(fat, code, python), **settings(root, **options))
     assert done.stdout.strip(), done.stderr
-    output = json.loads(done.stdout.splitlines()[-1])
-    return output
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def command(fat: Path, code: str = PROGRAM, python: str = sys.executable) -> list[str]:

@@ -59,9 +59,9 @@ class Broker:
         first, then = (int(self.log()[number].stem) for number in (begin, end))
         return [each for each in self.offsets if not first <= each < then - 1 or log_cleaning.third(each)]
 
-    def begin_batch(self, count: int, partition: int = 0, cut: int = 1, zeros: int = 0):
-        """Write the first bytes of a batch of orders, followed by zeros; return a function that writes the rest."""
-        data, rows = self.batch(count, "orders", partition)
+    def begin_batch(self, cut: int, partition: int = 0, zeros: int = 0):
+        """Write the first bytes of 20 records of orders, and zeros; return a function that writes the rest."""
+        data, rows = self.batch(20, "orders", partition)
         writer = self.writer("orders", partition)
         with open(writer.segments[-1].path, "r+b") as file:
             file.seek(writer.position)
@@ -85,10 +85,10 @@ class Broker:
         self.rows["orders", 0] = [row for row in self.rows["orders", 0] if row[0] >= start]
         return start
 
-    def truncate(self, to: int, topic: str = "orders", partition: int = 0):
-        """Truncate the log at an offset, as a follower does; it must be a batch's base offset."""
-        self.writers.pop((topic, partition)).close()
-        for path in reversed(self.log(topic, partition)):
+    def truncate(self, to: int, topic: str = "orders"):
+        """Truncate partition 0 at an offset, as a follower does; it must be a batch's base offset."""
+        self.writers.pop((topic, 0)).close()
+        for path in reversed(self.log(topic)):
             if int(path.stem) >= to and int(path.stem) > 0:
                 path.unlink()
                 continue
@@ -97,7 +97,7 @@ class Broker:
             if ends:
                 os.truncate(path, ends[0])
             break
-        self.rows[topic, partition] = [row for row in self.rows[topic, partition] if row[0] < to]
+        self.rows[topic, 0] = [row for row in self.rows[topic, 0] if row[0] < to]
 
     def close(self):
         for writer in self.writers.values():

@@ -133,7 +133,7 @@ CASES = [
 ]
 
 
-def outcome(payload, guess=0):
+def outcome(payload, guess):
     try:
         return bytes(codecs.decompress(payload.codec, memoryview(payload.data), LIMIT, guess, payload.magic))
     except codecs.CodecError as error:

@@ -31,12 +31,12 @@ def field(name, format_, flags, *children):
     return name, format_, flags, None, False, list(children)
 
 
-def fixed(rows, offset=0, nulls=0):
-    """A column without nulls has no validity buffer."""
-    return rows, nulls, offset, [nulls != 0, True], []
+def fixed(rows, offset):
+    return rows, 0, offset, [False, True], []
 
 
 def binary(rows, offset=0, nulls=0):
+    """A column without nulls has no validity buffer."""
     return rows, nulls, offset, [nulls != 0, True, True], []
 
 

@@ -125,7 +125,6 @@ print(len(kafkarec.decode(golden.vector("v2-none-logappend").bytes)), ROUTINES)
 
 def test_a_library_with_wrong_checksums_is_not_used_and_doctor_says_so(tmp_path):
     found = find_spec("crc32c")
-    assert found is not None and found.origin is not None
     package = tmp_path / "crc32c"
     shutil.copytree(Path(found.origin).parent, package)
     (module,) = package.glob("_crc32c*.so")

@@ -78,9 +78,9 @@ class Keeping:
         return codecs.decompress(codec, payload, limit, guess, magic)
 
 
-def beyond_c(count=3, base_offset=0):
+def beyond_c(base_offset=0):
     """A gzip batch that the C core leaves to Python: its payload has two members."""
-    [first, *rest] = builders.records(count)
+    [first, *rest] = builders.records(3)
     both = builders.compress("gzip", first) + builders.compress("gzip", b"".join(rest))
     return builders.batch([first, *rest], codec="gzip", payload=both, base_offset=base_offset)
 

@@ -271,11 +271,10 @@ def repeated(count):
     )
 
 
-def zstd_frame(blocks, *, window=None, size=SIZE, width=8):
-    """Return a frame with a content size of `width` bytes: a single segment, or with a window descriptor."""
-    code = {1: 0, 2: 1, 4: 2, 8: 3}[width] << 6 | (0x20 if window is None else 0)
-    content_size = (size - 256 if width == 2 else size).to_bytes(width, "little")
-    return b"".join([ZSTD_MAGIC, bytes([code]), b"" if window is None else bytes([window]), content_size, *blocks])
+def zstd_frame(blocks, *, window=None, size=SIZE):
+    """Return a frame with a content size of 8 bytes: a single segment, or with a window descriptor."""
+    descriptor = b"\xe0" if window is None else bytes([0xC0, window])
+    return b"".join([ZSTD_MAGIC, descriptor, struct.pack("<Q", size), *blocks])
 
 
 def test_other_zstd_payloads_are_left_to_the_library(by_pointer):

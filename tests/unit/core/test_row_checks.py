@@ -17,8 +17,8 @@ def rows_of(*parts):
     return rows
 
 
-def good(base_offset, count=3, **fields):
-    return builders.good_batch(count, base_offset=base_offset, **fields)
+def good(base_offset, **fields):
+    return builders.good_batch(base_offset=base_offset, **fields)
 
 
 def test_batches_are_adjacent_if_their_bytes_offsets_and_epochs_follow():

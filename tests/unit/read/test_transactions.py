@@ -8,10 +8,10 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def data_batch(base, pid, count=2, epoch=0, *, transactional=True):
+def data_batch(base, pid, *, transactional=True):
     attributes = builders.TRANSACTIONAL if transactional else 0
     return builders.good_batch(
-        count, base_offset=base, attributes=attributes, producer_id=pid, producer_epoch=epoch, base_sequence=0
+        2, base_offset=base, attributes=attributes, producer_id=pid, producer_epoch=0, base_sequence=0
     )
 
 
@@ -48,7 +48,7 @@ LOGS = {
         [2, 3, 5, 6, 8, 9],
     ),
     # KIP-890: the end marker has the epoch after that of its data.
-    "a marker of the next epoch": ([data_batch(0, 1, epoch=0), end(2, 1, 1, commit=False)], []),
+    "a marker of the next epoch": ([data_batch(0, 1), end(2, 1, 1, commit=False)], []),
     "an abort ends its own transaction only": (
         [data_batch(0, 1), plain(2), end(4, 1, commit=False), data_batch(5, 1), end(7, 1, commit=True)],
         [2, 3, 5, 6],

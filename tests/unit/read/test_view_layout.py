@@ -53,8 +53,8 @@ def of_all_lengths(first=0, count=48):
     return rows
 
 
-def encoded(codec="none", magic=2, count=48):
-    rows = of_all_lengths(count=count)
+def encoded(codec="none", magic=2):
+    rows = of_all_lengths(count=48)
     if magic < 2:
         rows = [(*row[:4], []) for row in rows]
     return kafkarec.encode(rows, compression=codec, magic=magic, batch_size=2000)

@@ -96,7 +96,6 @@ def test_a_transaction_that_is_in_the_snapshot(tmp_path):
 
 def test_a_broker_starts_on_it(kafka, source, tmp_path):
     (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
-    assert one.next_offset is not None
     assert_kafka_loads(kafka, tmp_path / "out" / "orders-0", tmp_path / "work", one.next_offset)
 
 
@@ -109,7 +108,6 @@ def test_random_transactions_with_damage(kafka, tmp_path):
         undecided = chance.choice(UNDECIDED)
         (one,) = salvage(source, tmp_path / f"out{seed}", as_partition=True, undecided=undecided).partitions
         if one.batches:
-            assert one.next_offset is not None
             assert_kafka_loads(kafka, tmp_path / f"out{seed}" / "orders-0", tmp_path / f"work{seed}", one.next_offset)
         taken += sum(set_aside.reason == "transaction_open" for set_aside in one.set_aside)
     assert taken

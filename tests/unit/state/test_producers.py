@@ -27,7 +27,7 @@ def row(base, count=3, *, pid=7, epoch=0, first=None, **more):
     } | more
 
 
-def marker_row(base, *, pid=7, epoch=0):
+def marker_row(base, *, pid, epoch):
     return row(base, 1, pid=pid, epoch=epoch, is_transactional=True, is_control=True)
 
 

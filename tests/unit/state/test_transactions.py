@@ -128,11 +128,8 @@ def test_an_index_in_place_of_lost_markers(events):
 # ---- contradictions
 
 
-def log_of(*kinds, epochs=()):
-    return [
-        Event(kind, producer, at, 1, epochs[at] if epochs else 0, builders.NOW + 1000 * at)
-        for at, (kind, producer) in enumerate(kinds)
-    ]
+def log_of(*kinds):
+    return [Event(kind, producer, at, 1, 0, builders.NOW + 1000 * at) for at, (kind, producer) in enumerate(kinds)]
 
 
 def test_markers_have_priority_and_a_different_index_is_noted():

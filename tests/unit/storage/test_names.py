@@ -37,7 +37,6 @@ OFFSET = "00000000000000000030"
 )
 def test_partition_folders(name, topic, partition, state):
     parsed = names.folder(name)
-    assert parsed is not None
     assert (parsed.topic, parsed.partition, parsed.state, parsed.cut) == (topic, partition, state, False)
 
 

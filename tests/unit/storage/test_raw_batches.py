@@ -14,9 +14,7 @@ MESSAGES = [builders.message(magic=magic, offset=3, value=b"old") for magic in (
 def segment(tmp_path, *pieces):
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(pieces))
-    opened = kafkarec.open(path)
-    assert isinstance(opened, kafkarec.Segment)
-    return opened
+    return kafkarec.open(path)
 
 
 @pytest.mark.parametrize("raw", [FIRST, *MESSAGES], ids=["magic 2", "magic 0", "magic 1"])
@@ -69,7 +67,6 @@ def test_frames_do_not_lead_over_a_wrong_header(tmp_path, broken):
 def test_an_incomplete_end_is_damage_with_both_lengths(tmp_path, left):
     log = segment(tmp_path, FIRST, SECOND[:left])
     found = raw_batches.incomplete_end(log, len(FIRST), left, 8)
-    assert found is not None
     assert found[:7] == (log.path, len(FIRST), left, 8, None, len(FIRST) + left, "length_beyond_end")
     assert (found.expected, found.found) == (len(SECOND) if left >= 12 else None, left)
     assert ("(base offset 10)" in found.detail) == (left >= 12)

@@ -19,10 +19,10 @@ CHUNK = 4096
 NOISE = random.Random(5).randbytes(len(PLAIN))
 
 
-def compressed(chunk=CHUNK):
+def compressed():
     """Return data as CompressionChunkEnumeration writes it: a zstd frame with content size for each chunk."""
     pack = zstandard.ZstdCompressor().compress
-    return b"".join(pack(PLAIN[at : at + chunk]) for at in range(0, len(PLAIN), chunk))
+    return b"".join(pack(PLAIN[at : at + CHUNK]) for at in range(0, len(PLAIN), CHUNK))
 
 
 def manifest(compression, encryption):

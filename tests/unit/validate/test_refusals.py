@@ -195,7 +195,6 @@ def test_create_times_must_be_near_to_now(times, wrong):
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         validate(data, **limits)
     assert caught.value.reason == "timestamps_rejected"
-    assert caught.value.record_errors is not None
     assert [index for index, _ in caught.value.record_errors] == list(wrong)
     assert f"timestamp {times[wrong[0]]} of offset {wrong[0]}" in str(caught.value)
     assert f"from {NOW - 10} to {NOW + 20}" in str(caught.value)
@@ -329,7 +328,6 @@ def test_of_many_wrong_records_the_first_ten_thousand_are_reported():
     parts = [builders.record(offset_delta=i, key=None) for i in range(10_003)]
     with pytest.raises(kafkarec.InvalidRecordError, match="in number 10003, the first three: record 0") as caught:
         validate(builders.batch(parts, codec="zstd"), compacted=True)
-    assert caught.value.record_errors is not None
     assert [index for index, _ in caught.value.record_errors] == list(range(10_000))
 
 

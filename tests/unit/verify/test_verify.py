@@ -7,7 +7,7 @@ import builders
 import golden
 import pytest
 from paths import SEGMENTS
-from verify_reports import assert_tiles, kinds
+from verify_reports import kinds, verified
 
 import kafkarec
 from kafkarec.ops import verify
@@ -72,20 +72,16 @@ ODDITIES = {
 INNER_CRC = {"v0-inner-crc-wrong", "v1-inner-crc-wrong", "v1-inner-magic-2"}
 
 
-def verified(tmp_path, data, name="blob.bin", **options):
-    path = tmp_path / name
-    path.parent.mkdir(parents=True, exist_ok=True)
+def verified_bytes(tmp_path, data):
+    path = tmp_path / "blob.bin"
     path.write_bytes(data)
-    report = verify.verify(path, **options)
-    assert_tiles(report)
-    return report
+    return verified(path)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 @pytest.mark.parametrize("sequences", [False, True], ids=["", "sequences"])
 def test_a_brokers_own_logs_have_no_errors_or_anomalies(folder, sequences):
-    report = verify.verify(folder, sequences=sequences)
-    assert_tiles(report)
+    report = verified(folder, sequences=sequences)
     assert report.ok and report.state == "ok", str(report)
     assert kinds(report) == set()
     assert report.exit_status(strict=True) == 0
@@ -101,7 +97,7 @@ ACCEPTED = [case for case in golden.vectors() + golden.invalid() if case.json.ge
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=str)
 def test_what_kafka_accepts_silently_is_reported_and_nothing_else(case, tmp_path):
-    report = verified(tmp_path, case.bytes)
+    report = verified_bytes(tmp_path, case.bytes)
     if case.name in INNER_CRC:
         assert [one.reason for one in report.damage] == ["inner_crc_mismatch"]
         return
@@ -138,7 +134,7 @@ def test_the_largest_record_is_named(case, tmp_path):
 def test_the_report_is_frozen_printable_and_json(tmp_path):
     good = builders.good_batch(3)
     bad = builders.good_batch(3, base_offset=3)
-    report = verified(tmp_path, good + bad[:-1] + b"\xff" + builders.good_batch(3, base_offset=6))
+    report = verified_bytes(tmp_path, good + bad[:-1] + b"\xff" + builders.good_batch(3, base_offset=6))
     assert not report.ok and report.exit_status() == 1
     [damage] = report.damage
     assert (damage.position, damage.length, damage.lost_from, damage.lost_to) == (len(good), len(bad), 3, 5)
