@@ -49,9 +49,9 @@ def expected(source, **options):
     return sorted(found, key=lambda row: (str(row["topic"]), row["partition"], row["offset"]))
 
 
-def grown(folder, *values, partition=0, topic="t"):
+def grown(folder, *values, partition=0, topic="t", **options):
     """Appends records to a log, each in a batch of its own, a day after one another."""
-    with kafkarec.SegmentWriter(folder / f"{topic}-{partition}") as writer:
+    with kafkarec.SegmentWriter(folder / f"{topic}-{partition}", **options) as writer:
         for number, value in enumerate(values):
             writer.write([(0, (number + 1) * DAY, b"k", value.encode(), [])])
 
@@ -264,8 +264,7 @@ def test_folders_that_readers_ignore_are_refused(tmp_path, out):
 def test_an_empty_log_makes_an_empty_table(tmp_path, out):
     log_folder(tmp_path / "source" / "t-0", (5, b""))
     assert write(tmp_path / "source", out).rows == 0
-    with kafkarec.SegmentWriter(tmp_path / "source" / "t-0") as writer:
-        writer.write([(0, DAY, None, b"a", [])])
+    grown(tmp_path / "source", "a")
     assert write(tmp_path / "source", out).offsets == {"t": {0: [5, 6]}}
 
 
@@ -312,8 +311,7 @@ def test_a_log_that_is_shorter_than_the_table(source, out):
 def test_a_log_that_begins_after_the_table(source, out):
     write(source, out)
     shutil.rmtree(source / "t-0")
-    with kafkarec.SegmentWriter(source / "t-0", start_offset=9) as writer:
-        writer.write([(0, DAY, None, b"x", [])])
+    grown(source, "x", start_offset=9)
     with pytest.raises(DataLoss, match=r"t-0: the table ends at 3, and the log begins at offset 9: .*failOnDataLoss"):
         write(source, out)
     assert write(source, out, failOnDataLoss=False).offsets["t"][0] == [9, 10]
@@ -336,8 +334,7 @@ def test_append_does_not_go_back_and_says_so(source, out):
 def test_folders_that_where_leaves_out_between_two_calls(tmp_path, out):
     source = tmp_path / "source"
     for number in range(3):
-        with kafkarec.SegmentWriter(source / f"day={number}" / "t-0", start_offset=number) as writer:
-            writer.write([(0, DAY, None, b"x", [])])
+        grown(source / f"day={number}", "x", start_offset=number)
     assert write(source, out, where="day = 0").rows == 1
     with pytest.raises(DataLoss, match="begins at offset 2: it was truncated, or where leaves its first folders out"):
         write(source, out, where="day = 2")
