@@ -1,7 +1,5 @@
 """What takes the place of what an older pyspark lacks, tried in this one; `test_versions.py` has the real ones."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import subprocess
@@ -44,7 +42,7 @@ for feature in (capabilities.READ, capabilities.LATERAL):
 """
 
 
-def lacking(monkeypatch: pytest.MonkeyPatch, **since: str) -> None:
+def lacking(monkeypatch, **since):
     """pretends that this pyspark does not have these capabilities"""
     for name, version in since.items():
         monkeypatch.setattr(getattr(capabilities, name), "present", False)
@@ -88,7 +86,7 @@ def test_an_option_that_this_spark_cannot_do_is_refused_when_it_is_loaded(monkey
 # ---- functions without arrow_udf --------------------------------------------------------------------------------
 
 
-def to_objects(array: pa.Array) -> pd.Series:
+def to_objects(array):
     return pd.Series(array.to_pylist(), dtype=object)
 
 
@@ -127,7 +125,7 @@ def test_times_without_a_zone_are_refused():
 
 
 @pytest.fixture
-def simple(monkeypatch: pytest.MonkeyPatch) -> None:
+def simple(monkeypatch):
     lacking(monkeypatch, LIMITS="4.2")
 
 

@@ -1,12 +1,9 @@
 """Decoding an Arrow array of bytes in a worker: shared buffers, damage in order, all forms of input."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
 from inspect import signature
-from typing import Any
 
 import golden
 import pyarrow as pa
@@ -28,7 +25,7 @@ def test_rows_equal_those_of_the_standalone_decode(case):
     assert decode([case.bytes]).to_pylist() == [[expected(each, None, None) for each in kafkarec.decode(case.bytes)]]
 
 
-def addresses(array: pa.Array) -> set[int]:
+def addresses(array):
     return {buffer.address for buffer in array.buffers() if buffer is not None}
 
 
@@ -109,7 +106,7 @@ def test_a_value_too_large_for_an_array_is_a_reason(monkeypatch):
     huge = b"decodes to more than an array can hold"
     real = kafkarec.decode_each
 
-    def decode_each(values: pa.Array, **options: Any) -> Any:
+    def decode_each(values, **options):
         for index, value in enumerate(values.to_pylist()):
             if value == huge:
                 raise kafkarec.LimitExceededError("too much", reason="out_of_memory", value_index=index)
@@ -199,7 +196,7 @@ def test_options_are_passed_as_one_literal():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    "options, error, message",
     [
         ({"mode": "DROPMALFORMED"}, ValueError, "the modes are FAILFAST and PERMISSIVE"),
         ({"max_output_byte": 5}, ValueError, "did you mean max_output_bytes?"),
@@ -213,7 +210,7 @@ def test_wrong_options_are_refused(options, error, message):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    "arguments, error, message",
     [
         (pa.array(["text"]), TypeError, "takes a binary column, not string"),
         ((pa.array([GOOD, GOOD]), pa.array(["FAILFAST", "PERMISSIVE"])), ValueError, "must be a literal"),

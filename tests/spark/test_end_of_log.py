@@ -1,12 +1,9 @@
 """A log or a value that stops in mid-batch is never taken for a complete one: it is counted and logged, and damage with
 endOfLog=strict. Preallocated zeros, a cut at a batch's end and offsets that end before it are no such end."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -31,11 +28,11 @@ SIZE = BATCHES.column("size_in_bytes")[14]
 CUTS = [1, 5, 6, 11, 12, 16, 17, 60, 61, 62, SIZE - 1]
 
 
-def damage_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def damage_of(rows):
     return [json.loads(row[schema.CORRUPT]) for row in rows if row[schema.CORRUPT]]
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def told(caplog):
     """What the tasks warn of."""
     return [each.message for each in caplog.records if each.levelno == logging.WARNING and each.module == "reading"]
 

@@ -1,14 +1,11 @@
 """Staging by the tasks and publication by the driver, without Spark, in a folder and in a bucket: what readers find.
 Drivers that die: test_crashed_commits.py."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
 import threading
 import time
-from typing import Any
 
 import pytest
 from publish_jobs import (
@@ -38,12 +35,12 @@ from spark_udfs.source.publishing import UnfinishedCommit
 NOTHING = {"records": 0, "first_offset": 0, "next_offset": 0}
 
 
-def done(out: str) -> Any:
+def done(out):
     """What the last job says of its partitions."""
     return json.loads((on_disk(out) / "_SUCCESS").read_text())["partitions"]
 
 
-def topic_id(out: str, name: str) -> bytes:
+def topic_id(out, name):
     return (on_disk(out) / name / "partition.metadata").read_bytes()
 
 
@@ -116,12 +113,12 @@ def test_a_reader_during_an_overwrite_in_a_bucket_finds_the_start_of_the_old_or_
     publish(store, "job-1", {"t-0": ["a", "b"]})
     publish(store, "job-2", {"t-0": ["c"]})
     old, new = numbered("a", "b", "c"), numbered("d", "e", "f")
-    found: list[list[tuple[int, str]]] = []
+    found = []
 
-    def reading(verb: str) -> Any:
+    def reading(verb):
         original = getattr(Dying, verb)
 
-        def call(*words: Any) -> Any:
+        def call(*words):
             found.append(content(store, UNFINISHED).get("t-0", []))
             there = objects(store).keys()
             assert all(name.replace(".log", ".index") in there for name in there if name.endswith(".log"))
@@ -155,7 +152,7 @@ def test_given_offsets_and_their_gaps_are_kept(out):
 
 
 @pytest.mark.parametrize(
-    ("tasks", "offsets", "message"),
+    "tasks, offsets, message",
     [
         (({"t-0": ["c"], "t-1": ["d"]},), {"t-0": [1]}, r"t-0: offsets 1 to 1 do not follow: the next .* is 2; "),
         (({"t-0": ["c"]}, {"t-0": ["d"]}), {"t-0": [5]}, r"2 tasks have records with offsets for t-0: .*write_log"),
@@ -200,7 +197,7 @@ def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(tmp_
     before, made = objects(store), begun(store, "job-2")
     upload, first, aborted = Dying.upload, threading.Lock(), threading.Event()
 
-    def failing_meanwhile(bucket: Dying, path: str, name: str) -> None:
+    def failing_meanwhile(bucket, path, name):
         # Files are uploaded by several threads: one of them removes the job, the others go on afterwards.
         if first.acquire(blocking=False):
             publisher(made).abort(made)
@@ -299,7 +296,7 @@ def test_staging_that_the_driver_cannot_see_is_reported(tmp_path):
 
 
 def test_files_that_cannot_be_linked_are_copied(tmp_path, monkeypatch):
-    def refused(*_: Any, **__: Any) -> None:
+    def refused(*_, **__):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refused)
@@ -334,7 +331,7 @@ def test_a_foreign_write_after_the_commit_is_not_overwritten(out, monkeypatch):
     store = type(publisher(made).store)
     put, foreign = store.put, on_disk(out) / "t-0" / f"{1:020}.log"
 
-    def late(self: Any, name: str, data: bytes) -> None:
+    def late(self, name, data):
         put(self, name, data)
         if name.endswith("commit.json"):
             foreign.write_bytes(kafkarec.encode([(1, 0, None, b"somebody else's", [])]))
@@ -363,7 +360,7 @@ def test_a_driver_whose_lock_expired_stops_before_the_next_request(tmp_path, mon
         made, original = begun(store, "job-2"), getattr(Dying, verb)
         staged = stage(made, {"t-0": ["d"], "t-1": ["e"]})
 
-        def expiring(self: Any, *words: str, original: Any = original) -> None:
+        def expiring(self, *words, original=original):
             original(self, *words)
             monkeypatch.setattr(buckets, "STALE", -1.0)
 
