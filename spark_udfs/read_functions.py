@@ -18,15 +18,17 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
-from . import bootstrap, cluster
+from . import cluster
 from .errors import log_to_stderr, logger, report_cause_first
-from .schema import Columns, NamedValues
+from .schema import NamedValues
 from .source import columns, planning, selection
 from .source.batch import BatchReader, warn_of_mode
+from .source.header_counts import count_split
 from .source.listing import Listing
 from .source.options import ReadOptions, instant, parse
 from .source.paths import TopicPartition, display_url, key_types
 from .source.planning import Split
+from .source.reading import TaskCounters, read_splits
 
 Splits = tuple[Split, ...]
 Tasks = list[Splits]
@@ -50,13 +52,8 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     log_to_stderr()
     warn_of_mode(chosen, wanted)
     tasks = cluster.call_where_files_are(spark, BatchReader(chosen, wanted).plan_tasks)
-    return task_frame(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.spark_schema(wanted))
-
-
-def _read(chosen: ReadOptions, wanted: Columns, splits: Splits) -> Iterator[Any]:
-    from .source import reading
-
-    return reading.read_splits(splits, chosen, wanted)
+    body = partial(read_splits, options=chosen, columns=wanted)
+    return task_frame(spark, "read_log", tasks, chosen, body, columns.spark_schema(wanted))
 
 
 def plan_tasks(chosen: ReadOptions) -> Tasks:
@@ -80,8 +77,6 @@ class SplitTaskFunction:
 
     @report_cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        bootstrap.load()
-        log_to_stderr()
         pickled = pickle.loads(zlib.decompress(self.packed))
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -241,9 +236,6 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
 
 def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[str]]:
     """In a task: the records of each partition that has any, and what is missing in its splits."""
-    from .source.header_counts import count_split
-    from .source.reading import TaskCounters
-
     counts: dict[str, int] = {}
     with closing(TaskCounters("count")) as counters:
         for split in splits:

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from spark_udfs.bootstrap import kafkarec
 from spark_udfs.errors import logger
 
 from .log_end import missing_offset_text
 from .options import ReadOptions, instant_text
-from .paths import OffsetRange, PartitionLog, Partitions, TopicPartition
-
-if TYPE_CHECKING:
-    import kafkarec
+from .paths import PartitionLog, Partitions, TopicPartition
 
 EARLIEST, LATEST = -2, -1
 
@@ -49,9 +47,9 @@ def select_partitions(options: ReadOptions, partitions: Partitions, *, must_exis
     return selected
 
 
-def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition, OffsetRange]:
-    """The offsets to read of each partition. ValueError for offsets that do not exist, unless failOnDataLoss is false:
-    then those that exist are read."""
+def with_ranges(options: ReadOptions, partitions: Partitions) -> Partitions:
+    """The partitions with the offsets to read of each. ValueError for offsets that do not exist, unless failOnDataLoss
+    is false: then those that exist are read."""
     begins, ends = (requested_bounds(options, partitions, each) for each in ("starting", "ending"))
     if ("offset", LATEST) in begins.values():
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
@@ -60,12 +58,12 @@ def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition,
     checked, are_empty = {}, []
     for key, partition in partitions.items():
         log = partition.log
-        start = _resolved_offset(options, log, begins[key], key, options.startingOffsetsByTimestampStrategy)
-        end = _resolved_offset(options, log, ends[key], key, "no bound")
+        start = resolved_offset(options, log, begins[key], key, options.startingOffsetsByTimestampStrategy)
+        end = resolved_offset(options, log, ends[key], key, "no bound")
         for option, offset in (("startingOffsets", start), ("endingOffsets", end)):
             if offset is not None and option in options.given and options.failOnDataLoss:
                 _check_offset(offset, option, key, partition, log)
-        checked[key] = start, end
+        checked[key] = partition._replace(wanted=(start, end))
         are_empty.append(end is not None and end <= max(start or 0, partition.segments[0].base_offset or 0))
     if are_empty and all(are_empty):
         logger.warning(
@@ -78,17 +76,17 @@ def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition,
 def offsets_at(options: ReadOptions, partitions: Partitions, time: int) -> dict[TopicPartition, int]:
     """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
     return {
-        key: _resolved_offset(options, each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()
+        key: resolved_offset(options, each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()
     }
 
 
 # A bound from the options: an offset (-2, -1: earliest, latest), or a time.
-_RequestedOffset = tuple[str, int]
+RequestedOffset = tuple[str, int]
 
 
 def requested_bounds(
     options: ReadOptions, partitions: Iterable[TopicPartition], which: str
-) -> dict[TopicPartition, _RequestedOffset]:
+) -> dict[TopicPartition, RequestedOffset]:
     """Where reading each of these partitions begins or ends: ("offset", n), n also EARLIEST or LATEST, or ("time", ms).
     which: starting or ending, the first part of the options' names"""
     time, offsets = getattr(options, f"{which}Timestamp"), getattr(options, f"{which}Offsets")
@@ -104,7 +102,7 @@ def requested_bounds(
 
 def _by_partition(
     given: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition], option: str, kind: str
-) -> dict[TopicPartition, _RequestedOffset]:
+) -> dict[TopicPartition, RequestedOffset]:
     keys = list(partitions)
     _check_names(given, keys, option)
     missing = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in given]
@@ -132,38 +130,27 @@ def _some_names(names: list[str]) -> str:
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-def _resolved_offset(
-    options: ReadOptions, log: kafkarec.Log, requested: _RequestedOffset, key: TopicPartition, fallback: str
+def resolved_offset(
+    options: ReadOptions, log: kafkarec.Log, requested: RequestedOffset, key: TopicPartition, fallback: str
 ) -> int | None:
-    """The requested offset; None: no bound. fallback: "error", "latest" or "no bound" if no record is that late."""
+    """The requested offset; None: no bound. Of a time that of the first record that the mode returns. ValueError if the
+    log does not have it. fallback: "error", "latest" or "no bound" if no record is that late."""
     kind, value = requested
     if kind == "offset":
         return None if value in (EARLIEST, LATEST) else value
-    offset = offset_at(options, log, key, value)
-    if offset is None and fallback == "error":
-        raise no_record_error(key, value)
-    return log.next_offset if offset is None and fallback == "latest" else offset
-
-
-def offset_at(options: ReadOptions, log: kafkarec.Log, key: TopicPartition, time: int) -> int | None:
-    """The offset of the first record at or after a time (ms), among those that the mode returns; None: there is none.
-    ValueError if the log does not have this offset: no checksum covers a batch's base offset."""
-    offset = log.offset_for_timestamp(time, errors=options.errors, restore=options.restore)
+    offset = log.offset_for_timestamp(value, errors=options.errors, restore=options.restore)
     end = None if offset is None else log.next_offset
-    if offset is not None and end is not None and offset >= end:
+    if offset is not None and end is not None and offset >= end:  # no checksum covers a batch's base offset
         raise ValueError(
-            f"{key[0]}-{key[1]}: the first record at or after {instant_text(time)} has offset {offset}, and the log "
+            f"{key[0]}-{key[1]}: the first record at or after {instant_text(value)} has offset {offset}, and the log "
             f"ends at {end}: a base offset is damaged. Mode PERMISSIVE restores it if it can be proven"
         )
-    return offset
-
-
-def no_record_error(key: TopicPartition, time: int) -> ValueError:
-    """The error where a partition has no record at or after a time (ms)."""
-    return ValueError(
-        f"{key[0]}-{key[1]} has no record at or after {instant_text(time)}; "
-        f"startingOffsetsByTimestampStrategy=latest starts at its end then"
-    )
+    if offset is None and fallback == "error":
+        raise ValueError(
+            f"{key[0]}-{key[1]} has no record at or after {instant_text(value)}; "
+            f"startingOffsetsByTimestampStrategy=latest starts at its end then"
+        )
+    return log.next_offset if offset is None and fallback == "latest" else offset
 
 
 def _check_offset(offset: int, option: str, key: TopicPartition, partition: PartitionLog, log: kafkarec.Log) -> None:
