@@ -6,7 +6,8 @@
 
 A stream and `write_table` read from one offset to another one: the bytes from the end of the last batch before the
 first of them to the end of the last batch before the other. So every byte, and damage with it, is read exactly once,
-whatever is written meanwhile.
+whatever is written meanwhile. A last batch whose offsets do not rise waits for the one behind it, which may prove
+others.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from spark_udfs.bootstrap import distributed, kafkarec
+from spark_udfs.errors import logger
 
-from . import log_end, options, paths, planning
+from . import log_batches, log_end, options, paths, planning
 from .listing import report_loss
+from .log_batches import LogBatch
 from .paths import NO_END, PartitionLog, Partitions, TopicPartition, Uncommitted
 
 # In a preallocated file zeros follow the last batch; the next batch is searched in this many bytes of them.
@@ -30,18 +32,6 @@ _ZEROS_SEARCHED = 1 << 20
 # A file is not opened again while its size and times stay the same, once they have been so for this long: file systems
 # round times, to seconds at worst.
 _SETTLED_SECONDS = 3.0
-
-
-class _LogBatch(NamedTuple):
-    """A batch in the bytes [begin, end) of a segment, with the fingerprint that tells whether it is still there. All
-    are 0 for the start of a segment, before its first batch."""
-
-    path: str
-    begin: int = 0
-    end: int = 0
-    first_offset: int = 0
-    next_offset: int = 0
-    fingerprint: bytes = b""
 
 
 class GrowingLog:
@@ -57,7 +47,7 @@ class GrowingLog:
 
     def __init__(self, chosen: options.ReadOptions) -> None:
         self._options = chosen
-        self._before: dict[int, _LogBatch] = {}  # offset -> the last batch that begins below it
+        self._before: dict[int, LogBatch] = {}  # offset -> the last batch that begins below it
         self._ends: dict[tuple[str, int | None], int] = {}  # path and size of a segment before the last one -> its end
         self._seen: Any = None
         self._seen_since, self._is_settled = 0.0, False
@@ -65,6 +55,7 @@ class GrowingLog:
         self._aborted: dict[tuple[int, int], int] = {}
         self._transactions_of: Any = None
         self._stable = 0
+        self._held_back: LogBatch | None = None
         self.late: list[kafkarec.Segment] = []
         self.rewritten: set[int] = set()
         self.start = self.end = 0
@@ -97,7 +88,7 @@ class GrowingLog:
         self.rewritten |= {at for at in gone if self._before[at].path == last}
         self._before = {at: batch for at, batch in self._before.items() if at not in gone}
         ends = (self._find_last_batch(each, NO_END, is_whole=True) for each in reversed(found.segments))
-        nothing = _LogBatch(found.segments[0].path, next_offset=self.start)
+        nothing = LogBatch(found.segments[0].path, next_offset=self.start)
         batch, end = next((each for each in ends if each.end), nothing), self.end
         self.end = batch.next_offset
         if self.rewritten or self.end < end:
@@ -108,24 +99,64 @@ class GrowingLog:
     def _open_segment(self, path: str) -> kafkarec.Segment:
         return paths.open_segment(path, self._options.storageOptions, self.listed_log.topic, self.listed_log.partition)
 
-    def _find_last_batch(self, segment: kafkarec.Segment, offset: int, *, is_whole: bool = False) -> _LogBatch:
+    def _find_last_batch(self, segment: kafkarec.Segment, offset: int, *, is_whole: bool = False) -> LogBatch:
         """The last batch of a segment that begins below an offset, is_whole: with a right checksum; the segment's start
         if there is none. It is searched from the last known one on, or if that may be far from an entry of the
         .index."""
         known = [each for each in self._before.values() if each.path == segment.path and each.next_offset <= offset]
-        found = max(known, key=lambda each: each.end, default=_LogBatch(segment.path))
+        found = max(known, key=lambda each: each.end, default=LogBatch(segment.path))
+        next_base = self._next_base(segment.path)
         with self._open_segment(segment.path) as opened:
             size = opened.size
             if is_whole and found.end and not segment.later_segment and _incomplete_batch(opened, found.end) is None:
                 size = min(size, found.end + _ZEROS_SEARCHED)
             # the last entry below the offset: at one of the offset itself, damage before that batch would be missed
             indexed = 0 if is_whole and found.end else opened.position_of(offset - 1)
-            for begin in dict.fromkeys((max(found.end, indexed), found.end)):
-                below = takewhile(lambda each: each.first_offset < offset, _batches(opened, begin, size))
-                for batch in reversed(deque(below, None if is_whole else 1)):
+            # with the known one, to which the offsets behind it have to rise
+            start = found.end if found.is_restored else found.begin
+            for begin in dict.fromkeys((max(start, indexed), start)):
+                every = log_batches.batches(opened, begin, size, next_base)
+                if is_whole:
+                    below = deque(every)
+                    self._compare_known(found, below)
+                    self._hold_back(below)
+                else:
+                    fitting = (each for each in every if not each.is_misfit)
+                    below = deque(takewhile(lambda each: each.first_offset < offset, fitting), 1)
+                for batch in reversed(below):
+                    if batch.end <= found.end:
+                        break
                     if not is_whole or distributed.has_valid_checksum(opened, batch.begin, batch.end):
                         return batch._replace(fingerprint=distributed.fingerprint(opened, batch.begin))
         return found
+
+    def _next_base(self, path: str) -> int | None:
+        names = [each.path for each in self.listed_log.segments]
+        return self.listed_log.next_base_offset(names.index(path))
+
+    def _compare_known(self, known: LogBatch, found: Sequence[LogBatch]) -> None:
+        """Compares what was the last batch with how it is read now that others are behind it, which may prove other
+        offsets."""
+        now = next((each for each in found if known.end and each.begin == known.begin), None)
+        keys = {at for at, batch in self._before.items() if batch is known}
+        if now is not None and now.next_offset != known.next_offset:
+            self.rewritten |= keys
+        elif now is not None:
+            self._before |= dict.fromkeys(keys, known._replace(context=now.context))
+
+    def _hold_back(self, found: deque[LogBatch]) -> None:
+        """Removes the last batches if their offsets do not rise. In FAILFAST mode nothing is restored:
+        CorruptRecordError."""
+        held_back = None
+        while found and found[-1].is_misfit:
+            held_back = found.pop()
+        if held_back is not None:
+            error = planning.order_error(held_back.path, held_back.begin, held_back.first_offset)
+            if self._options.mode == "FAILFAST":
+                raise error
+            if self._held_back != held_back:
+                logger.warning("%s; it is not read before one behind it proves its offset", error)
+        self._held_back = held_back
 
     def clamp_reporting_loss(self, offset: int, why: str, *, is_end: bool = False) -> int:
         """The offset itself; if the log does not have it, reports data loss and returns the log's start or end. why:
@@ -175,7 +206,7 @@ class GrowingLog:
 
     # ---- the bytes between two offsets
 
-    def _last_batch_below(self, offset: int) -> _LogBatch:
+    def _last_batch_below(self, offset: int) -> LogBatch:
         """The last batch that begins below an offset."""
         if offset not in self._before:
             segment = self.listed_log.segments[self.listed_log.segments_in_range(None, offset)[-1]]
@@ -192,13 +223,23 @@ class GrowingLog:
         chosen[0] = chosen[0].copy(begin=first.begin if is_cut else first.end)
         chosen[-1] = chosen[-1].copy(end=last.end)
         wanted = start if is_cut else None, stop if stop < last.next_offset else None
-        return self.listed_log._replace(segments=tuple(chosen), first_offset=first_offset, wanted=wanted)
+        context = first.context
+        if self._options.mode == "FAILFAST":  # where nothing is restored
+            context = None
+            if is_cut and first.is_restored:
+                raise planning.order_error(first.path, first.begin, start)
+        return self.listed_log._replace(
+            segments=tuple(chosen), first_offset=first_offset, wanted=wanted, context=context
+        )
 
     def end_between_batches(self, start: int, stop: int) -> int:
         """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
         `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it. Between two
-        segments it is the start of the second one: a batch that began before it would look as if data were lost."""
+        segments it is the start of the second one: a batch that began before it would look as if data were lost. Beside
+        a restored batch it is the first one behind that at which a cut leaves what proves it."""
         batch = self._last_batch_below(stop)
+        if not batch.may_cut:
+            return self._next_cut(batch)
         if batch.next_offset <= stop:
             return self._gap_end(stop) or stop
         if batch.first_offset > start:
@@ -207,6 +248,16 @@ class GrowingLog:
             if distributed.has_valid_checksum(opened, batch.begin, batch.end):
                 return stop
         return self._gap_end(batch.next_offset) or batch.next_offset
+
+    def _next_cut(self, batch: LogBatch) -> int:
+        """The first offset behind a batch at which reading may be cut; of a segment without one the start of the next
+        one, or the log's end."""
+        next_base = self._next_base(batch.path)
+        with self._open_segment(batch.path) as opened:
+            for each in log_batches.batches(opened, batch.end, opened.size, next_base):
+                if each.may_cut and each.first_offset >= batch.next_offset:
+                    return each.first_offset
+        return self.end if next_base is None else next_base
 
     def forget_except(self, offsets: set[int]) -> None:
         """Forgets all batches but those at these offsets and at the ends, and the aborted transactions before them."""
@@ -250,23 +301,10 @@ def plan_splits(
         log, begin, end = spans[key]
         if begin < end:
             parts[key] = log.between_offsets(begin, end)._replace(uncommitted=log.uncommitted(begin, end))
-    return planning.plan_splits(chosen, parts)
+    return [each._replace(must_rise=True) for each in planning.plan_splits(chosen, parts)]
 
 
 def _incomplete_batch(opened: kafkarec.Segment, position: int) -> kafkarec.Damage | None:
     """The incomplete batch from a position to the file's end; None: there is nothing, or zeros (preallocated)."""
     return distributed.incomplete_end(opened, position, max(0, opened.size - position), None)
 
-
-def _batches(opened: kafkarec.Segment, begin: int, end: int) -> Iterator[_LogBatch]:
-    """The batches in these bytes, in order. A wrapper message has no first offset; the next offset of the batch before
-    it is used."""
-    before = opened.base_offset or 0
-    part = opened.between(min(begin, end), end).copy(later_segment=False)
-    with closing(part.scan_pieces(errors="skip")) as tables:
-        for table in tables:
-            names = ("position", "size_in_bytes", "base_offset", "last_offset", "next_offset")
-            for position, size, base, last, following in zip(*map(table.column, names), strict=True):
-                first = min(before, last) if base is None else base
-                yield _LogBatch(opened.path, position, position + size, first, following)
-                before = following

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
+from operator import le
 from typing import TYPE_CHECKING, Any
 
 from spark_udfs.bootstrap import distributed, kafkarec
@@ -23,7 +24,7 @@ from spark_udfs.errors import logger
 
 from .options import ReadOptions
 from .paths import NO_END, PartitionLog, open_segment
-from .planning import LAST_OFFSET, Split, damage_report_call
+from .planning import LAST_OFFSET, Split, damage_report_call, order_error
 
 if TYPE_CHECKING:
     Piece = kafkarec.RecordColumns | kafkarec.BatchTable
@@ -60,6 +61,21 @@ class SplitEnd:
             self._is_damage = False
         if piece.damage:
             self._is_damage = piece.damage[-1].position > position
+
+    def demand_rising(self, piece: Piece) -> None:
+        """CorruptRecordError if offsets of the next piece do not rise from what was read, up to the next segment's: no
+        checksum covers a batch's base offset."""
+        split, batches = self._split, batches_of(piece)
+        if not len(batches):
+            return
+        positions, bases, lasts, nexts = map(batches.column, ("position", "base_offset", "last_offset", "next_offset"))
+        low = split.first_offset if split.start_offset is None else None
+        low = low if self._next_offset is None else self._next_offset
+        firsts = [last if base is None else base for base, last in zip(bases, lasts, strict=True)]
+        befores, high = [firsts[0] if low is None else low, *nexts][: len(firsts)], split.next_base_offset
+        if not all(map(le, befores, firsts)) or (high is not None and nexts[-1] > high):
+            at = next((number for number, offset in enumerate(firsts) if offset < befores[number]), -1)
+            raise order_error(split.path, positions[at], firsts[at])
 
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the last piece, as Damage; None: there is none, or the offsets that the query asks

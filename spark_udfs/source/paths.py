@@ -69,6 +69,7 @@ class PartitionLog(NamedTuple):
         cannot know that their offsets do not overlap
     first_offset: no record in these bytes has a lower one; None: that of the first segment's name
     wanted: the offsets to read
+    context: the position in the first segment from which batches are read for what they prove; None: there is no need
     uncommitted: of these bytes, for read_committed; None: not known yet
     """
 
@@ -78,6 +79,7 @@ class PartitionLog(NamedTuple):
     followed_by: Mapping[str, tuple[str, int]]
     first_offset: int | None = None
     wanted: OffsetRange = (None, None)
+    context: int | None = None
     uncommitted: Uncommitted | None = None
 
     @property

@@ -68,6 +68,9 @@ class Split(NamedTuple):
     is_log_end                     a query reads its log's last bytes here. A stream does not: it asks for offsets
     file                           the planned file; None: it is remote
     keys, followed_by              as in paths.SegmentPath
+    context                        where batches before `begin` begin that are read for what they prove about those in
+                                   it; None: none are
+    must_rise                      in FAILFAST mode it is an error if offsets do not rise: a stream goes by them
     next_base_offset               of the next segment, if these are the last bytes of theirs; None: they are not, or it
                                    is the log's last one, or `where` may have left folders out
     """
@@ -86,6 +89,8 @@ class Split(NamedTuple):
     file: FileIdentity | None = None
     keys: Keys = ()
     followed_by: tuple[str, int] | None = None
+    context: int | None = None
+    must_rise: bool = False
     next_base_offset: int | None = None
 
 
@@ -134,6 +139,7 @@ def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
                         file=file,
                         keys=tuple(segment.keys.items()),
                         followed_by=partition.followed_by.get(segment.path),
+                        context=partition.context if not number and begin.position == segment.begin else None,
                         next_base_offset=later if is_end and not is_cut and not options.where else None,
                     )
                 )
@@ -181,6 +187,19 @@ def file_identity(segment: kafkarec.Segment) -> FileIdentity | None:
     return FileIdentity(status.st_ino, status.st_size, segment.later_segment)
 
 
+def order_error(path: str, position: int, offset: int) -> kafkarec.CorruptRecordError:
+    """The error for a batch with this first offset that does not rise from those before it to those behind it."""
+    reason, file = "base_offset_undecided", display_url(path)
+    return kafkarec.CorruptRecordError(
+        f"the base offset does not fit those of the batches around it in {file} at byte {position} (base offset "
+        f"{offset})",
+        position=position,
+        base_offset=offset,
+        reason=reason,
+        file=file,
+    )
+
+
 @contextmanager
 def opened_split(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | None]:
     """In a task: the bytes of a split. DataLoss if its file was removed, replaced or truncated since it was planned; if
@@ -193,9 +212,10 @@ def opened_split(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segmen
         try:
             whole = open_segment(split.path, options.storageOptions, split.topic, split.partition)
             part = whole
-            if split.begin or split.end is not None:
+            begin = split.begin if split.context is None else split.context
+            if begin or split.end is not None:
                 end = whole.size if split.end is None else min(split.end, whole.size)
-                part = whole.between(min(split.begin, end), end, has_grown=split.is_log_end and end < whole.size)
+                part = whole.between(min(begin, end), end, has_grown=split.is_log_end and end < whole.size)
                 part = part.copy(later_segment=split.later_segment)
             stack.enter_context(part)
             descriptor, planned = part.source.descriptor, split.file
@@ -229,7 +249,8 @@ def group_into_tasks(options: ReadOptions, splits: list[Split]) -> list[tuple[Sp
         task = combined.setdefault(int((done + cost / 2) / mean), [])
         done += cost
         if task and (task[-1].path, task[-1].end) == (split.path, split.begin):
-            split = split._replace(begin=task[-1].begin, first_offset=task.pop().first_offset)
+            before = task.pop()
+            split = split._replace(begin=before.begin, first_offset=before.first_offset, context=before.context)
         task.append(split)
     return [tuple(each) for each in combined.values()]
 

@@ -90,8 +90,13 @@ def read_split(
             if part is None:
                 return
             end = SplitEnd(part, split)
+            if split.context is not None:
+                counters.add(bytes=split.context - split.begin)  # not counted twice
             with closing(read_pieces(part, split, options, rows.sources)) as decoded:
                 for piece in decoded:
+                    piece = rows.without_context(piece)
+                    if split.must_rise and options.mode == "FAILFAST":
+                        end.demand_rising(piece)
                     counters.add_piece(piece, options.includeControl)
                     end.add(piece)
                     if split.followed_by is not None:  # the next segment, of another folder, may have the same offsets
@@ -186,7 +191,7 @@ class _RowBuilder:
     """Makes record batches of one schema from the pieces of a split. `sources`: the columns that kafkarec decodes."""
 
     def __init__(self, split: Split, options: ReadOptions, columns: Columns) -> None:
-        self.columns = columns
+        self.split, self.columns = split, columns
         self.schema = pa.schema(list(schema.arrow_struct(columns)))
         self.corrupt = options.columnNameOfCorruptRecord
         self.position_column = _POSITION[options.view]
@@ -201,9 +206,16 @@ class _RowBuilder:
         }
         self.repeated: dict[tuple[str, Any], pa.Array] = {}
         sources = schema.kafkarec_names(columns)
-        if (self.has_reasons or "_batch_crc" in self.schema.names) and self.position_column not in sources:
+        has_positions = self.has_reasons or "_batch_crc" in self.schema.names or split.context is not None
+        if has_positions and self.position_column not in sources:
             sources.append(self.position_column)
         self.sources = sources or [_CHEAPEST[options.view]]
+
+    def without_context(self, piece: Piece) -> Piece:
+        """Without the records of batches before the split, which were read for what they prove."""
+        if self.split.context is None:
+            return piece
+        return piece[sum(position < self.split.begin for position in piece.column(self.position_column)) :]
 
     def batch(self, piece: Piece) -> pa.RecordBatch:
         """The rows of one piece, with a row for each damaged range in its place."""

@@ -1,0 +1,186 @@
+"""The batches of a segment by their headers, for who cuts a log between them. On the driver.
+
+No checksum covers a batch's base offset, length and leader epoch; its neighbours and its content prove them (Restored
+batches in docs/damage.md). So where headers do not follow each other, the batches are those that reading gives: their
+checksums are checked, their header fields restored. Reading is not cut beside such a place, as neither part would have
+all that proves them.
+
+    good good good good good | good good RESTORED good good | good good ...
+                             ^ here and further away may be cut
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from functools import partial
+from itertools import chain, islice, pairwise, repeat
+from operator import add, le
+from typing import NamedTuple
+
+from spark_udfs.bootstrap import kafkarec
+
+# No log skips more offsets.
+_MAX_JUMP = 1 << 31
+# The batches before the first one that does not follow that are read again with it: so many take part in a decision.
+_WINDOW = 64
+# The batches on each side of a cut that have to be good, and those before a start that are read for what they prove.
+_BESIDE, _CONTEXT = 2, 6
+_NO_EPOCH, _NO_LIMIT = -1, 1 << 31
+
+
+class LogBatch(NamedTuple):
+    """A batch in the bytes [begin, end) of a segment, with the fingerprint that tells whether it is still there. All
+    are 0 for the start of a segment, before its first batch.
+
+    context       where the batches begin that prove header fields of the one behind it; None: these need no proof, and
+                  reading may be cut before it and behind it
+    is_restored   whether header fields are not as stored
+    is_misfit     whether its offsets do not rise from those before it to those behind it
+    """
+
+    path: str
+    begin: int = 0
+    end: int = 0
+    first_offset: int = 0
+    next_offset: int = 0
+    leader_epoch: int = _NO_EPOCH
+    fingerprint: bytes = b""
+    context: int | None = None
+    is_restored: bool = False
+    is_misfit: bool = False
+
+    @property
+    def may_cut(self) -> bool:
+        return self.context is None
+
+    def rises_to(self, other: LogBatch) -> bool:
+        return 0 <= other.first_offset - self.next_offset <= _MAX_JUMP
+
+    def is_followed_by(self, other: LogBatch) -> bool:
+        return self.end == other.begin and self.leader_epoch <= other.leader_epoch and self.rises_to(other)
+
+
+def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | None) -> Iterator[LogBatch]:
+    """The batches in these bytes, in order.
+
+    begin      where a batch or damage begins
+    next_base  the base offset of the next segment; None: there is none
+    """
+    start = LogBatch(opened.path, begin, begin)
+    following = [] if next_base is None else [LogBatch("", end, end, next_base, next_base, leader_epoch=_NO_LIMIT)]
+    kept: list[LogBatch] = []
+    doubt = None  # the number of the first of them that does not follow
+    for table, _ in _tables(opened, begin, end):
+        if not kept:
+            low = table.first_offsets[0]
+            start = start._replace(next_offset=low if begin else max(low, opened.base_offset or 0))
+        made = map(partial(LogBatch, opened.path), *table)
+        if _is_in_order((kept or [start])[-1], table):
+            every = chain(kept, made)
+            yield from islice(every, max(0, len(kept) + len(table.begins) - _WINDOW))
+            kept = [*every]
+            continue
+        kept += made
+        doubt = _first_doubtful(start, kept)
+        if doubt is not None:
+            break
+    if doubt is None and kept and following and not kept[-1].rises_to(following[0]):
+        doubt = len(kept) - 1
+    if doubt is None:
+        yield from kept
+        return
+    first = max(doubt - _WINDOW, 0)
+    yield from kept[:first]
+    at = kept[first].begin if first else begin
+    # what proves the first ones may be before them
+    read_from = 0 if doubt < 2 * _BESIDE and not first else at
+    checked = (
+        LogBatch(opened.path, *row, is_restored=row[0] in restored)
+        for table, restored in _tables(opened, read_from, end, check_crcs=True)
+        for row in zip(*table, strict=True)
+    )
+    yield from (each for each in _judged(chain(checked, following)) if each.path and each.begin >= at)
+
+
+class _Table(NamedTuple):
+    """Columns of consecutive batches, in the order of the fields of LogBatch."""
+
+    begins: list[int]
+    ends: list[int]
+    first_offsets: list[int]
+    next_offsets: list[int]
+    leader_epochs: list[int]
+
+
+def _tables(
+    opened: kafkarec.Segment, begin: int, end: int, *, check_crcs: bool = False
+) -> Iterator[tuple[_Table, set[int]]]:
+    """The batches in these bytes, and the positions of restored ones. A wrapper message has no first offset; the next
+    offset of the batch before it is used."""
+    before = opened.base_offset or 0
+    part = opened.between(min(begin, end), end).copy(later_segment=False)
+    with closing(part.scan_pieces(errors="skip", check_crcs=check_crcs)) as tables:
+        for table in filter(len, tables):
+            names = ("position", "size_in_bytes", "base_offset", "last_offset", "next_offset", "partition_leader_epoch")
+            begins, sizes, bases, lasts, nexts, epochs = map(table.column, names)
+            if None in bases:
+                ends_before = chain([before], nexts)
+                bases = [
+                    min(last, end) if base is None else base
+                    for base, last, end in zip(bases, lasts, ends_before, strict=False)
+                ]
+            if None in epochs:
+                epochs = [_NO_EPOCH if epoch is None else epoch for epoch in epochs]
+            before = nexts[-1]
+            found = _Table(begins, [*map(add, begins, sizes)], bases, nexts, epochs)
+            yield found, {each.position for each in table.restored}
+
+
+def _is_in_order(before: LogBatch, table: _Table) -> bool:
+    """Whether all follow; False: maybe not all. For thousands of batches, without a loop in Python."""
+    return (
+        table.begins == [before.end, *table.ends[:-1]]
+        and all(map(le, chain([before.next_offset], table.next_offsets), table.first_offsets))
+        and all(map(le, chain([before.leader_epoch], table.leader_epochs), table.leader_epochs))
+        and table.next_offsets[-1] - before.next_offset <= _MAX_JUMP
+    )
+
+
+def _first_doubtful(start: LogBatch, found: list[LogBatch]) -> int | None:
+    pairs = enumerate(pairwise([start, *found]))
+    return next((number for number, (one, other) in pairs if not one.is_followed_by(other)), None)
+
+
+def _judged(found: Iterable[LogBatch]) -> Iterator[LogBatch]:
+    """The batches with `context` and `is_misfit`, from which the cuts follow."""
+    around: deque[LogBatch | None] = deque([None] * _CONTEXT, _CONTEXT + 1 + _BESIDE)
+    for each in chain(found, repeat(None, _BESIDE)):
+        around.append(each)
+        if len(around) == around.maxlen and (batch := around[_CONTEXT]) is not None:
+            before = [one for one in islice(around, _CONTEXT) if one]
+            behind = [one for one in islice(around, _CONTEXT + 1, None) if one]
+            yield batch._replace(context=_context(before, batch, behind), is_misfit=_is_misfit(before, batch, behind))
+
+
+def _context(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) -> int | None:
+    beside = [*before[-_BESIDE:], batch, *behind]
+    if all(one.is_followed_by(other) for one, other in pairwise(beside)) and not any(
+        each.is_restored for each in beside
+    ):
+        return None
+    context = batch.begin
+    for each in reversed(before):
+        if each.end != context:
+            break
+        context = each.begin
+    return context
+
+
+def _is_misfit(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) -> bool:
+    """Whether the others rise without it, and not with it."""
+    pairs = pairwise([*before[-1:], batch, *behind[:1]])
+    if all(one.rises_to(other) for one, other in pairs):
+        return False
+    return not before or not behind or before[-1].rises_to(behind[0])
