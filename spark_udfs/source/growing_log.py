@@ -29,6 +29,8 @@ from .paths import NO_END, PartitionLog, Partitions, TopicPartition, Uncommitted
 
 # In a preallocated file zeros follow the last batch; the next batch is searched in this many bytes of them.
 _ZEROS_SEARCHED = 1 << 20
+# So many batches in a row whose offsets do not rise may be before an offset.
+_MISFITS = 64
 # A file is not opened again while its size and times stay the same, once they have been so for this long: file systems
 # round times, to seconds at worst.
 _SETTLED_SECONDS = 3.0
@@ -113,7 +115,7 @@ class GrowingLog:
             # the last entry below the offset: at one of the offset itself, damage before that batch would be missed
             indexed = 0 if is_whole and found.end else opened.position_of(offset - 1)
             # with the known one, to which the offsets behind it have to rise
-            start = found.end if found.is_restored else found.begin
+            start = found.begin if found.context is None else found.context
             for begin in dict.fromkeys((max(start, indexed), start)):
                 every = log_batches.batches(opened, begin, size, next_base)
                 if is_whole:
@@ -121,12 +123,13 @@ class GrowingLog:
                     self._compare_known(found, below)
                     self._hold_back(below)
                 else:
-                    fitting = (each for each in every if not each.is_misfit)
-                    below = deque(takewhile(lambda each: each.first_offset < offset, fitting), 1)
+                    below = deque(takewhile(lambda each: each.is_misfit or each.first_offset < offset, every), _MISFITS)
                 for batch in reversed(below):
                     if batch.end <= found.end:
-                        break
-                    if not is_whole or distributed.has_valid_checksum(opened, batch.begin, batch.end):
+                        return found
+                    if batch.is_misfit:
+                        found = found._replace(context=start)
+                    elif not is_whole or batch.restored or distributed.has_valid_checksum(opened, *batch[1:3]):
                         return batch._replace(fingerprint=distributed.fingerprint(opened, batch.begin))
         return found
 
@@ -223,13 +226,13 @@ class GrowingLog:
         chosen[0] = chosen[0].copy(begin=first.begin if is_cut else first.end)
         chosen[-1] = chosen[-1].copy(end=last.end)
         wanted = start if is_cut else None, stop if stop < last.next_offset else None
-        context = first.context
         if self._options.mode == "FAILFAST":  # where nothing is restored
-            context = None
-            if is_cut and first.is_restored:
-                raise planning.order_error(first.path, first.begin, start)
+            first = first._replace(context=None)
+            for each in (first, last) if is_cut else (last,):
+                if "base_offset" in each.restored:
+                    raise planning.order_error(each.path, each.begin, each.first_offset)
         return self.listed_log._replace(
-            segments=tuple(chosen), first_offset=first_offset, wanted=wanted, context=context
+            segments=tuple(chosen), first_offset=first_offset, wanted=wanted, context=first.context
         )
 
     def end_between_batches(self, start: int, stop: int) -> int:
@@ -237,16 +240,17 @@ class GrowingLog:
         `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it. Between two
         segments it is the start of the second one: a batch that began before it would look as if data were lost. Beside
         a restored batch it is the first one behind that at which a cut leaves what proves it."""
-        batch = self._last_batch_below(stop)
-        if not batch.may_cut:
-            return self._next_cut(batch)
+        first, batch = self._last_batch_below(start), self._last_batch_below(stop)
+        if not batch.may_cut:  # but offsets that do not rise must not be compared with a start within a batch
+            return first.next_offset if first.may_cut and first.next_offset > start else self._next_cut(batch)
         if batch.next_offset <= stop:
             return self._gap_end(stop) or stop
         if batch.first_offset > start:
             return batch.first_offset
         with self._open_segment(batch.path) as opened:
-            if distributed.has_valid_checksum(opened, batch.begin, batch.end):
-                return stop
+            is_good = distributed.has_valid_checksum(opened, batch.begin, batch.end)
+        if is_good and first.may_cut:
+            return stop
         return self._gap_end(batch.next_offset) or batch.next_offset
 
     def _next_cut(self, batch: LogBatch) -> int:
@@ -254,8 +258,8 @@ class GrowingLog:
         one, or the log's end."""
         next_base = self._next_base(batch.path)
         with self._open_segment(batch.path) as opened:
-            for each in log_batches.batches(opened, batch.end, opened.size, next_base):
-                if each.may_cut and each.first_offset >= batch.next_offset:
+            for each in log_batches.batches(opened, batch.context or 0, opened.size, next_base):
+                if each.may_cut and each.begin >= batch.end:
                     return each.first_offset
         return self.end if next_base is None else next_base
 

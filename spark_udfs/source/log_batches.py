@@ -12,7 +12,7 @@ all that proves them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import chain, islice, pairwise, repeat
@@ -36,7 +36,7 @@ class LogBatch(NamedTuple):
 
     context       where the batches begin that prove header fields of the one behind it; None: these need no proof, and
                   reading may be cut before it and behind it
-    is_restored   whether header fields are not as stored
+    restored      the header fields that are not as stored, by the names of the batch columns
     is_misfit     whether its offsets do not rise from those before it to those behind it
     """
 
@@ -48,7 +48,7 @@ class LogBatch(NamedTuple):
     leader_epoch: int = _NO_EPOCH
     fingerprint: bytes = b""
     context: int | None = None
-    is_restored: bool = False
+    restored: Collection[str] = ()
     is_misfit: bool = False
 
     @property
@@ -86,8 +86,9 @@ def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | Non
         doubt = _first_doubtful(start, kept)
         if doubt is not None:
             break
-    if doubt is None and kept and following and not kept[-1].rises_to(following[0]):
-        doubt = len(kept) - 1
+    last = (kept or [start])[-1]
+    if doubt is None and following and not last.is_followed_by(following[0]):
+        doubt = max(0, len(kept) - 1)
     if doubt is None:
         yield from kept
         return
@@ -97,11 +98,12 @@ def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | Non
     # what proves the first ones may be before them
     read_from = 0 if doubt < 2 * _BESIDE and not first else at
     checked = (
-        LogBatch(opened.path, *row, is_restored=row[0] in restored)
+        LogBatch(opened.path, *row, restored=restored.get(row[0], ()))
         for table, restored in _tables(opened, read_from, end, check_crcs=True)
         for row in zip(*table, strict=True)
     )
-    yield from (each for each in _judged(chain(checked, following)) if each.path and each.begin >= at)
+    before = [] if read_from or opened.base_offset is None else [LogBatch("", next_offset=opened.base_offset)]
+    yield from (each for each in _judged(chain(before, checked, following)) if each.path and each.begin >= at)
 
 
 class _Table(NamedTuple):
@@ -116,8 +118,8 @@ class _Table(NamedTuple):
 
 def _tables(
     opened: kafkarec.Segment, begin: int, end: int, *, check_crcs: bool = False
-) -> Iterator[tuple[_Table, set[int]]]:
-    """The batches in these bytes, and the positions of restored ones. A wrapper message has no first offset; the next
+) -> Iterator[tuple[_Table, dict[int, Collection[str]]]]:
+    """The batches in these bytes, and position -> the restored fields of one. A wrapper message has no first offset; the next
     offset of the batch before it is used."""
     before = opened.base_offset or 0
     part = opened.between(min(begin, end), end).copy(later_segment=False)
@@ -135,7 +137,7 @@ def _tables(
                 epochs = [_NO_EPOCH if epoch is None else epoch for epoch in epochs]
             before = nexts[-1]
             found = _Table(begins, [*map(add, begins, sizes)], bases, nexts, epochs)
-            yield found, {each.position for each in table.restored}
+            yield found, {each.position: each.fields for each in table.restored}
 
 
 def _is_in_order(before: LogBatch, table: _Table) -> bool:
@@ -166,9 +168,7 @@ def _judged(found: Iterable[LogBatch]) -> Iterator[LogBatch]:
 
 def _context(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) -> int | None:
     beside = [*before[-_BESIDE:], batch, *behind]
-    if all(one.is_followed_by(other) for one, other in pairwise(beside)) and not any(
-        each.is_restored for each in beside
-    ):
+    if all(one.is_followed_by(other) for one, other in pairwise(beside)) and not any(one.restored for one in beside):
         return None
     context = batch.begin
     for each in reversed(before):
@@ -180,7 +180,9 @@ def _context(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) ->
 
 def _is_misfit(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) -> bool:
     """Whether the others rise without it, and not with it."""
-    pairs = pairwise([*before[-1:], batch, *behind[:1]])
-    if all(one.rises_to(other) for one, other in pairs):
+    if all(one.rises_to(other) for one, other in pairwise([*before[-1:], batch, *behind[:1]])):
         return False
-    return not before or not behind or before[-1].rises_to(behind[0])
+    if before and behind:
+        return before[-1].rises_to(behind[0])
+    # of the last one: unless the one before it is wrong
+    return len(before) < 2 or before[-2].next_offset == before[-1].first_offset or not before[-2].rises_to(batch)
