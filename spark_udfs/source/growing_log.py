@@ -16,7 +16,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 from spark_udfs.bootstrap import distributed, kafkarec
@@ -58,6 +58,7 @@ class GrowingLog:
         self._transactions_of: Any = None
         self._stable = 0
         self._held_back: LogBatch | None = None
+        self._last_path = ""
         self.late: list[kafkarec.Segment] = []
         self.rewritten: set[int] = set()
         self.start = self.end = 0
@@ -88,6 +89,9 @@ class GrowingLog:
                     if not distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint):
                         gone.add(at)
         self.rewritten |= {at for at in gone if self._before[at].path == last}
+        # of what was the last segment when it was read, others behind may prove more
+        gone |= {at for at, batch in self._before.items() if batch.path == self._last_path != last}
+        self._last_path = last
         self._before = {at: batch for at, batch in self._before.items() if at not in gone}
         ends = (self._find_last_batch(each, NO_END, is_whole=True) for each in reversed(found.segments))
         nothing = LogBatch(found.segments[0].path, next_offset=self.start)
@@ -195,7 +199,8 @@ class GrowingLog:
             return None
         key = segment.path, segment.listed_size
         if key not in self._ends:
-            self._ends[key] = self._find_last_batch(segment, after).next_offset
+            last = self._find_last_batch(segment, after)
+            self._ends[key] = last.next_offset if last.may_cut or last.end else after
         return after if self._ends[key] <= offset else None
 
     def incomplete_end(self) -> kafkarec.Damage | None:
@@ -244,7 +249,8 @@ class GrowingLog:
         if not batch.may_cut:  # but offsets that do not rise must not be compared with a start within a batch
             return first.next_offset if first.may_cut and first.next_offset > start else self._next_cut(batch)
         if batch.next_offset <= stop:
-            return self._gap_end(stop) or stop
+            is_empty = batch.next_offset <= start and batch.next_offset < self.end
+            return self._gap_end(stop) or (self._next_cut(batch, 1) if is_empty else stop)
         if batch.first_offset > start:
             return batch.first_offset
         with self._open_segment(batch.path) as opened:
@@ -253,13 +259,15 @@ class GrowingLog:
             return stop
         return self._gap_end(batch.next_offset) or batch.next_offset
 
-    def _next_cut(self, batch: LogBatch) -> int:
-        """The first offset behind a batch at which reading may be cut; of a segment without one the start of the next
-        one, or the log's end."""
+    def _next_cut(self, batch: LogBatch, least: int = 0) -> int:
+        """The first offset behind a batch, and at least so many more, at which reading may be cut; of a segment without
+        one the start of the next one, or the log's end."""
         next_base = self._next_base(batch.path)
         with self._open_segment(batch.path) as opened:
-            for each in log_batches.batches(opened, batch.context or 0, opened.size, next_base):
-                if each.may_cut and each.begin >= batch.end:
+            begin = batch.end if batch.context is None else batch.context
+            every = log_batches.batches(opened, begin, opened.size, next_base)
+            for each in islice((one for one in every if one.begin >= batch.end), least, None):
+                if each.may_cut:
                     return each.first_offset
         return self.end if next_base is None else next_base
 

@@ -25,8 +25,10 @@ from spark_udfs.bootstrap import kafkarec
 _MAX_JUMP = 1 << 31
 # The batches before the first one that does not follow that are read again with it: so many take part in a decision.
 _WINDOW = 64
-# The batches on each side of a cut that have to be good, and those before a start that are read for what they prove.
-_BESIDE, _CONTEXT = 2, 6
+# The batches on each side of a cut that have to be good.
+_BESIDE = 2
+# Those on each side of a batch that tell whether its offsets are right. Those before a start are read for it.
+_WITNESSES = 6
 _NO_EPOCH, _NO_LIMIT = -1, 1 << 31
 
 
@@ -157,17 +159,17 @@ def _first_doubtful(start: LogBatch, found: list[LogBatch]) -> int | None:
 
 def _judged(found: Iterable[LogBatch]) -> Iterator[LogBatch]:
     """The batches with `context` and `is_misfit`, from which the cuts follow."""
-    around: deque[LogBatch | None] = deque([None] * _CONTEXT, _CONTEXT + 1 + _BESIDE)
-    for each in chain(found, repeat(None, _BESIDE)):
+    around: deque[LogBatch | None] = deque([None] * _WITNESSES, 2 * _WITNESSES + 1)
+    for each in chain(found, repeat(None, _WITNESSES)):
         around.append(each)
-        if len(around) == around.maxlen and (batch := around[_CONTEXT]) is not None:
-            before = [one for one in islice(around, _CONTEXT) if one]
-            behind = [one for one in islice(around, _CONTEXT + 1, None) if one]
+        if len(around) == around.maxlen and (batch := around[_WITNESSES]) is not None:
+            before = [one for one in islice(around, _WITNESSES) if one]
+            behind = [one for one in islice(around, _WITNESSES + 1, None) if one]
             yield batch._replace(context=_context(before, batch, behind), is_misfit=_is_misfit(before, batch, behind))
 
 
 def _context(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) -> int | None:
-    beside = [*before[-_BESIDE:], batch, *behind]
+    beside = [*before[-_BESIDE:], batch, *behind[:_BESIDE]]
     if all(one.is_followed_by(other) for one, other in pairwise(beside)) and not any(one.restored for one in beside):
         return None
     context = batch.begin
@@ -179,10 +181,23 @@ def _context(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) ->
 
 
 def _is_misfit(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) -> bool:
-    """Whether the others rise without it, and not with it."""
+    """Whether more of the others rise without it than with it."""
     if all(one.rises_to(other) for one, other in pairwise([*before[-1:], batch, *behind[:1]])):
         return False
-    if before and behind:
-        return before[-1].rises_to(behind[0])
-    # of the last one: unless the one before it is wrong
-    return len(before) < 2 or before[-2].next_offset == before[-1].first_offset or not before[-2].rises_to(batch)
+    low = next((one.next_offset for one in before if not one.path), 0)  # by the segment's name
+    if batch.first_offset < low and (not behind or behind[0].first_offset >= low):
+        return True
+    with_it = [one for one in before if one.rises_to(batch)], [one for one in behind if batch.rises_to(one)]
+    weight = _heaviest([*with_it[0], batch, *with_it[1]])
+    return weight < _heaviest([*before, *behind])
+
+
+def _heaviest(found: list[LogBatch]) -> int:
+    """The weight of the heaviest rising chain. Two batches without a gap between them count once more: hardly any wrong
+    offset fits so exactly."""
+    weights: list[int] = []
+    for number, batch in enumerate(found):
+        others = zip(found[:number], weights, strict=True)
+        best = [so_far + (one.next_offset == batch.first_offset) for one, so_far in others if one.rises_to(batch)]
+        weights.append(1 + max(best, default=0))
+    return max(weights, default=0)
