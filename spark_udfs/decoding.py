@@ -191,6 +191,7 @@ def is_damage(error: kafkarec.KafkaRecordError) -> bool:
 
 
 GZIP = b"\x1f\x8b"
+GZIP_FILE_NOTE = "the file is compressed by gzip, and is read if its name ends in .log.gz"
 GZIP_NOTE = "the value is compressed by gzip: unpack it first; record batches are compressed within"
 
 

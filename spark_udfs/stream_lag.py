@@ -65,7 +65,10 @@ def _progress(of: Any) -> dict[str, Any] | None:
     if of is None:
         return None
     text = of if isinstance(of, str) else getattr(of, "json", None)
-    progress = json.loads(text) if isinstance(text, str) else of
+    try:
+        progress = json.loads(text) if isinstance(text, str) else of
+    except ValueError:
+        progress = None
     if not isinstance(progress, dict) or "sources" not in progress:
         raise TypeError(f"{type(of).__name__} is not a query, a progress report or an event with one")
     return progress

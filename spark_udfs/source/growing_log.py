@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
+from spark_udfs import decoding
 from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import logger
 
@@ -59,6 +60,7 @@ class GrowingLog:
         self._stable = 0
         self._held_back: LogBatch | None = None
         self._last_path = ""
+        self._packed: set[str] = set()
         self.late: list[kafkarec.Segment] = []
         self.rewritten: set[int] = set()
         self.start = self.end = 0
@@ -96,11 +98,21 @@ class GrowingLog:
         ends = (self._find_last_batch(each, NO_END, is_whole=True) for each in reversed(found.segments))
         nothing = LogBatch(found.segments[0].path, next_offset=self.start)
         batch, end = next((each for each in ends if each.end), nothing), self.end
+        if not batch.end:
+            self._warn_of_gzip(filled)
         self.end = batch.next_offset
         if self.rewritten or self.end < end:
             self._transactions_of = None
         self._before[self.end] = batch
         self._is_settled = is_remote or now - self._seen_since > _SETTLED_SECONDS
+
+    def _warn_of_gzip(self, filled: Sequence[kafkarec.Segment]) -> None:
+        """Logs once which files of a log without batches have content that is compressed as a whole."""
+        for path in [each.path for each in filled if each.listed_size is not None and each.path not in self._packed]:
+            with self._open_segment(path) as opened:
+                if opened.raw(0, len(decoding.GZIP)) == decoding.GZIP:
+                    self._packed.add(path)
+                    logger.warning("%s: no batch is read of it; %s", paths.display_url(path), decoding.GZIP_FILE_NOTE)
 
     def _open_segment(self, path: str) -> kafkarec.Segment:
         return paths.open_segment(path, self._options.storageOptions, self.listed_log.topic, self.listed_log.partition)

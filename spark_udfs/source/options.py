@@ -408,9 +408,12 @@ def offsets_from_json(content: Mapping[str, Any]) -> Offsets:
 def numbers_by_partition(content: Any) -> Offsets:
     """A number for each partition, from JSON of this form; ValueError for another one."""
     try:
-        found = {(topic, int(number)): each for topic, some in content.items() for number, each in some.items()}
+        rows = [((topic, int(number)), each) for topic, some in content.items() for number, each in some.items()]
     except (AttributeError, TypeError):
         raise ValueError("no object of objects") from None
+    found = dict(rows)
+    if len(found) < len(rows):
+        raise ValueError("a partition is named twice, as 0 and 00")
     if not all(type(each) is int for each in found.values()):
         raise ValueError("no whole numbers")
     return found

@@ -180,7 +180,7 @@ def _advice(split: Split, error: kafkarec.KafkaRecordError, options: ReadOptions
     with open_segment(split.path, options.storageOptions) as opened:
         is_gzip = opened.raw(0, len(decoding.GZIP)) == decoding.GZIP
     if is_gzip:
-        return f"the file is compressed by gzip, and is read if its name ends in .log.gz; {_PERMISSIVE}"
+        return f"{decoding.GZIP_FILE_NOTE}; {_PERMISSIVE}"
     return (
         f"the file does not begin as a log segment does. If it is none, a glob such as dir/*.log leaves it out. If its "
         f"first bytes are damaged: {_PERMISSIVE}"

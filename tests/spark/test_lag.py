@@ -38,6 +38,8 @@ def test_the_lag_as_text():
     assert EXPECTED_LAG.total == 70 and str(EXPECTED_LAG) == "70 offsets behind in 2 partitions (a-0 70)"
     with pytest.raises(TypeError, match="int is not a query, a progress report or an event"):
         lag(3)
+    with pytest.raises(TypeError, match="str is not a query, a progress report or an event"):
+        lag("x")
 
 
 @pytest.mark.parametrize("other", [None, "[1]", '{"logOffset": 3}', 7, {"logOffset": 3}])

@@ -6,7 +6,8 @@ import random
 import re
 
 import pytest
-from builders import flipped
+from builders import NOW, flipped, good_batch
+from source_rows import log_folder
 from stream_broker import Broker
 from stream_engine import Query, strict_and_lenient
 
@@ -318,3 +319,122 @@ def test_new_objects_in_a_bucket_are_read(broker):
             if number == 3:
                 query.restart()
         assert len(broker.log()) > 1
+
+
+# ---- header fields that no checksum covers ---------------------------------------------------------------------------
+
+
+def batches_of(count, **fields):
+    """Return batches of three records, a millisecond each second."""
+    return [good_batch(3, base_offset=3 * n, base_timestamp=NOW + 1000 * n, **fields) for n in range(count)]
+
+
+LIMITS = [{}, *({"maxOffsetsPerTrigger": each} for each in ("1", "4", "10"))]
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("place, bits", [(3, 1), (7, 8), (7, 16), (9, 1), (11, 2)])
+def test_a_damaged_header_field_costs_no_offset_with_any_limit(tmp_path, place, bits, limit):
+    """Bytes 0 to 7 are the base offset, 8 to 11 the length."""
+    batches = batches_of(10)
+    batches[4] = flipped(batches[4], place, bits)
+    log_folder(tmp_path / "orders-0", (0, b"".join(batches)))
+    query = Query(tmp_path, **TELLS, **limit)
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(30)] and query.damage == []
+    with pytest.raises(kafkarec.CorruptRecordError, match=r"orders-0/0{20}\.log at byte (424|530) "):
+        Query(tmp_path, **limit).run()
+
+
+@pytest.mark.parametrize("place, bits", [(3, 1), (7, 8)])
+def test_failfast_compares_offsets_with_the_next_segment(tmp_path, place, bits):
+    batches = batches_of(6)
+    batches[2] = flipped(batches[2], place, bits)
+    log_folder(tmp_path / "orders-0", (0, b"".join(batches[:3])), (9, b"".join(batches[3:])))
+    for limit in LIMITS:
+        with pytest.raises(kafkarec.CorruptRecordError, match="does not fit those of the batches around it"):
+            Query(tmp_path, **limit).run()
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_first_batch_behind_what_was_read_is_restored(tmp_path, restarts, rolls):
+    """What proves its offset was read by the micro-batch before."""
+    batches = batches_of(8)
+    batches[4] = flipped(batches[4], 7, 8)
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:4])))
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    log_folder(folder, (0, b"".join(batches[: 6 if rolls else 8])), *([(18, b"".join(batches[6:]))] if rolls else []))
+    if restarts:
+        query.restart()
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(24)]
+
+
+def test_a_last_batch_whose_offsets_fall_waits_for_the_one_behind_it(tmp_path, caplog):
+    batches = batches_of(6)
+    batches[4] = flipped(batches[4], 7, 8)
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:5])))
+    with pytest.raises(kafkarec.CorruptRecordError, match="at byte 424 "):
+        Query(tmp_path).run()
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(12)]
+    assert caplog.text.count("it is not read before one behind it proves its offset") == 1
+    log_folder(folder, (0, b"".join(batches)))
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(18)]
+
+
+def test_another_offset_of_what_was_read_is_a_loss(tmp_path):
+    """The last batch has a higher offset, which nothing contradicts until there is another batch."""
+    batches = batches_of(6)
+    batches[4] = flipped(batches[4], 7, 16)
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:5])))
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    log_folder(folder, (0, b"".join(batches)))
+    with pytest.raises(DataLoss, match="orders-0: the next offset is 31"):
+        query.run()
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_an_offset_that_nothing_proves_costs_no_record(tmp_path, limit):
+    """Offsets are missing before it, as in compacted logs."""
+    batches = batches_of(12)
+    batches[5] = flipped(batches[5], 3)
+    del batches[4]
+    log_folder(tmp_path / "orders-0", (0, b"".join(batches)))
+    query = Query(tmp_path, **TELLS, **limit)
+    query.run()
+    expected = [record.offset for record in kafkarec.open(tmp_path / "orders-0").read(errors="skip")]
+    assert [offset for offset, _ in query.rows["orders", 0]] == expected and len(expected) == 33
+
+
+def test_a_restored_batch_ends_a_segment_behind_which_there_is_no_batch_yet(tmp_path):
+    batches = batches_of(3)
+    batches[2] = flipped(batches[2], 9)
+    log_folder(tmp_path / "orders-0", (0, b"".join(batches)), (9, b""))
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(9)]
+
+
+@pytest.mark.parametrize("place", [3, 9])
+def test_a_start_by_time_within_a_restored_batch(tmp_path, place):
+    batches = batches_of(10)
+    batches[2] = flipped(batches[2], place)
+    log_folder(tmp_path / "orders-0", (0, b"".join(batches)))
+    query = Query(tmp_path, **TELLS, startingTimestamp=str(NOW + 2001))
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(7, 30)]
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_a_file_that_is_compressed_as_a_whole_is_told_once(tmp_path, caplog, mode):
+    log_folder(tmp_path / "orders-0", (0, gzip.compress(b"".join(batches_of(3)))))
+    query = Query(tmp_path, mode=mode)
+    query.run()
+    query.trigger()
+    assert query.rows == {} and caplog.text.count("compressed by gzip, and is read if its name ends in .log.gz") == 1
