@@ -105,6 +105,8 @@ class _ModuleAtFirstUse:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked of any object, by pickle or a documentation tool: no use of kafkarec
+            raise AttributeError(name)
         activate()
         found = self.__dict__[name] = getattr(importlib.import_module(self._name), name)
         return found
