@@ -277,9 +277,12 @@ cdef class Record:
     @property
     def headers(self):
         """The list of (key, value or None)."""
-        if type(self._pairs) is tuple:
-            self._pairs = list(<tuple>self._pairs)
-            PyObject_GC_Track(<PyObject*>self)
+        pairs = self._pairs
+        if type(pairs) is tuple:
+            made = list(<tuple>pairs)
+            if self._pairs is pairs:            # else it was read meanwhile: the collector may have run, and other threads
+                self._pairs = made
+                PyObject_GC_Track(<PyObject*>self)
         return <list>self._pairs
 
     @property

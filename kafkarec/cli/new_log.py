@@ -141,6 +141,8 @@ class BatchFileWriter:
 
     def finish(self) -> None: ...
 
+    def put_in_place(self) -> None: ...
+
     def drop(self) -> None: ...
 
 
@@ -204,14 +206,21 @@ class PartitionFolderWriter:
         if self._writer:
             self._writer.roll_to(self._end)
             self._writer.close()
+
+    def put_in_place(self) -> None:
         old_folder = self._part.removesuffix(".part") + ".old"
         replaces = replaces_log(self._path, self.name, self._replaces)
-        if replaces:
-            os.rename(self._path, old_folder)
-        else:
-            with suppress(FileNotFoundError):
-                os.rmdir(self._path)  # an empty one
-        os.rename(self._part, self._path)
+        try:
+            if replaces:
+                os.rename(self._path, old_folder)
+            else:
+                with suppress(FileNotFoundError):
+                    os.rmdir(self._path)  # an empty one
+            os.rename(self._part, self._path)
+        except BaseException:
+            with suppress(OSError):  # it was not moved, or the new one is in its place
+                os.rename(old_folder, self._path)
+            raise
         durable.sync_folder(os.path.dirname(self._path))
         if replaces:
             shutil.rmtree(old_folder)
@@ -285,6 +294,8 @@ class NewLog:
             self.begin((None, None), self._path)
         for each in self.made.values():
             each.finish()
+        for each in self.made.values():  # not before all are complete: no disk gets full between two of them
+            each.put_in_place()
             self._finished += 1
 
     def drop(self) -> None:

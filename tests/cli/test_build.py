@@ -1,14 +1,11 @@
 """`cat | build | cat` returns every row in each format; with the batch columns it returns every batch too."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import golden
 import pyarrow as pa
 import pytest
-from command import ROW, WIDE, Here, own_process
+from command import ROW, WIDE, own_process
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from long_run import examples
@@ -21,7 +18,7 @@ FOLDERS = ("all-codecs-0", "compacted-0", "logappend-0", "txn-0", "__consumer_of
 FORMATS = ("json", "csv", "arrow", "parquet")
 
 
-def round_trip(run: Here, source: Path, form: str, out: Path, *arguments: object) -> tuple[bytes, bytes]:
+def round_trip(run, source, form, out, *arguments):
     """The JSON Lines of a log, and those of the log that `build` makes from its rows in the given format."""
     rows = out.parent / f"rows.{form}"
     assert run("cat", source, "--raw", "--format", form, "-o", rows, *arguments).status == 0

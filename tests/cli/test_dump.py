@@ -1,11 +1,8 @@
 """`kafkarec dump`: messages on standard error, decoder classes, what goes to a terminal. The fence has the rest."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess
-from pathlib import Path
 
 import builders
 from command import COMMAND, ENVIRONMENT
@@ -15,7 +12,7 @@ STEM = "00000000000000000000"
 LOG = SEGMENTS / "all-codecs-0" / f"{STEM}.log"
 
 
-def log(folder: Path, *parts: bytes, name: str = f"{STEM}.log") -> Path:
+def log(folder, *parts, name=f"{STEM}.log"):
     path = folder / name
     path.write_bytes(b"".join(parts))
     return path

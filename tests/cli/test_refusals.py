@@ -3,8 +3,6 @@
 More of them are in the fence: `_refusals` of tests/support/fence/scenarios.py.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shlex
@@ -125,7 +123,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("line", "status", "message"), REFUSED, ids=[line for line, _, _ in REFUSED])
+@pytest.mark.parametrize("line, status, message", REFUSED, ids=[line for line, _, _ in REFUSED])
 def test_wrong_use_is_refused(run, tmp_path, monkeypatch, line, status, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}\n")))

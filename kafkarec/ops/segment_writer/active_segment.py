@@ -396,6 +396,6 @@ class ActiveSegment:
 
     def close(self) -> None:
         """Closes the file. May be called twice."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)

@@ -1,9 +1,6 @@
 """diff: replicas that are equal, or differ in epoch, content, batching, compaction or damage."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Iterable
 
 import builders
 import pytest
@@ -13,17 +10,17 @@ from plain_logs import batch, exchange, flip, log
 
 import kafkarec
 from kafkarec import stamp
-from kafkarec.ops.diff import Difference, compare
+from kafkarec.ops.diff import compare
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.state import epoch_history
 from kafkarec.state.epoch_history import EpochHistory, truncation
 
 
-def spans(extents: Iterable[object]) -> list[tuple[int, int, str]]:
+def spans(extents):
     return [(e.first, e.last, e.kind) for e in extents]
 
 
-def mirrored(difference: Difference, other: Difference) -> bool:
+def mirrored(difference, other):
     """Assert that the comparison with swapped arguments gives the mirrored result."""
     return (
         spans(difference.only_a) == spans(other.only_b)
@@ -51,7 +48,7 @@ def test_same_epoch_with_other_content_is_reported(tmp_path):
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_other_codec_and_other_batches_are_the_same_records(tmp_path, codec):
-    def records(base: int, stop: int, **options: object) -> bytes:
+    def records(base, stop, **options):
         parts = [builders.record(offset_delta=i - base, timestamp_delta=i, value=b"v%d" % i) for i in range(base, stop)]
         return builders.batch(parts, base_offset=base, last_offset_delta=stop - base - 1, **options)
 
@@ -89,7 +86,7 @@ def test_a_compacted_replica_has_gaps(tmp_path):
 
 
 def test_wrapper_messages(tmp_path):
-    def wrapper(first: int, last: int, codec: str) -> bytes:
+    def wrapper(first, last, codec):
         inner = b"".join(builders.message(offset=i - first, value=b"%d" % i, magic=1) for i in range(first, last + 1))
         return builders.message(
             offset=last,
@@ -110,7 +107,7 @@ def test_differences_of_random_histories_are_found(tmp_path):
     random_ = random.Random(7)
     values = [b"%d" % random_.randrange(1000) for _ in range(60)]
 
-    def cut(values: list[bytes | None]) -> list[bytes]:
+    def cut(values):
         out, at = [], 0
         while at < len(values):
             stop = min(len(values), at + random_.randint(1, 9))
@@ -123,7 +120,7 @@ def test_differences_of_random_histories_are_found(tmp_path):
         return out
 
     for turn in range(40):
-        other: list[bytes | None] = list(values)
+        other = list(values)
         changed = sorted(random_.sample(range(60), random_.randint(0, 3)))
         gone = sorted(set(random_.sample(range(59), random_.randint(0, 3))) - set(changed))
         for at in changed:
@@ -139,21 +136,21 @@ def test_differences_of_random_histories_are_found(tmp_path):
             assert difference.first is not None and difference.first[0] == min(changed + gone)
 
 
-def entries(*pairs: tuple[int, int], end: int) -> EpochHistory:
+def entries(*pairs, end):
     return EpochHistory(tuple(EpochEntry(*pair) for pair in pairs), end, "test")
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.data())
 def test_truncation_ends_where_the_histories_diverge(lengths, data):
     """A common history, then epochs of one replica only, or one that continues the last epoch."""
-    common: list[tuple[int, int]] = []
+    common = []
     end, epoch = 0, 0
     for length in lengths:
         common.append((epoch, end))
         end += length
         epoch += data.draw(st.integers(1, 3))
 
-    def going_on(first_epoch: int, start: int) -> tuple[list[tuple[int, int]], int]:
+    def going_on(first_epoch, start):
         outputs = []
         for length in data.draw(st.lists(st.integers(1, 9), max_size=3)):
             outputs.append((first_epoch, start))

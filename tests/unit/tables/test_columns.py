@@ -1,7 +1,5 @@
 """RecordColumns, BatchTable, Record and RecordBatch as Python objects, and decode's options."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import pickle
