@@ -101,7 +101,7 @@ class AfterDamage(NamedTuple):
         base offset of the first batch between, whose offsets do not fit, or None."""
         end, misfit = found, None
         while self.in_file and found < decoder.size:
-            frames = _frames(decoder, found)
+            frames = _frames_from(decoder, found)
             following = found + 1
             if frames.run:  # there is none if it cannot be read again
                 own, before = frames.run[0], _good_batches(decoder)
@@ -190,7 +190,7 @@ class AfterDamage(NamedTuple):
     def _frames_behind(self, decoder: Decoder, position: int) -> Frames:
         """The batches from `position` on; before the first frame there may be some that can be restored."""
         restored: list[Offsets] = []
-        frames = _frames(decoder, position)
+        frames = _frames_from(decoder, position)
         while not frames.run and len(restored) < MOST_PROVEN:
             whole = self._whole_batch_by_content(
                 decoder, frames.end, decoder.search(frames.end, frames.end + 1, ahead=True)
@@ -198,7 +198,7 @@ class AfterDamage(NamedTuple):
             if not whole:
                 break
             restored.append(_offsets_in(whole[0]))
-            frames = _frames(decoder, frames.end + len(whole[0]))
+            frames = _frames_from(decoder, frames.end + len(whole[0]))
         return frames._replace(run=[*restored, *frames.run])
 
     def _fits(self, decoder: Decoder, before: Sequence[Offsets], frames: Frames) -> bool:
@@ -207,7 +207,7 @@ class AfterDamage(NamedTuple):
         if not frames.anchored:
             found = decoder.search(frames.end, frames.end + 1, ahead=True)
             if found < decoder.size:
-                behind = _frames(decoder, found)
+                behind = _frames_from(decoder, found)
         return offset_order.fits(before, frames, behind, self.facts.bounds)
 
     def _proven_fields(
@@ -227,7 +227,7 @@ class AfterDamage(NamedTuple):
         return found
 
 
-def _frames(decoder: Decoder, position: int) -> Frames:
+def _frames_from(decoder: Decoder, position: int) -> Frames:
     run, anchored, end = decoder.frames_from(position)
     return Frames([Offsets(*row) for row in run], anchored, end)
 

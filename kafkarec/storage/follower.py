@@ -44,7 +44,7 @@ from kafkarec.read.passes import (
     batch_table,
     read_chunks,
     read_chunks_from,
-    read_until,
+    read_to_position,
 )
 from kafkarec.read.walk import CHECKSUMS, MARKERS, steps_of, walk_request
 from kafkarec.recover.marker_matching import MatchedTransactions
@@ -333,7 +333,7 @@ class Follower:
             with segment.opened() as source:
                 for part, after in read_chunks_from(asked, source, at):
                     if (end := end_in(part, at.position)) <= after.position:
-                        _, at = read_until(asked, source, at, end)
+                        _, at = read_to_position(asked, source, at, end)
                         break
                     at = after
             if not begin or sum(map(len, at.before)) >= WINDOW:
@@ -408,7 +408,7 @@ class Follower:
                 for part, after in read_chunks_from(decode_request, source, known.at):
                     doubt = self._first_doubtful_position(part, known.at, of_segment)
                     if doubt < _ALL:
-                        part, after = read_until(decode_request, source, known.at, doubt)
+                        part, after = read_to_position(decode_request, source, known.at, doubt)
                     for step in steps_of(segment, 0, part):
                         known.match.take(step)
                     known.at = after
@@ -434,7 +434,7 @@ class Follower:
                 )
                 stop = min(fails_at, waits_at)
                 if stop < _ALL:
-                    part, after = read_until(decode_request, source, reading.at, stop)
+                    part, after = read_to_position(decode_request, source, reading.at, stop)
                 if self._is_truncated(segment, left_out):
                     raise _LogTruncated
                 without_tail = PassResult(part.chunks, part.tables, part.damage, 0, part.restored)
@@ -472,7 +472,7 @@ class Follower:
             if last >= first:
                 break
         of_offsets = decode_request._replace(layout=request(columns=("offset",)).layout)
-        part, _ = read_until(of_offsets, source, self._reading.at, end)
+        part, _ = read_to_position(of_offsets, source, self._reading.at, end)
         return sum(offset < first for offset in as_columns(of_offsets, part).column("offset"))
 
 

@@ -279,7 +279,7 @@ WIDEST = 2**30 - 1
 
 def may_follow(first: SourceBatch, last: SourceBatch, unit: SourceBatch, shape: Shape) -> bool:
     """Whether the headers allow `unit` to be joined to a run of batches from `first` to `last` of the same shape."""
-    if _shared_fields(last, shape) != _shared_fields(unit, shape):
+    if _fields_that_must_agree(last, shape) != _fields_that_must_agree(unit, shape):
         return False
     begin = unit.last_offset if unit.base_offset is None else unit.base_offset
     whole = first.last_offset if first.base_offset is None else first.base_offset
@@ -295,7 +295,7 @@ def may_follow(first: SourceBatch, last: SourceBatch, unit: SourceBatch, shape: 
     return follows and unit.base_sequence == increment_sequence(last.base_sequence, step)
 
 
-def _shared_fields(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
+def _fields_that_must_agree(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
     """The header fields that apply to all records of a batch, as far as the target's magic has them."""
     stamped = unit.timestamp_type == LOG_APPEND
     if shape.magic < BATCH_MAGIC:

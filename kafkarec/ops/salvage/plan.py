@@ -286,7 +286,7 @@ def _compare_end(partition: PartitionSources, report: SalvagedPartition, recorde
         report.gaps_end > log_start(partition) and not report.compacted and is_known_uncleaned(partition)
     )
     ends = [report.next_offset or 0, end_without_segments(partition, recorded), *_base_offsets(partition)]
-    return report.set_end(max(ends), recorded)
+    return report.compare_end(max(ends), recorded)
 
 
 def _extend_to(made: PlannedFolder, end: int, epochs: Sequence[EpochEntry] = ()) -> None:

@@ -13,7 +13,7 @@ from random_logs import Maker
 
 import kafkarec
 from kafkarec import LossError, codecs, convert
-from kafkarec.ops.convert import LOSSES, converted
+from kafkarec.ops.convert import LOSSES, converted_batches
 from kafkarec.write import BatchHeader, record_input_of
 
 
@@ -297,7 +297,7 @@ def test_on_loss_raise_names_the_losses():
     assert caught.value.lost["control_batches"] == 1 and "control batches: 1" in str(caught.value)
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value) and again.lost == caught.value.lost
-    batches = converted(lossy_log(), magic=1, on_loss="raise")
+    batches = converted_batches(lossy_log(), magic=1, on_loss="raise")
     yielded = []
     with pytest.raises(LossError):
         yielded.extend(batches)

@@ -11,7 +11,7 @@ import pytest
 
 import kafkarec
 from kafkarec import LossError, codecs, convert
-from kafkarec.ops.convert import converted
+from kafkarec.ops.convert import converted_batches
 
 
 def test_sources_of_every_kind_give_the_same_result(tmp_path):
@@ -82,7 +82,7 @@ def test_memory_stays_flat():
     data = long_log(10 << 20)
     for options in ({"compression": "lz4"}, {"batch_size": 1 << 16}, {"magic": 1}):
         tracemalloc.start()
-        written = sum(map(len, converted(data, **options)))
+        written = sum(map(len, converted_batches(data, **options)))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert written > 100_000 and peak < 8 << 20
