@@ -13,7 +13,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
 from functools import cache, cached_property, partial
 from typing import Any, Self
 
@@ -294,7 +293,8 @@ class SegmentFile(InFolder):
 
     def copy(self, **changes: Any) -> Self:
         """Another Segment of the same bytes. changes: attributes that differ."""
-        other = copy(self)
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
         other._set_closed()
         for name in ("_held", "evidence"):
             vars(other).pop(name, None)
