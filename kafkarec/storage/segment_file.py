@@ -72,6 +72,11 @@ class InFolder:
 class SegmentFile(InFolder):
     """A file of record batches, without the methods that read records; its attributes: see `kafkarec.logs.Segment`."""
 
+    base_offset: int | None = None
+    # copies may have others
+    begin, one_log = 0, True
+    end: int | None = None
+
     def __init__(
         self,
         path: str,
@@ -88,9 +93,7 @@ class SegmentFile(InFolder):
     ) -> None:
         self.path, self.name, self._folder = path, name, folder
         self.topic, self.partition = topic, partition
-        self.later_segment, self.restore, self.one_log = later_segment, restore, True
-        self.begin = 0
-        self.end: int | None = None
+        self.later_segment, self.restore = later_segment, restore
         self.base_offset = names.offset_in_name(name)
         self.keys: dict[str, str | None] = {}
         self._prepared, self._given, self._size = prepared, source, size
