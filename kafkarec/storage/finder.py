@@ -67,7 +67,8 @@ def overlap(name: str, first: tuple[str, str], second: tuple[str, str], conditio
 class Finder:
     """Finds the logs below paths, again while they grow: see kafkarec.find.
 
-    unreadable   called with the PermissionError of a key folder that cannot be listed, which is then left out
+    unreadable   called with the PermissionError of a folder, of a key or a partition, that cannot be listed, which is
+                 then left out
     left_out     folders directly below the paths whose names are those of no partition and no key, of the last call
     unchecked    path -> (path, base offset) of the segment of another folder that follows it and may have offsets of
                  it, too: where it ends is unknown, as it is compressed as a whole or cannot be read
@@ -134,6 +135,8 @@ class Finder:
                     below |= self._key_folders(log, keys)
                 if isinstance(one, DataFolderFiles):
                     below |= self._key_folders(one, keys)
+                    unlisted = (each.name for each in one.left_out if each.kind == names.UNREADABLE)
+                    below |= {os.path.join(path, name): keys for name in unlisted}  # once more, for the error
                     unknown = [left for left in one.left_out if "=" not in left.name and left.name[0] not in _NO_DATA]
                     wrong += [(path, unknown)] if unknown and not logs else []
                     if are_roots:
@@ -164,7 +167,7 @@ class Finder:
         return {f"{above}/{name}": with_key(keys, key, f"{above}/{name}") for name, key in allowed.items()}
 
     def _open(self, path: str, *, is_root: bool) -> opening.Opened | None:
-        """What is at a path. None: a key folder that cannot be listed."""
+        """What is at a path. None: a folder below the roots that cannot be listed."""
         try:
             # the slash says that it is a folder, without a request
             is_url = "://" in path and not is_root

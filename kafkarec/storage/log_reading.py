@@ -102,7 +102,7 @@ def read_segment(
 ) -> PassResult:
     """The records of a segment in one part."""
     with segment.opened() as source:
-        start = max(segment.begin, ranges.start_position(segment, record_range))
+        start = ranges.start_position(segment, record_range)
         return read_at_once(segment.named(decode_request), source, start, segment.end, threads)
 
 

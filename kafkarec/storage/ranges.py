@@ -93,7 +93,13 @@ def request_within(decode_request: DecodeRequest, record_range: RecordRange) -> 
 
 
 def start_position(segment: SegmentFile, record_range: RecordRange) -> int:
-    """The position of a batch such that no record before it is in the range. 0 without an index."""
+    """The position of a batch such that no record before it is in the range, among the bytes that are read of the
+    segment: their begin without an index, their end if what follows them has the range."""
+    position = max(segment.begin, _position_in_file(segment, record_range))
+    return position if segment.end is None else min(position, segment.end)
+
+
+def _position_in_file(segment: SegmentFile, record_range: RecordRange) -> int:
     offset = record_range.first_offset
     if record_range.start_timestamp is not None and offset is None and segment.fetch_counter is not None:
         start = segment_summary.start_of_last_batches(segment, record_range.start_timestamp)

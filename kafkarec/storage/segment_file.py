@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property, partial
 from typing import Any, Self
+from weakref import WeakSet
 
 from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
@@ -32,6 +33,17 @@ from kafkarec.sources.remote_errors import display_url
 from . import names, tiered
 
 MAX_OFFSETS = 2**31  # in one segment: an .index has offsets of 4 bytes, relative to the base offset
+
+
+_locks: WeakSet[Any] = WeakSet()  # of all segments
+
+
+def _free_locks() -> None:
+    for lock in _locks:
+        lock._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_free_locks)  # threads of the parent that hold one are not in a forked process
 
 
 def open_file(folder: Folder, name: str) -> ByteSource:
@@ -104,6 +116,7 @@ class SegmentFile(InFolder):
         self._open: ByteSource | None = None
         self._core: Source | None = None
         self._users, self._lock = 0, threading.Lock()
+        _locks.add(self._lock)
 
     @property
     def size(self) -> int:

@@ -79,19 +79,22 @@ class NewFile:
 
     def rename(self) -> None:
         """The second half of `commit`."""
-        os.close(self._descriptor)
-        self._descriptor = -1
+        self._close()
         os.replace(self._part, self.path)
         self._committed = True
 
     def drop(self) -> None:
         """Closes and removes the .part file, as far as possible. Does nothing after `commit`."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        with suppress(OSError):
+            self._close()
         if not self._committed:
             with suppress(OSError):
                 os.unlink(self._part)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)  # after an error, too, the number is free, and may soon be that of another file
 
 
 def write_file(folder: str, name: str, data: bytes) -> None:

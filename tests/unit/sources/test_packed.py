@@ -1,13 +1,10 @@
 """Segments in .gz and .zst files: decompressed as far as needed, damage where the compressed data ends early."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import pickle
 import random
 import resource
-from typing import Any
 
 import pytest
 import zstandard
@@ -26,11 +23,11 @@ PLAIN = SEGMENT.read_bytes()
 NOISE = random.Random(7).randbytes(300_000)
 
 
-def zst(data: bytes, **options: Any) -> bytes:
+def zst(data, **options):
     return zstandard.ZstdCompressor(**options).compress(data)
 
 
-def unsized(data: bytes) -> bytes:
+def unsized(data):
     """Return a frame without its content size, as zstd writes it from a pipe."""
     packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
     return packer.compress(data) + packer.flush()
@@ -48,8 +45,8 @@ PACKED = {
 }
 
 
-def source_of(data: bytes, name: str = "x.log.gz") -> Any:
-    return unpacked(FileObject(io.BytesIO(data), name), 1 << 30, 17)
+def source_of(data):
+    return unpacked(FileObject(io.BytesIO(data), "x.log.gz"), 1 << 30, 17)
 
 
 @pytest.mark.parametrize("form", PACKED)
@@ -136,7 +133,7 @@ def test_memory_stays_flat():
 
 
 @pytest.mark.parametrize(
-    ("packed", "reason"),
+    "packed, reason",
     [
         (gzip.compress(PLAIN)[:-8] + bytes(8), "payload_checksum_mismatch"),
         (gzip.compress(PLAIN) + b"garbage", "payload_header_invalid"),
@@ -153,7 +150,6 @@ def test_memory_stays_flat():
 def test_reasons(packed, reason):
     file = io.BytesIO(packed)
     codec = packed_stream.recognise(packed)
-    assert codec is not None
     with pytest.raises(CodecError) as caught:
         for _ in packed_stream.unpack(codec, file.read):
             pass
