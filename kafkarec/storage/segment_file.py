@@ -13,7 +13,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
 from functools import cache, cached_property, partial
 from typing import Any, Self
 from weakref import WeakSet
@@ -85,6 +84,11 @@ class InFolder:
 class SegmentFile(InFolder):
     """A file of record batches, without the methods that read records; its attributes: see `kafkarec.logs.Segment`."""
 
+    base_offset: int | None = None
+    # copies may have others
+    begin, one_log = 0, True
+    end: int | None = None
+
     def __init__(
         self,
         path: str,
@@ -101,9 +105,7 @@ class SegmentFile(InFolder):
     ) -> None:
         self.path, self.name, self._folder = path, name, folder
         self.topic, self.partition = topic, partition
-        self.later_segment, self.restore, self.one_log = later_segment, restore, True
-        self.begin = 0
-        self.end: int | None = None
+        self.later_segment, self.restore = later_segment, restore
         self.base_offset = names.offset_in_name(name)
         self.keys: dict[str, str | None] = {}
         self._prepared, self._given, self._size = prepared, source, size
@@ -307,7 +309,8 @@ class SegmentFile(InFolder):
 
     def copy(self, **changes: Any) -> Self:
         """Another Segment of the same bytes. changes: attributes that differ."""
-        other = copy(self)
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
         other._set_closed()
         for name in ("_held", "evidence"):
             vars(other).pop(name, None)
