@@ -1,7 +1,5 @@
 """Estimates of sizes and of compression ratios; tests/jvm/test_builder.py compares them with Kafka's."""
 
-from __future__ import annotations
-
 import threading
 from array import array
 
