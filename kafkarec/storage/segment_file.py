@@ -35,7 +35,7 @@ from . import names, tiered
 MAX_OFFSETS = 2**31  # in one segment: an .index has offsets of 4 bytes, relative to the base offset
 
 
-_locks: WeakSet[Any] = WeakSet()  # of all segments
+_locks: WeakSet[Any] = WeakSet()  # of the segments that have been opened
 
 
 def _free_locks() -> None:
@@ -116,7 +116,6 @@ class SegmentFile(InFolder):
         self._open: ByteSource | None = None
         self._core: Source | None = None
         self._users, self._lock = 0, threading.Lock()
-        _locks.add(self._lock)
 
     @property
     def size(self) -> int:
@@ -157,6 +156,8 @@ class SegmentFile(InFolder):
     @contextmanager
     def opened(self) -> Iterator[Source]:
         """A context manager with the Source for a Decoder. Closes the file after its last concurrent user."""
+        if self._core is None:
+            _locks.add(self._lock)
         with self._lock:
             if self._core is None:
                 self._open = self._given if self._given is not None else self._opened_source()
