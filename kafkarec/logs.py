@@ -249,14 +249,19 @@ class Readable(ABC):
 
         return salvage(self, out, **options)
 
-    def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
+    def offset_for_timestamp(
+        self, timestamp: int | datetime, *, errors: str = "raise", restore: bool = True
+    ) -> int | None:
         """The offset of the first record at or after a timestamp (ms, or an aware datetime); None: there is none.
+
+        errors, restore: of decode; errors="skip": the first one outside of damage
 
         Follows KafkaConsumer.offsetsForTimes, for which transaction markers are records too.
         """
         if timestamp is None:
             raise ValueError("timestamp None: milliseconds (int) or an aware datetime")
-        for piece in self.stream(start_timestamp=timestamp, columns=["offset"], control=True, batch_bytes=1):
+        options: dict[str, Any] = {"columns": ["offset"], "control": True, "errors": errors, "restore": restore}
+        for piece in self.stream(start_timestamp=timestamp, batch_bytes=1, **options):
             if len(piece):
                 return int(piece.column("offset")[0])
         return None
@@ -357,10 +362,10 @@ class LogDir(DataFolderFiles, Readable):
         return {(log.topic, log.partition): log.transactions(**options) for log in self}
 
     def offset_for_timestamp(  # type: ignore[override]
-        self, timestamp: int | datetime
+        self, timestamp: int | datetime, **options: Any
     ) -> dict[tuple[str | None, int | None], int | None]:
         """(topic, partition) -> the offset of the first record of that log at or after a timestamp."""
-        return {(log.topic, log.partition): log.offset_for_timestamp(timestamp) for log in self}
+        return {(log.topic, log.partition): log.offset_for_timestamp(timestamp, **options) for log in self}
 
     @property
     def last_stable_offset(self) -> None:

@@ -294,4 +294,6 @@ def offsets_at(
 
 def find_offsets_at(chosen: ReadOptions, since: int) -> dict[TopicPartition, int]:
     """The offset of each partition; must run on a machine that can read the files."""
-    return Listing(chosen).retry(lambda found: selection.offsets_at(selection.select_partitions(chosen, found), since))
+    return Listing(chosen).retry(
+        lambda found: selection.offsets_at(chosen, selection.select_partitions(chosen, found), since)
+    )

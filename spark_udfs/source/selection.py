@@ -58,8 +58,8 @@ def with_ranges(options: ReadOptions, partitions: Partitions) -> Partitions:
     checked, are_empty = {}, []
     for key, partition in partitions.items():
         log = partition.log
-        start = resolved_offset(log, begins[key], key, options.startingOffsetsByTimestampStrategy)
-        end = resolved_offset(log, ends[key], key, "no bound")
+        start = resolved_offset(options, log, begins[key], key, options.startingOffsetsByTimestampStrategy)
+        end = resolved_offset(options, log, ends[key], key, "no bound")
         for option, offset in (("startingOffsets", start), ("endingOffsets", end)):
             if offset is not None and option in options.given and options.failOnDataLoss:
                 _check_offset(offset, option, key, partition, log)
@@ -73,9 +73,11 @@ def with_ranges(options: ReadOptions, partitions: Partitions) -> Partitions:
     return checked
 
 
-def offsets_at(partitions: Partitions, time: int) -> dict[TopicPartition, int]:
+def offsets_at(options: ReadOptions, partitions: Partitions, time: int) -> dict[TopicPartition, int]:
     """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
-    return {key: resolved_offset(each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()}
+    return {
+        key: resolved_offset(options, each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()
+    }
 
 
 # A bound from the options: an offset (-2, -1: earliest, latest), or a time.
@@ -128,12 +130,21 @@ def _some_names(names: list[str]) -> str:
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-def resolved_offset(log: kafkarec.Log, requested: RequestedOffset, key: TopicPartition, fallback: str) -> int | None:
-    """The requested offset; None: no bound. fallback: "error", "latest" or "no bound" if no record is that late."""
+def resolved_offset(
+    options: ReadOptions, log: kafkarec.Log, requested: RequestedOffset, key: TopicPartition, fallback: str
+) -> int | None:
+    """The requested offset; None: no bound. Of a time that of the first record that the mode returns. ValueError if the
+    log does not have it. fallback: "error", "latest" or "no bound" if no record is that late."""
     kind, value = requested
     if kind == "offset":
         return None if value in (EARLIEST, LATEST) else value
-    offset = log.offset_for_timestamp(value)
+    offset = log.offset_for_timestamp(value, errors=options.errors, restore=options.restore)
+    end = None if offset is None else log.next_offset
+    if offset is not None and end is not None and offset >= end:  # no checksum covers a batch's base offset
+        raise ValueError(
+            f"{key[0]}-{key[1]}: the first record at or after {instant_text(value)} has offset {offset}, and the log "
+            f"ends at {end}: a base offset is damaged. Mode PERMISSIVE restores it if it can be proven"
+        )
     if offset is None and fallback == "error":
         raise ValueError(
             f"{key[0]}-{key[1]} has no record at or after {instant_text(value)}; "

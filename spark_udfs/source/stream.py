@@ -107,7 +107,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if requested == ("offset", selection.EARLIEST):
             return log.start
         fallback = "error" if self.options.startingOffsetsByTimestampStrategy == "error" else "no bound"
-        offset = selection.resolved_offset(log.listed_log.log, requested, key, fallback)
+        offset = selection.resolved_offset(self.options, log.listed_log.log, requested, key, fallback)
         if offset is None:
             self._held_back[key] = end = log.stable_end(log.end)
             return end

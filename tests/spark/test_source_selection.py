@@ -2,11 +2,13 @@
 
 import json
 import random
+from pathlib import Path
 
 import builders
 import pytest
 from paths import SEGMENTS
 from source_rows import log_folder, offsets_of, read
+from stream_engine import Query
 
 import kafkarec
 
@@ -255,3 +257,40 @@ def test_transactions_across_splits_and_segments(seed, tmp_path):
         endingOffsets='{"t": {"0": 100}}',
     )
     assert offsets_of(some) == [each for each in expected if 50 <= each < 100]
+
+
+# ---- times in a damaged log ------------------------------------------------------------------------------
+
+CRC, LENGTH, BASE_OFFSET = 70, 9, 3
+
+
+def damaged_log(folder: Path, place: int) -> Path:
+    """Ten batches of three records, a second after one another; the third one, offsets 6 to 8, has a wrong bit."""
+    batches = [builders.good_batch(3, base_offset=3 * n, base_timestamp=builders.NOW + 1000 * n) for n in range(10)]
+    batches[2] = builders.flipped(batches[2], place)
+    return log_folder(folder / "orders-0", (0, b"".join(batches)))
+
+
+@pytest.mark.parametrize(("place", "first"), [(CRC, 9), (LENGTH, 7), (BASE_OFFSET, 7)])
+def test_the_mode_holds_for_the_search_of_a_time(tmp_path, place, first):
+    """With a wrong base offset all records after the time, or those before it, were missing without a word."""
+    log, time = damaged_log(tmp_path, place), builders.NOW + 2001
+    kept = [each for each in range(30) if place != CRC or not 6 <= each < 9]
+    for mode in ("PERMISSIVE", "DROPMALFORMED"):
+        after, before = (
+            offsets_of(read(log, mode=mode, **{f"{which}Timestamp": str(time)})) for which in ("starting", "ending")
+        )
+        assert after == [each for each in kept if each >= first] and before == [each for each in kept if each < first]
+    for which in ("starting", "ending"):
+        message = (
+            r"has offset \d+, and the log ends at 30: a base offset is damaged" if place == BASE_OFFSET else "byte 212"
+        )
+        with pytest.raises(ValueError, match=message):
+            read(log, **{f"{which}Timestamp": str(time)})
+
+
+def test_a_stream_begins_after_damage_at_its_time(tmp_path):
+    log = damaged_log(tmp_path, CRC)
+    query = Query(log, mode="PERMISSIVE", startingTimestamp=str(builders.NOW + 2001))
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == list(range(9, 30))
