@@ -47,18 +47,27 @@ class Output(NewFile):
     def copy(self, segment: SegmentFile, position: int, length: int) -> None:
         """Appends a range of a source. Raises Unreadable, with nothing appended, or OSError if writing fails."""
         old_size = self.size
-        while length:
-            try:
-                data = segment.source.read_at(position, min(length, _PIECE))
-            except OSError as error:
-                self.cut(old_size)
-                raise Unreadable from error
-            if not data:
-                self.cut(old_size)
-                raise Unreadable
-            self.append(data)
-            position += len(data)
-            length -= len(data)
+        try:
+            for data in _pieces(segment, position, length):
+                self.append(data)
+        except Unreadable:
+            self.cut(old_size)
+            raise
+
+
+def _pieces(segment: SegmentFile, position: int, length: int) -> Iterator[bytes]:
+    """Yields a range of a source, and does not keep it open: there may be many. Raises Unreadable."""
+    try:
+        with segment.opened():
+            while length:
+                data = segment.raw(position, min(length, _PIECE))
+                if not data:
+                    raise Unreadable
+                yield data
+                position += len(data)
+                length -= len(data)
+    except OSError as error:
+        raise Unreadable from error
 
 
 class Spool:
