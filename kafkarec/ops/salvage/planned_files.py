@@ -179,10 +179,17 @@ class FilePlan:
         self.size += length
 
     def read_at(self, position: int, length: int) -> bytes:
-        """The bytes [position, position + length); fewer at the end. OSError if a source cannot be read."""
+        """The bytes [position, position + length); fewer at the end. Raises Unreadable."""
         pieces = []
         for source, first, count in self._parts(position, min(length, self.size - position)):
-            piece = source[first : first + count] if isinstance(source, bytes) else source.source.read_at(first, count)
+            try:
+                piece = (
+                    source[first : first + count] if isinstance(source, bytes) else source.source.read_at(first, count)
+                )
+            except OSError as error:
+                raise Unreadable from error
+            if len(piece) < count:
+                raise Unreadable
             pieces.append(piece)
         return b"".join(pieces)
 
