@@ -26,7 +26,6 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.logs import Log
 from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
-from kafkarec.ops.segment_writer.writer import roll_to
 from kafkarec.report import jsonable
 from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import globs, names
@@ -196,6 +195,9 @@ class PartitionFolderWriter:
             try:
                 self._writer.append(pending)
             except AppendRefused as error:
+                if error.size is not None:
+                    needed = f"the batch of base offset {error.base_offset} needs --segment-bytes {error.size} or more"
+                    raise WrongUse(f"{self.name}: {needed}; nothing was written") from error
                 # not at byte `position`, which counts from the start of this append
                 refused = f"the batch of base offset {error.base_offset} was refused and nothing was written"
                 raise BadInput(f"{self.name}: {refused}: {error.why}") from error
@@ -203,7 +205,7 @@ class PartitionFolderWriter:
     def finish(self) -> None:
         self._append()
         if self._writer:
-            roll_to(self._writer, self._end)
+            self._writer.roll_to(self._end)
             self._writer.close()
             self._writer = None
 

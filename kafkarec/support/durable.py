@@ -153,9 +153,11 @@ class FileGroup:
         """Whether there is so much to sync that waiting for more saves nothing."""
         return len(self._files) >= _GROUP_FILES or sum(file.size for file in self._files) >= _GROUP_BYTES
 
-    def add(self, file: NewFile) -> None:
-        """Adds a complete file, which belongs to the group from here on. Syncs the others first if they are many."""
+    def add(self, file: NewFile, data: bytes = b"") -> None:
+        """Adds a file that is complete with `data`, and belongs to the group from here on. Syncs the others first if
+        they are many."""
         try:
+            file.append(data)
             if self.is_full:
                 self.sync()
         except BaseException:
@@ -166,13 +168,7 @@ class FileGroup:
 
     def write(self, folder: str, name: str, data: bytes) -> None:
         """Adds a small file."""
-        file = NewFile(folder, name)
-        try:
-            file.append(data)
-        except BaseException:
-            file.drop()
-            raise
-        self.add(file)
+        self.add(NewFile(folder, name), data)
 
     def make_folder(self, path: str) -> None:
         """Creates a folder and its missing parents."""

@@ -1,7 +1,5 @@
 """No output replaces an input: each verb, each option that names an output, each way to name an input."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import io
@@ -14,7 +12,6 @@ import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from command import COMMAND, ENVIRONMENT, own_process
@@ -30,11 +27,11 @@ LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
 STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # runs quickly
 
 
-def _parsers(verb: str) -> list[argparse.ArgumentParser]:
+def _parsers(verb):
     return [one.choices[verb] for one in parser_of(verb)._actions if isinstance(one, argparse._SubParsersAction)]
 
 
-def _kind(verb: str) -> str | None:
+def _kind(verb):
     """The kind of what the verb writes with -o; None: it has no -o."""
     options = [one for parser in _parsers(verb) for one in parser._actions if "-o" in one.option_strings]
     return options[0].type("a").kind if options and callable(options[0].type) else None
@@ -81,7 +78,7 @@ IN_A_BROKERS_FOLDER = (
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tree(tmp_path, monkeypatch):
     """Partition folders in a broker's data folder and in a plain folder; the latter's parent is the current folder."""
     for name in ("flat/txn-0", "broker/txn-0", "broker/all-codecs-0", "other/all-codecs-0"):
         shutil.copytree(SEGMENTS / Path(name).name, tmp_path / name, ignore=shutil.ignore_patterns("*.txt", "*.json"))
@@ -91,7 +88,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def link(tree: Path, top: str) -> None:
+def link(tree, top):
     """Make links to the files and the folder of {top}/txn-0."""
     folder, links = tree / top / "txn-0", tree / "links"
     links.mkdir()
@@ -103,9 +100,9 @@ def link(tree: Path, top: str) -> None:
     (folder / "leads-out.svg").symlink_to(tree / "plain.txt")
 
 
-def content(top: Path) -> dict[str, Any]:
+def content(top):
     """Path -> type and bytes of everything below a folder."""
-    content_by_path: dict[str, Any] = {}
+    content_by_path = {}
     for folder, folders, files in os.walk(top):
         for name in (*folders, *files):
             path = os.path.join(folder, name)
@@ -117,13 +114,13 @@ def content(top: Path) -> dict[str, Any]:
     return content_by_path
 
 
-def arguments(verb: str, *inputs: str) -> list[str]:
+def arguments(verb, *inputs):
     """The command line up to the output. `diff` compares two inputs, `build` reads rows and no log."""
     return [verb, *inputs, *(inputs[:1] if verb == "diff" else ())]
 
 
 @pytest.mark.parametrize("top", ["flat", "broker"])
-@pytest.mark.parametrize(("verb", "option", "has_force"), CALLS)
+@pytest.mark.parametrize("verb, option, has_force", CALLS)
 def test_no_output_replaces_an_input(run, tree, verb, option, has_force, top):
     link(tree, top)
     before = content(tree)
@@ -145,7 +142,7 @@ def test_no_output_replaces_an_input(run, tree, verb, option, has_force, top):
 
 
 @pytest.mark.parametrize(
-    ("verb", "option", "has_force"), [call for call in CALLS if call[0] not in ("diff", "explain", "build")]
+    "verb, option, has_force", [call for call in CALLS if call[0] not in ("diff", "explain", "build")]
 )
 def test_no_output_is_written_below_a_data_folder(run, tree, verb, option, has_force):
     """Outputs below an input folder, and a file elsewhere that has several names, one of which may be in it."""
@@ -196,7 +193,7 @@ def test_an_existing_file_needs_force(run, tree, verb):
     assert {path for path in content(tree) if path not in before} == {str(tree / "new.svg")}
 
 
-@pytest.mark.parametrize(("verb", "option"), [(verb, option) for verb, option, has_force in CALLS if has_force])
+@pytest.mark.parametrize("verb, option", [(verb, option) for verb, option, has_force in CALLS if has_force])
 def test_a_file_of_another_log_is_not_replaced(run, tree, verb, option):
     """By Kafka's names, also without the files that only a broker writes, and through a link."""
     alone = tree / "copies" / "orders-7"
@@ -305,7 +302,7 @@ def test_a_full_disk_is_named_by_the_output(run, tree, verb):
 
 def test_a_copy_of_standard_input_that_does_not_fit_is_named():
     class Full(io.BytesIO):
-        def write(self, data: Any, /) -> int:
+        def write(self, data, /):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     where = re.escape(tempfile.gettempdir())
@@ -314,7 +311,7 @@ def test_a_copy_of_standard_input_that_does_not_fit_is_named():
 
 
 def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(run, tree, monkeypatch):
-    def full(*arguments: object) -> None:
+    def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("kafkarec.cli.new_log.PartitionFolderWriter.write", full)
@@ -377,10 +374,10 @@ def test_a_log_that_cannot_be_replaced_stays(run, tree, monkeypatch):
 
 def test_no_partition_is_in_place_before_all_are_complete(run, tree, monkeypatch):
     shutil.copytree("flat/txn-0", "flat/txn-1")
-    closed: list[Any] = []
+    closed = []
     real = SegmentWriter.close
 
-    def close(writer: Any) -> None:
+    def close(writer):
         if closed and writer not in closed:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         closed.append(writer)
@@ -402,7 +399,7 @@ def test_descriptors_and_pipes_are_written(run, tree):
         assert file.read() == b"first\n" + plain
     os.mkfifo("pipe")
     for verb in (["cat"], ["verify", "--html"]):
-        received: list[bytes] = []
+        received = []
         reader = threading.Thread(target=lambda: received.append(Path("pipe").read_bytes()))  # noqa: B023
         reader.start()
         assert run(*verb[:1], "flat/txn-0", *(verb[1:] or ["-o"]), "pipe").status == 0
@@ -446,7 +443,7 @@ def test_standard_output_that_is_an_input_is_refused(tree):
 
 
 def test_a_missing_folder_is_reported_before_anything_is_read(run, tree, monkeypatch):
-    def read(*given: Any, **named: Any) -> None:
+    def read(*given, **named):
         raise AssertionError("the log was read")
 
     monkeypatch.setattr("kafkarec.ops.verify.verify", read)
@@ -459,7 +456,7 @@ def test_a_file_that_appears_during_the_run_is_not_replaced(run, tree, monkeypat
     """The new file stays, and the output is kept under the reported name."""
     real, appearing = os.link, list[Path]()
 
-    def link(part: str, place: str) -> None:
+    def link(part, place):
         for path in appearing:
             path.write_text("somebody's")
         if not has_links:
@@ -483,7 +480,7 @@ def test_a_bind_mount_is_the_same_folder(run, tree, monkeypatch):
     (tree / "mounted").mkdir()
     real = os.stat
 
-    def mounted(path: Any, **named: Any) -> os.stat_result:
+    def mounted(path, **named):
         return real(tree / "flat" / "txn-0" if path == str(tree / "mounted") else path, **named)
 
     monkeypatch.setattr(os, "stat", mounted)
