@@ -201,7 +201,7 @@ class ShrinkingFile(FailingFile):
 @pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize("kind", [FailingFile, ShrinkingFile])
 def test_a_source_that_fails_when_the_plan_is_read(tmp_path, kind, dry_run):
-    fields: dict[str, Any] = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+    fields = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
     parts = [
         builders.batch(builders.records(10, value=LARGE), base_offset=base, base_sequence=base, **fields)
         for base in range(0, 120, 10)

@@ -589,7 +589,7 @@ def test_a_truncation_while_a_piece_is_read(tmp_path, monkeypatch, isolation):
     path.write_bytes(first + old)
     real, replaced = raw_batches.fingerprint, list[bool]()
 
-    def fingerprint(segment: Any, position: int) -> bytes:
+    def fingerprint(segment, position):
         if not replaced:
             path.write_bytes(first + new)
             replaced.append(True)
