@@ -35,6 +35,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkarec._core import PassResult, Source
+from kafkarec.format.layout import CRC_AT
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import ALL_CHECKS, DecodeRequest, request
 from kafkarec.read.passes import (
@@ -226,8 +227,8 @@ class Follower:
             start = ranges.start_position(segment, record_range)
             offset = raw_batches.first_offset(segment, start) if start else None
             at = self._read_up_to(segment, offset, partial(_end_before_range, record_range))
-            self._reading = _Reading(name, at, in_range=first is None)
             self._marks.extend(_marks_of(segment, BatchTable(at.before)))
+            self._reading = _Reading(name, at, in_range=first is None)
 
     @property
     def _last_mark(self) -> BatchMark | None:
@@ -409,10 +410,10 @@ class Follower:
                     doubt = self._first_doubtful_position(part, known.at, of_segment)
                     if doubt < _ALL:
                         part, after = read_to_position(decode_request, source, known.at, doubt)
+                    last = next(_marks_of(segment, BatchTable(part.tables)[-1:]), known.last)
                     for step in steps_of(segment, 0, part):
                         known.match.take(step)
-                    known.at = after
-                    known.last = next(_marks_of(segment, BatchTable(part.tables)[-1:]), known.last)
+                    known.at, known.last = after, last
                     if doubt < _ALL:
                         break
 
@@ -442,8 +443,9 @@ class Follower:
                 if not reading.in_range and len(records.batches):
                     records = records[self._count_below(decode_request, source, records.batches) :]
                     reading.in_range = records.batches[-1]["last_offset"] >= (self._range.first_offset or 0)
+                marks = list(_marks_of(segment, records.batches[-_REMEMBERED:]))
                 reading.at = after
-                self._marks.extend(_marks_of(segment, records.batches[-_REMEMBERED:]))
+                self._marks.extend(marks)
                 if part.damage or (reading.in_range and len(records.batches)):
                     yield segment, records
                 if stop < _ALL:
@@ -485,10 +487,13 @@ def _first_undecided_position(part: PassResult, left_out: Excluded | None) -> in
 
 
 def _marks_of(segment: SegmentFile, batches: BatchTable) -> Iterator[BatchMark]:
+    """Yields the marks of batches that were just read. Raises _LogTruncated if others are there now."""
     inode = _inode(segment)
-    columns = map(batches.column, ("position", "size_in_bytes", "next_offset"))
-    for position, size, after in zip(*columns, strict=True):
+    columns = map(batches.column, ("position", "size_in_bytes", "next_offset", "magic", "crc"))
+    for position, size, after, magic, crc in zip(*columns, strict=True):
         head = raw_batches.fingerprint(segment, position)
+        if int.from_bytes(head[CRC_AT[magic] :][:4], "big") != crc:
+            raise _LogTruncated
         yield BatchMark(segment.name, inode, position, position + size, head, after)
 
 

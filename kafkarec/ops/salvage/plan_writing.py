@@ -168,6 +168,7 @@ def write_plan(plan: PlannedFolder, out: str, stopped: Callable[[], None]) -> No
             except BaseException:
                 output.drop()
                 raise
+            file.close()  # there may be more files than a process may have open
             group.add(output)
         group.sync()
 

@@ -47,18 +47,27 @@ class Output(NewFile):
     def copy(self, segment: SegmentFile, position: int, length: int) -> None:
         """Appends a range of a source. Raises Unreadable, with nothing appended, or OSError if writing fails."""
         old_size = self.size
-        while length:
-            try:
-                data = segment.source.read_at(position, min(length, _PIECE))
-            except OSError as error:
-                self.cut(old_size)
-                raise Unreadable from error
-            if not data:
-                self.cut(old_size)
-                raise Unreadable
-            self.append(data)
-            position += len(data)
-            length -= len(data)
+        try:
+            for data in _pieces(segment, position, length):
+                self.append(data)
+        except Unreadable:
+            self.cut(old_size)
+            raise
+
+
+def _pieces(segment: SegmentFile, position: int, length: int) -> Iterator[bytes]:
+    """Yields a range of a source, and does not keep it open: there may be many. Raises Unreadable."""
+    try:
+        with segment.opened():
+            while length:
+                data = segment.raw(position, min(length, _PIECE))
+                if not data:
+                    raise Unreadable
+                yield data
+                position += len(data)
+                length -= len(data)
+    except OSError as error:
+        raise Unreadable from error
 
 
 class Spool:
@@ -170,10 +179,17 @@ class FilePlan:
         self.size += length
 
     def read_at(self, position: int, length: int) -> bytes:
-        """The bytes [position, position + length); fewer at the end. OSError if a source cannot be read."""
+        """The bytes [position, position + length); fewer at the end. Raises Unreadable."""
         pieces = []
         for source, first, count in self._parts(position, min(length, self.size - position)):
-            piece = source[first : first + count] if isinstance(source, bytes) else source.source.read_at(first, count)
+            try:
+                piece = (
+                    source[first : first + count] if isinstance(source, bytes) else source.source.read_at(first, count)
+                )
+            except OSError as error:
+                raise Unreadable from error
+            if len(piece) < count:
+                raise Unreadable
             pieces.append(piece)
         return b"".join(pieces)
 

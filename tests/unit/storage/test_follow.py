@@ -20,6 +20,7 @@ import kafkarec
 from kafkarec import CorruptRecordError
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import offset_index, txn_index
+from kafkarec.storage import raw_batches
 
 PREALLOCATED = 4096
 WINDOW = 64  # batches that are compared with the next one
@@ -575,3 +576,29 @@ def test_what_cannot_be_followed_is_refused_at_once(tmp_path):
         kafkarec.open(folder).follow(interval=-1)
     with pytest.raises(TypeError, match="no such option: end_offset"):
         kafkarec.open(folder).follow(end_offset=3)
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_truncation_while_a_piece_is_read(tmp_path, monkeypatch, isolation):
+    """What the broker wrote in the place of a batch is read, although it came before that was noted as read."""
+    path = tmp_path / f"{0:020}.log"
+    first, old, new = (
+        builders.batch(builders.records(3, value=value), base_offset=base)
+        for base, value in ((0, b"a"), (3, b"old"), (3, b"new"))
+    )
+    path.write_bytes(first + old)
+    real, replaced = raw_batches.fingerprint, list[bool]()
+
+    def fingerprint(segment, position):
+        if not replaced:
+            path.write_bytes(first + new)
+            replaced.append(True)
+        return real(segment, position)
+
+    monkeypatch.setattr(raw_batches, "fingerprint", fingerprint)
+    (follower,) = kafkarec.open(tmp_path).followers(isolation=isolation)
+    found = {}
+    for _ in range(3):
+        for _, records in follower.poll():
+            found |= dict(zip(records.column("offset"), records.column("value"), strict=True))
+    assert found == dict(enumerate([b"a"] * 3 + [b"new"] * 3))
