@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,11 +19,12 @@ from typing import Any, Self
 
 from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.layout import MAX_SIZE, UP_TO_MAGIC
+from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAX_SIZE, UP_TO_MAGIC, V2_OVERHEAD, v2_header
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.recover.header_proofs import NO_FACTS, FileFacts
 from kafkarec.recover.marker_evidence import Evidence
+from kafkarec.recover.offset_order import Offsets
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.sources import packed
 from kafkarec.sources.files import ByteSource, LocalFile
@@ -253,7 +255,7 @@ class SegmentFile(InFolder):
         if base is None:
             return NO_FACTS._replace(one_log=self.one_log)
         beside = _FilesBeside(self, base)
-        return FileFacts((base, base + MAX_OFFSETS), beside.last_offset, lambda: beside.next_name, beside.epoch_at)
+        return FileFacts((base, base + MAX_OFFSETS), beside.last_offset, lambda: beside.next_batches, beside.epoch_at)
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
@@ -319,17 +321,22 @@ class _FilesBeside:
         return self._offsets_by_position.get(position)
 
     @cached_property
-    def next_name(self) -> int | None:
+    def next_batches(self) -> Sequence[Offsets]:
         folder = self._segment.folder
         try:
             entries = () if folder is None else folder.entries()
         except OSError:
-            return None
+            return ()
         own = names.segment(self._segment.name)
         of_log = own and (own.topic, own.partition, own.suffix)
-        parsed = (names.segment(one.name) for one in entries if not one.is_dir and names.is_segment(one.name))
-        bases = (one.base_offset for one in parsed if one and (one.topic, one.partition, one.suffix) == of_log)
-        return min((base for base in bases if base > self._base), default=None)
+        parsed = (
+            (names.segment(one.name), one.name) for one in entries if not one.is_dir and names.is_segment(one.name)
+        )
+        bases = (
+            (one.base_offset, name) for one, name in parsed if one and (one.topic, one.partition, one.suffix) == of_log
+        )
+        name = min((one for one in bases if one[0] > self._base), default=None)
+        return () if name is None else _first_batches(SegmentFile(name[1], name[1], folder=folder), name[0])
 
     @cached_property
     def _epochs(self) -> Sequence[leader_epochs.EpochEntry]:
@@ -342,6 +349,21 @@ class _FilesBeside:
 
     def epoch_at(self, offset: int) -> int | None:
         return leader_epochs.epoch_at(self._epochs, offset)
+
+
+def _first_batches(segment: SegmentFile, base: int) -> list[Offsets]:
+    """The first two batches of a segment, by their frames, the first one at `base`."""
+    found, position = list[Offsets](), 0
+    with suppress(OSError, KafkaRecordError, struct.error), segment.opened():
+        while len(found) < 2:
+            header = v2_header(segment.raw(position, V2_OVERHEAD))
+            if header.magic != BATCH_MAGIC or header.batch_length < V2_OVERHEAD - LOG_OVERHEAD:
+                break
+            first = header.base_offset if found else base
+            behind = header.base_offset + header.last_offset_delta + 1
+            found.append(Offsets(first, behind, header.partition_leader_epoch, header.crc))
+            position += LOG_OVERHEAD + header.batch_length
+    return found or [Offsets(base, base)]
 
 
 def size_or_zero(segment: SegmentFile) -> int:

@@ -69,6 +69,7 @@ from .planned_changes import (
     placed_markers,
     plain_batch_changes,
     plain_sentences,
+    restored_changes,
 )
 from .planned_files import FilePlan, PlannedFolder, Unreadable, inserted_batch
 from .salvaged_partition import BesideFile, OutputFile, SalvagedPartition
@@ -316,6 +317,9 @@ def _complete_plan(
     report = made.report
     if report.ends_in_damage:
         report.lost.append((report.next_offset, None))
+    is_one_topic = len(partition.of_one_topic) == len(partition.sources)  # else epochs cannot be compared
+    while options.restore and is_one_topic and not report.ok and (restored := list(restored_changes(made))):
+        made.change(restored)
     # of a file without a name nothing tells whether it is of one log: no marker is written into two
     if partition.topic is not None and report.files and may_have_lost_markers(partition, report):
         with made.log() as log:

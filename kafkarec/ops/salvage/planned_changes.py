@@ -33,6 +33,7 @@ headers, so no record is read; what is read back has to have it.
 from __future__ import annotations
 
 import math
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -43,7 +44,7 @@ from kafkarec.format.checksum import crc32c
 from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import aborted_spans, match_markers
-from kafkarec.read.walk import MARKERS, walk, walk_request
+from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex
 from kafkarec.recover.holes import Hole, marker_bytes, with_content
 from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Decision, Evidence
@@ -57,7 +58,7 @@ from kafkarec.write.builder import RecordBatchBuilder
 
 from .beside_files import aborted_transactions, proofs_of_loss
 from .partition_sources import PartitionSources
-from .planned_files import Change, batch_size, inserted_batch, removed_batch
+from .planned_files import Change, PlannedFolder, batch_size, inserted_batch, removed_batch
 from .salvaged_partition import SalvagedPartition
 
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
@@ -239,6 +240,25 @@ def epoch_within(
     low, found = as_stored(before.get("partition_leader_epoch")), leader_epochs.epoch_at(epochs, offset)
     high = None if behind is None else behind["partition_leader_epoch"]
     return low if found is None or found < low or (high is not None and found > high) else found
+
+
+def restored_changes(made: PlannedFolder) -> Iterator[Change]:
+    """Yields the leader epochs that only the batches beside them in the new log prove, as there was damage between, or
+    these were restored or set aside themselves; the report gets them."""
+    report = made.report
+    hurt = [*(one["file"] for one in (*report.damage, *report.restored)), *(one.file for one in report.set_aside)]
+    names = {os.path.basename(file) for file in hurt}
+    with made.log() as log:
+        beside = zip(log.segments, [*log.segments[1:], None], strict=False)  # the next one tells of the last batch
+        near = [one for one, following in beside if one.name in names or (following and following.name in names)]
+        for step in walk(near, walk_request(CHECKSUMS, errors="skip")):
+            for one in step.restored:
+                if one.fields.keys() == {"partition_leader_epoch"}:
+                    old = v2_header(step.segment.raw(one.position, V2_OVERHEAD))
+                    new = old._replace(partition_leader_epoch=one.fields["partition_leader_epoch"][1])
+                    file, position = made.origin(step.segment.name, one.position, batch_size(old))
+                    report.restored.append(one._replace(file=file, position=position).as_dict())
+                    yield Change(step.segment.name, one.position, V2_OVERHEAD, V2.pack(*new), old, new)
 
 
 def plain_batch_changes(log: PartitionFiles) -> list[Change]:

@@ -298,6 +298,12 @@ class PlannedFolder:
         """The log that it becomes."""
         return PartitionFiles.of(self)
 
+    def origin(self, name: str, position: int, size: int) -> tuple[str, int]:
+        """FilePlan.origin of bytes of one of its logs."""
+        file = self.files[name]
+        assert isinstance(file, FilePlan)
+        return file.origin(position, size)
+
     def change(self, changes: Sequence[Change]) -> None:
         """Changes the logs, and the report. Batches that are removed for a reason are set aside."""
         report, moved = self.report, set[str]()

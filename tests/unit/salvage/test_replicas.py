@@ -241,14 +241,17 @@ def test_a_replica_that_has_nothing_there_does_not_show_that_nothing_was(first, 
         assert report.lost == [(10, 19)]
 
 
+@pytest.mark.parametrize("with_file", ["ab", "a", "b"])
 @pytest.mark.parametrize("names", ["ab", "ba"])
-def test_the_leader_epoch_of_the_checkpoint_wins(names, tmp_path):
-    """Where one leader's last batch is, its neighbours prove nothing."""
+def test_the_leader_epoch_of_the_checkpoint_wins(names, with_file, tmp_path):
+    """Where one leader's last batch is, its neighbours prove nothing. The file of one source is enough."""
     parts = [batch(0, 1), batch(1, 1, epoch=1), batch(2, 1, epoch=3)]
     epochs = [(0, 0), (1, 1), (3, 2)]
     wrong = [parts[0], batch(1, 1)]
-    sources = {"a": log(tmp_path / "a" / "orders-0", parts, epochs=epochs)}
-    sources["b"] = log(tmp_path / "b" / "orders-0", wrong, epochs=epochs)
+    sources = {
+        name: log(tmp_path / name / "orders-0", batches, epochs=epochs if name in with_file else None)
+        for name, batches in (("a", parts), ("b", wrong))
+    }
     salvage([sources[name] for name in names], tmp_path / "out")
     assert copied(tmp_path / "out") == b"".join(parts)
 
