@@ -323,7 +323,7 @@ def _complete_plan(
     # of a file without a name nothing tells whether it is of one log: no marker is written into two
     if partition.topic is not None and report.files and may_have_lost_markers(partition, report):
         with made.log() as log:
-            report.markers = placed_markers(decided_markers(log, partition, report), options.undecided)
+            report.markers = placed_markers(log, decided_markers(log, partition, report), options.undecided)
             changes = marker_changes(log, report.markers, partition.epoch_entries)
         made.change(changes)
     if least_end:

@@ -160,9 +160,21 @@ def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPar
 # ---- the markers
 
 
-def placed_markers(decisions: Iterable[Decision], undecided: str) -> list[Decision]:
+def _offsets_of_batches(log: PartitionFiles, offsets: Iterable[int]) -> set[int]:
+    """Those of the offsets that batches of a new log have."""
+    wanted, found = sorted(set(offsets)), set[int]()
+    for table in batch_tables(log.segments) if wanted else ():
+        for base, last in zip(table.column("base_offset"), table.column("last_offset"), strict=True):
+            at = bisect_left(wanted, last if base is None else base)
+            found.update(wanted[at : bisect_right(wanted, last, at)])
+    return found
+
+
+def placed_markers(log: PartitionFiles, decisions: Sequence[Decision], undecided: str) -> list[Decision]:
     """What is done about each transaction, with the offset of the marker that is written. undecided: of UNDECIDED_AS"""
     taken = {one.marker_offset for one in decisions}
+    # a .txnindex may list an offset that another batch has, with a wrong base offset
+    of_batches = _offsets_of_batches(log, (offset for offset in taken if offset is not None))
     free: dict[tuple[int, int | None], Iterator[int]] = {}  # of each hole
     markers = []
     for one in decisions:
@@ -170,6 +182,8 @@ def placed_markers(decisions: Iterable[Decision], undecided: str) -> list[Decisi
         offset, sentence = one.marker_offset, one.sentence
         if outcome in (_OPEN, _ASIDE):
             offset = None
+        elif offset in of_batches:
+            outcome, offset, sentence = _ASIDE, None, f"{sentence}; a batch has the offset of its marker"
         elif offset is None:
             hole = one.lost_from, one.lost_to
             offsets = free.setdefault(hole, iter(range(one.lost_to or -1, one.lost_from - 1, -1)))
@@ -201,23 +215,21 @@ def marker_changes(
             until = end if row is None else row["last_offset"] + 1
             first = until if row is None else row["base_offset"]
             first = row["last_offset"] if row is not None and first is None else first
-            free = range(before["last_offset"] + 1 if before else 0, first)
             while waiting and (waiting[0].marker_offset or 0) < until:
                 marker = waiting.pop(0)
                 offset = marker.marker_offset or 0
-                if offset in free:  # a .txnindex may list an offset that another batch has
-                    position = segment.size if row is None else row["position"]
-                    time = marker.timestamp if marker.timestamp >= 0 else as_stored(before.get("max_timestamp"))
-                    with RecordBatchBuilder(
-                        base_offset=offset,
-                        producer_id=marker.producer_id,
-                        producer_epoch=marker.producer_epoch,
-                        is_transactional=True,
-                        is_control=True,
-                        partition_leader_epoch=epoch_within(epochs, offset, before, row),
-                    ) as builder:
-                        builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
-                        found.append(inserted_batch(segment.name, position, builder.build()))
+                position = segment.size if row is None else row["position"]
+                time = marker.timestamp if marker.timestamp >= 0 else as_stored(before.get("max_timestamp"))
+                with RecordBatchBuilder(
+                    base_offset=offset,
+                    producer_id=marker.producer_id,
+                    producer_epoch=marker.producer_epoch,
+                    is_transactional=True,
+                    is_control=True,
+                    partition_leader_epoch=epoch_within(epochs, offset, before, row),
+                ) as builder:
+                    builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
+                    found.append(inserted_batch(segment.name, position, builder.build()))
             if row is not None and row["is_transactional"] and not row["is_control"]:
                 for one in aside:
                     if row["producer_id"] == one.producer_id and one.first_offset <= first <= one.last_offset:

@@ -327,6 +327,9 @@ class PlannedFolder:
             self.add(old.changed(in_file))
         if not moved:
             return
+        for emptied in [file for file in report.files[:-1] if not file.batches]:  # only the last one has the log's end
+            report.files.remove(emptied)
+            del self.files[emptied.name]
         for file in (file for file in report.files if file.name in moved):
             segment = SegmentFile(self.join(file.name), file.name, folder=self)
             found = [table for table in batch_tables([segment]) if len(table)]
