@@ -26,8 +26,8 @@ class FileFacts(NamedTuple):
     bounds       the offsets [first, end) that a segment of this name may hold; None: unknown
     last_offset  position of a batch, or of several that were appended at once -> last offset by the .index; None: no
                  entry
-    next_batches  the first two batches of the next segment, the first one at the offset of its name; of what is no batch
-                 of magic 2 only that place; empty: there is no next segment
+    next_batches   the first two batches of the next segment, the first one at the offset of its name; of what is no
+                 batch of magic 2 only that place; empty: there is no next segment
     epoch_at     offset -> leader epoch by the leader-epoch-checkpoint; None: not known
     one_log      whether the offsets in it rise; False: it has pieces of several logs
     """

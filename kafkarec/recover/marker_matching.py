@@ -398,10 +398,13 @@ class MatchedTransactions:
     # ---- holes
 
     def _gap_with_markers(self, step: Step) -> Hole | None:
-        """The offsets that are missing before a segment, if the snapshot at its start shows that a transaction ended
-        there. The log cleaner leaves gaps, too, but takes no marker away while there is data of its transaction."""
+        """The offsets that are missing before a segment, if the one there is lost, or the snapshot at its start shows
+        that a transaction ended there. The log cleaner leaves gaps, too, but takes no marker away while there is data
+        of its transaction."""
         if self._segment_start is not None or self.next_offset is None or step.first_offset <= self.next_offset:
             return None
+        if self.segments[-2].is_lost:
+            return Hole(self.next_offset, step.first_offset - 1, (self._segment_number - 1,))
         opened = self._producers.open_transactions()
         try:
             entries = self.evidence_of(self.segments[-1]).snapshot() if opened else None

@@ -22,7 +22,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import first_bytes, good_batches, names, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.names_by_content import aborted_entries, base_offsets_by_content
+from kafkarec.storage.names_by_content import aborted_entries, base_offsets_by_content, lost_segments
 from kafkarec.storage.recorded_ends import LogEnd, RecordedEnd, SegmentGap
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
@@ -251,16 +251,18 @@ def is_known_uncleaned(partition: PartitionSources) -> bool:
     return bool(known) and not any(one is not False for one in known)
 
 
+def lost_segments_of_sources(partition: PartitionSources) -> dict[int, SegmentFile]:
+    """Base offset -> what stands for a segment that is missing between others, of which there is a .txnindex."""
+    sources = [source.segments for source in partition.of_one_topic if source.log is not None]
+    return {one.base_offset or 0: one for segments in reversed(sources) for one in lost_segments(segments)}
+
+
 def aborted_transactions(partition: PartitionSources) -> set[AbortedTransaction]:
     """The entries of the .txnindex files of all sources, also of those whose segment is missing between others."""
     found = set[AbortedTransaction]()
     for source in partition.of_one_topic:
-        missing: list[SegmentFile] = []
-        if source.log is not None and source.segments:
-            last, orphans = source.segments[-1].base_offset or 0, recorded_ends.indexes_without_segment(source.log)
-            stems = [os.path.splitext(name)[0] for base, name in orphans.items() if base < last]
-            missing = [_segment_file(source, f"{stem}.log") for stem in stems]
-        found |= aborted_entries([*source.segments, *missing])
+        lost = [] if source.log is None else lost_segments(source.segments)
+        found |= aborted_entries([*source.segments, *lost])
     return found
 
 

@@ -56,7 +56,7 @@ from kafkarec.storage.log_reading import batch_tables
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
-from .beside_files import aborted_transactions, proofs_of_loss
+from .beside_files import aborted_transactions, lost_segments_of_sources, proofs_of_loss
 from .partition_sources import PartitionSources
 from .planned_files import Change, PlannedFolder, batch_size, inserted_batch, removed_batch
 from .salvaged_partition import SalvagedPartition
@@ -93,11 +93,15 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, report: Sa
         return found
 
     evidence = {}
-    bases = [segment.base_offset or 0 for segment in log.segments]
-    for segment, base, end in zip(log.segments, bases, [*bases[1:], 2**63], strict=True):
+    lost = lost_segments_of_sources(partition)
+    by_base = {base: lost[base] for base in lost if any(first <= base <= last for first, last in report.missing)}
+    by_base |= {one.base_offset or 0: one for one in log.segments}
+    bases = sorted(by_base)
+    segments = [by_base[base] for base in bases]
+    for segment, base, end in zip(segments, bases, [*bases[1:], 2**63], strict=True):
         aborted = partial(index.within, Hole(base, end - 1))
         evidence[segment] = Evidence(aborted, partial(snapshot_at, base), snapshots, prepared)
-    found = match_markers(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
+    found = match_markers(segments, holes=_holes(bases, partition, report), evidence_of=evidence.__getitem__)
     report.proofs += [
         f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there"
         for one in found.decisions
@@ -116,10 +120,10 @@ class _DamagedRange(NamedTuple):
     last: int | None
 
 
-def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition) -> list[Hole]:
-    """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made."""
+def _holes(bases: Sequence[int], partition: PartitionSources, report: SalvagedPartition) -> list[Hole]:
+    """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made. bases: of its
+    segments, also the lost ones"""
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
-    bases = [segment.base_offset or 0 for segment in log.segments]
     fields = "file", "position", "length", "lost_from", "lost_to"
     damage = [_DamagedRange(*map(one.__getitem__, fields)) for one in report.damage]
     unread = [(file, position, length) for file, position, length, _ in report.tails]

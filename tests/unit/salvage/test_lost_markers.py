@@ -405,7 +405,8 @@ def test_a_txnindex_without_its_segment_proves_the_marker(tmp_path):
     (folder / f"{3:020}.txnindex").write_bytes(txn_index.write([txns.AbortedTransaction(7, 0, 3, 4)]))
     [one] = saved(folder, tmp_path / "out").markers
     assert (one.outcome, one.proof, one.marker_offset) == ("abort", "txnindex", 3)
-    assert committed(tmp_path / "out") == [4, 5, 7]
+    assert committed(tmp_path / "out") == committed(tmp_path) == [4, 5, 7]
+    assert kafkarec.open(folder).transactions().count("aborted") == 1
 
 
 def test_a_deleted_file_has_the_marker(tmp_path):
@@ -421,7 +422,9 @@ def test_an_index_without_its_segment_proves_that_markers_may_be_lost(tmp_path):
     (folder / f"{3:020}.index").touch()
     [one] = saved(folder, tmp_path / "out").markers
     assert (one.outcome, one.proof, one.marker_offset) == ("abort", "nothing", 3)
-    assert committed(tmp_path / "out") == [4, 5, 7]
+    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+    assert committed(tmp_path / "out") == read.column("offset") == [4, 5, 7]
+    assert [(one.producer_id, one.lost_from, one.lost_to) for one in read.undecided] == [(7, 3, 3)]
 
 
 @pytest.mark.parametrize("is_open", [False, True])
