@@ -241,8 +241,6 @@ class MatchedTransactions:
         self._snapshots = None
         if self.segments:
             self._read_index()
-            passed = self.next_offset or 0
-            self._unmatched = {key: entry for key, entry in self._unmatched.items() if entry.last_offset >= passed}
 
     # ---- one segment
 
@@ -252,7 +250,7 @@ class MatchedTransactions:
         return len(self.segments) - 1
 
     def _read_index(self) -> None:
-        """Reads the .txnindex of the last segment."""
+        """Reads the .txnindex of the last segment. The markers of entries below what was read cannot come any more."""
         try:
             entries = self.evidence_of(self.segments[-1]).aborted()
         except (KafkaRecordError, OSError) as failure:
@@ -260,7 +258,7 @@ class MatchedTransactions:
             entries = None
         index = None if entries is None else AbortedIndex(entries)
         self._indexes[self._segment_number :] = [index]
-        known = () if index is None else index.entries
+        known = () if index is None else index.within(Hole(self.next_offset or 0, None))
         self._unmatched = {(one.producer_id, one.last_offset): one for one in known if one.producer_id >= 0}
 
     # ---- markers that are there

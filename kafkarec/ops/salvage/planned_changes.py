@@ -107,7 +107,9 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, report: Sa
         for one in found.decisions
         if one.proof == END_UNKNOWN.proof and (one.lost_from, one.lost_to) in report.missing
     ]
-    return [*found.decisions, *found.listed_ahead()]
+    # a segment before the first one, which only has a legible marker, is not written for that
+    decided = [one for one in found.decisions if one.marker_offset is None or one.marker_offset >= bases[0]]
+    return [*decided, *found.listed_ahead()]
 
 
 class _DamagedRange(NamedTuple):
