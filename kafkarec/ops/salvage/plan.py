@@ -232,6 +232,8 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
     report.ends_in_damage = any(place is None or place >= (report.next_offset or 0) for place in damaged)
     if report.next_offset is None and report.damage:  # every batch behind it was set aside
         report.ends_in_damage = True
+    builder.folder.proofs = proofs_of_loss(partition, report.missing)
+    report.proofs = [*builder.folder.proofs.values()]
     return builder.folder
 
 
@@ -280,9 +282,7 @@ def _base_offsets(partition: PartitionSources) -> list[int]:
 
 
 def _compare_end(partition: PartitionSources, report: SalvagedPartition, recorded: Sequence[RecordedEnd]) -> EndVerdict:
-    """Compares the log with the recorded ends, and with what proves that offsets are lost; the report gets
-    it."""
-    report.proofs = [*proofs_of_loss(partition, report.missing).values()]
+    """Compares the log with the recorded ends; the report gets it."""
     report.never_compacted = (
         report.gaps_end > log_start(partition) and not report.compacted and is_known_uncleaned(partition)
     )
@@ -323,7 +323,7 @@ def _complete_plan(
     # of a file without a name nothing tells whether it is of one log: no marker is written into two
     if partition.topic is not None and report.files and may_have_lost_markers(partition, report):
         with made.log() as log:
-            report.markers = placed_markers(log, decided_markers(log, partition, report), options.undecided)
+            report.markers = placed_markers(log, decided_markers(log, partition, made), options.undecided)
             changes = marker_changes(log, report.markers, partition.epoch_entries)
         made.change(changes)
     if least_end:

@@ -56,7 +56,7 @@ from kafkarec.storage.log_reading import batch_tables
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
-from .beside_files import aborted_transactions, lost_segments_of_sources, proofs_of_loss
+from .beside_files import aborted_transactions, lost_segments_of_sources
 from .partition_sources import PartitionSources
 from .planned_files import Change, PlannedFolder, batch_size, inserted_batch, removed_batch
 from .salvaged_partition import SalvagedPartition
@@ -74,8 +74,9 @@ def may_have_lost_markers(partition: PartitionSources, report: SalvagedPartition
     return report.next_offset is not None and bool(aborted_transactions(partition))
 
 
-def decided_markers(log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition) -> list[Decision]:
+def decided_markers(log: PartitionFiles, partition: PartitionSources, made: PlannedFolder) -> list[Decision]:
     """How the transactions ended whose markers are lost in the holes of a new log, by the side files of the sources."""
+    report = made.report
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
     index = AbortedIndex([*aborted_transactions(partition)])
 
@@ -101,7 +102,7 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, report: Sa
     for segment, base, end in zip(segments, bases, [*bases[1:], 2**63], strict=True):
         aborted = partial(index.within, Hole(base, end - 1))
         evidence[segment] = Evidence(aborted, partial(snapshot_at, base), snapshots, prepared)
-    found = match_markers(segments, holes=_holes(bases, partition, report), evidence_of=evidence.__getitem__)
+    found = match_markers(segments, holes=_holes(bases, partition, made), evidence_of=evidence.__getitem__)
     report.proofs += [
         f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there"
         for one in found.decisions
@@ -122,9 +123,10 @@ class _DamagedRange(NamedTuple):
     last: int | None
 
 
-def _holes(bases: Sequence[int], partition: PartitionSources, report: SalvagedPartition) -> list[Hole]:
+def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolder) -> list[Hole]:
     """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made. bases: of its
     segments, also the lost ones"""
+    report = made.report
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
     fields = "file", "position", "length", "lost_from", "lost_to"
     damage = [_DamagedRange(*map(one.__getitem__, fields)) for one in report.damage]
@@ -140,7 +142,7 @@ def _holes(bases: Sequence[int], partition: PartitionSources, report: SalvagedPa
             damage.append(_DamagedRange(*place, *behind))
     holes = []
     # the log cleaner leaves gaps between segments, too
-    unproven = set() if report.never_compacted else {*report.missing} - {*proofs_of_loss(partition, report.missing)}
+    unproven = set() if report.never_compacted else {*report.missing} - {*made.proofs}
     gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else report.missing
     ordered = sorted(damage, key=lambda one: as_stored(one.first))
     lows = [as_stored(one.first) for one in ordered]

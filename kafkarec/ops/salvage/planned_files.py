@@ -233,6 +233,7 @@ class PlannedFolder:
     path        of the folder
     files       its logs and snapshots, and the bytes of its small files, by name
     set_aside   the files of the batches that are not in the log, by their paths in the output
+    proofs      (first, last) of the report's `missing` -> why these offsets are lost; others may be compacted
     spool       see Spool; None: sources are read when the files are written
     """
 
@@ -240,6 +241,7 @@ class PlannedFolder:
         self.report, self.path, self._spool = report, os.path.join(out, report.folder), spool
         self.files: dict[str, FilePlan | bytes] = {}
         self.set_aside: dict[str, FilePlan] = {}
+        self.proofs: dict[tuple[int, int], str] = {}
 
     def add(self, file: FilePlan) -> FilePlan:
         self.files[file.name] = file
