@@ -173,9 +173,13 @@ LEGIBLE = Rule("marker", ABORTED, lambda it: False, "its marker is legible in th
 """The rule of a marker that is read although its batch is damaged."""
 AHEAD = Rule("txnindex", ABORTED, lambda it: False, "the .txnindex lists it at an offset after the log's end")
 """The rule of an open transaction whose marker was lost with the log's end."""
+MISPLACED = Rule(
+    "order", UNDECIDED, lambda it: False, "the batch is not at the place of its offsets, and may be of any transaction"
+)
+"""The rule of a batch that read_committed leaves out, as its transaction is not known."""
 
 
-UNPROVEN = frozenset(rule.proof for rule in RULES if rule.outcome == UNDECIDED)
+UNPROVEN = frozenset(rule.proof for rule in (*RULES, MISPLACED) if rule.outcome == UNDECIDED)
 
 
 class Decision(NamedTuple):
