@@ -105,7 +105,22 @@ def aborted_spans(matched: MatchedTransactions) -> tuple[Span, ...]:
     ended = matched.ended
     aborted = [code == ABORT for code in ended[_CODE::WIDTH]]
     columns = (compress(ended[at::WIDTH], aborted) for at in (_PRODUCER, _FIRST, _MARKER))
-    return tuple(zip(*columns, strict=True))
+    found: Iterable[Span] = zip(*columns, strict=True)
+    return tuple(_joined(found) if matched.decisions else found)
+
+
+def _joined(spans: Iterable[Span]) -> Iterator[Span]:
+    """The spans without overlaps, as the engine wants them: what is decided about damage may be within another one."""
+    last: Span | None = None
+    for one in sorted(spans):
+        if last is not None and last[0] == one[0] and one[1] <= last[2]:
+            last = (*last[:2], max(last[2], one[2]))
+            continue
+        if last is not None:
+            yield last
+        last = one
+    if last is not None:
+        yield last
 
 
 def _abort_markers(matched: MatchedTransactions) -> dict[int, list[int]]:

@@ -71,7 +71,8 @@ class PlacedBatch(NamedTuple):
             following = self.facts.next_batches()
             batch = self._replace(behind=[Offsets(one.base, one.base) for one in following[:1]])
         base = batch._base_offset()
-        if base is not None:
+        # Where another one has that offset, two were exchanged: each fits at the place of the other.
+        if base is not None and all(one.base != base[0] or one.crc is None for one in (*self.before, *self.behind)):
             found["base_offset"] = base
             batch = batch._replace(own=self.own._replace(base=base[0], next=base[0] + self._offset_count))
         epoch = batch._replace(behind=following)._leader_epoch()

@@ -64,12 +64,14 @@ from .salvaged_partition import SalvagedPartition
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
 """What is done about a transaction whose end is not proven: a marker is written, nothing is, it is set aside."""
 _ASIDE, _OPEN = "aside", "open"
+_MISPLACED = ("offset_out_of_order", "outside_of_segment")  # the reasons for which a batch is set aside
 
 
 def may_have_lost_markers(partition: PartitionSources, report: SalvagedPartition) -> bool:
     """Whether markers may be lost: offsets are missing, or a .txnindex lists ABORT markers, which the log may lack in a
     gap or behind its end."""
-    if report.lost or report.missing or report.never_compacted:
+    misplaced = any(one.reason in _MISPLACED for one in report.set_aside)
+    if report.lost or report.missing or report.never_compacted or misplaced:
         return True
     return report.next_offset is not None and bool(aborted_transactions(partition))
 
@@ -143,7 +145,13 @@ def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolde
     holes = []
     # the log cleaner leaves gaps between segments, too
     unproven = set() if report.never_compacted else {*report.missing} - {*made.proofs}
-    gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else report.missing
+    gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else [*report.missing]
+    for one in report.set_aside:  # one at a wrong place may be a marker that is missing at its own
+        if one.reason in _MISPLACED and one.first_offset is not None and one.last_offset is not None:
+            low, high = sorted((one.first_offset, one.last_offset))
+            own = {gap for gap in (*report.missing, *report.inner_gaps) if gap[0] <= high and low <= gap[1]}
+            unproven -= own
+            gaps += own.difference(gaps)
     ordered = sorted(damage, key=lambda one: as_stored(one.first))
     lows = [as_stored(one.first) for one in ordered]
     highs = [math.inf if one.last is None else one.last for one in ordered]
