@@ -71,7 +71,7 @@ class BytesSegment:
 
     path: str | None = None
     base_offset: int | None = None
-    later_segment = is_lost = False
+    later_segment = False
     evidence = NO_EVIDENCE
     begin, end = 0, None
 

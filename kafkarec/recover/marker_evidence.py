@@ -30,12 +30,14 @@ class Evidence(NamedTuple):
     snapshot    the same for the producer .snapshot at the segment's start
     snapshots   (offset, entries) of the intact producer snapshots of the log, in order
     prepared    {(producer id, epoch): whether it was aborted} from `__transaction_state`
+    is_lost     whether the segment itself is missing
     """
 
     aborted: Callable[[], Sequence[AbortedTransaction] | None] = lambda: None
     snapshot: Callable[[], Sequence[SnapshotEntry] | None] = lambda: None
     snapshots: Callable[[], Sequence[tuple[int, Sequence[SnapshotEntry]]]] = tuple
     prepared: Callable[[], Mapping[tuple[int, int], bool]] = dict
+    is_lost: bool = False
 
 
 NO_EVIDENCE = Evidence()

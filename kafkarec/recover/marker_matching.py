@@ -426,7 +426,7 @@ class MatchedTransactions:
         of its transaction."""
         if self._segment_start is not None or self.next_offset is None or step.first_offset <= self.next_offset:
             return None
-        if self.segments[-2].is_lost:
+        if self.evidence_of(self.segments[-2]).is_lost:
             return Hole(self.next_offset, step.first_offset - 1, (self._segment_number - 1,))
         opened = self._producers.open_transactions()
         try:

@@ -83,7 +83,7 @@ def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
     if not base_offsets and not lost:
         return segments
     in_order = sorted_by_base_offset([*segments, *lost], base_offsets)
-    ordered = [one if one.is_lost else one.copy(base_offset=base_offsets.get(one, one.base_offset)) for one in in_order]
+    ordered = [one if one in lost else one.copy(base_offset=base_offsets.get(one, one.base_offset)) for one in in_order]
     index = AbortedIndex([*aborted_entries(ordered)])
     ends = ends_by_name(ordered)
     for one in ordered:
@@ -109,8 +109,9 @@ def lost_segments(segments: Sequence[AnySegment]) -> list[AnySegment]:
     for base, name in lost.items():
         if low < base < high and base not in there:
             source = FileObject(BytesIO())
-            found.append(last[0].copy(path=folder.join(name), name=name, source=source, size=0, base_offset=base))
-            found[-1].is_lost = True
+            one = last[0].copy(path=folder.join(name), name=name, source=source, size=0, base_offset=base)
+            one.evidence = one.evidence._replace(is_lost=True)
+            found.append(one)
     return found
 
 

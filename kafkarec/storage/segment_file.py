@@ -72,12 +72,7 @@ class InFolder:
 
 
 class SegmentFile(InFolder):
-    """A file of record batches, without the methods that read records; its attributes: see `kafkarec.logs.Segment`.
-
-    is_lost   whether it is empty in place of a missing one: see names_by_content.lost_segments
-    """
-
-    is_lost = False
+    """A file of record batches, without the methods that read records; its attributes: see `kafkarec.logs.Segment`."""
 
     def __init__(
         self,
