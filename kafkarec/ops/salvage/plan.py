@@ -310,6 +310,15 @@ def _extend_to(made: PlannedFolder, end: int, epochs: Sequence[EpochEntry] = ())
     made.change([inserted_batch(last.name, last.size, data)])
 
 
+def _restore_epochs(partition: PartitionSources, made: PlannedFolder, options: SalvageOptions) -> None:
+    report, is_one_topic = made.report, len(partition.of_one_topic) == len(partition.sources)  # else not comparable
+    while options.restore and is_one_topic and not (report.ok and not report.other_files):
+        restored = list(restored_changes(partition, made))
+        if not restored:
+            return
+        made.change(restored)
+
+
 def _complete_plan(
     partition: PartitionSources, made: PlannedFolder, options: SalvageOptions, least_end: int = 0
 ) -> None:
@@ -317,9 +326,7 @@ def _complete_plan(
     report = made.report
     if report.ends_in_damage:
         report.lost.append((report.next_offset, None))
-    is_one_topic = len(partition.of_one_topic) == len(partition.sources)  # else epochs cannot be compared
-    while options.restore and is_one_topic and not report.ok and (restored := list(restored_changes(made))):
-        made.change(restored)
+    _restore_epochs(partition, made, options)
     # of a file without a name nothing tells whether it is of one log: no marker is written into two
     if partition.topic is not None and report.files and may_have_lost_markers(partition, report):
         with made.log() as log:
@@ -341,6 +348,7 @@ def _complete_plan(
     elif options.as_partition:
         with made.log() as log:
             report.problems += copy_from_sources(log, made.files.__setitem__, partition)
+        _restore_epochs(partition, made, options)  # by the leader-epoch-checkpoint, too
         with made.log() as log:
             plain = plain_batch_changes(log)
         made.change(plain)

@@ -33,7 +33,6 @@ headers, so no record is read; what is read back has to have it.
 from __future__ import annotations
 
 import math
-import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -270,15 +269,18 @@ def epoch_within(
     return low if found is None or found < low or (high is not None and found > high) else found
 
 
-def restored_changes(made: PlannedFolder) -> Iterator[Change]:
+def restored_changes(partition: PartitionSources, made: PlannedFolder) -> Iterator[Change]:
     """Yields the leader epochs that only the batches beside them in the new log prove, as there was damage between, or
-    these were restored or set aside themselves; the report gets them."""
+    these were restored, set aside or in files of wrong names; the report gets them."""
     report = made.report
     hurt = [*(one["file"] for one in (*report.damage, *report.restored)), *(one.file for one in report.set_aside)]
-    names = {os.path.basename(file) for file in hurt}
+    hurt += [one.path for one in report.other_files]  # of another name, or with other batches behind it
+    bases = {segment.path: segment.base_offset for source in partition.sources for segment in source.segments}
+    changed = {bases.get(file) for file in hurt}
     with made.log() as log:
-        beside = zip(log.segments, [*log.segments[1:], None], strict=False)  # the next one tells of the last batch
-        near = [one for one, following in beside if one.name in names or (following and following.name in names)]
+        following = [*log.segments[1:], *log.segments[-1:]]  # tells of the last batch
+        beside = zip(log.segments, following, strict=True)
+        near = [one for one, other in beside if not changed.isdisjoint((one.base_offset, other.base_offset))]
         for step in walk(near, walk_request(CHECKSUMS, errors="skip")):
             for one in step.restored:
                 if one.fields.keys() == {"partition_leader_epoch"}:
