@@ -312,7 +312,7 @@ def _extend_to(made: PlannedFolder, end: int, epochs: Sequence[EpochEntry] = ())
 
 def _restore_epochs(partition: PartitionSources, made: PlannedFolder, options: SalvageOptions) -> None:
     report, is_one_topic = made.report, len(partition.of_one_topic) == len(partition.sources)  # else not comparable
-    while options.restore and is_one_topic and not (report.ok and not report.other_files):
+    while options.restore and is_one_topic and (report.other_files or not report.ok):
         restored = list(restored_changes(partition, made))
         if not restored:
             return

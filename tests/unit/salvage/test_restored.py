@@ -89,6 +89,7 @@ def test_a_block_in_a_damaged_batch_of_a_block_is_set_aside(tmp_path):
     assert all(one in aside for one in (first, inside, last)) and around not in aside
 
 
+@pytest.mark.parametrize("names", [(), (0, 18)], ids=str)
 @pytest.mark.parametrize(
     ("hurt", "is_proven"),
     [
@@ -100,11 +101,13 @@ def test_a_block_in_a_damaged_batch_of_a_block_is_set_aside(tmp_path):
         ({10: 99}, False),
     ],
 )
-def test_a_second_salvage_changes_no_leader_epoch(hurt, is_proven, tmp_path):
+def test_a_second_salvage_changes_no_leader_epoch(hurt, is_proven, names, tmp_path):
     """Of batches at a segment's end, and beside others that are restored or cannot be: what is not proven stays, and
     no file that is written proves it."""
     parts = [builders.good_batch(3, base_offset=3 * n, leader_epoch=hurt.get(n, 7 if n < 11 else 8)) for n in range(12)]
     source = plain_logs.log(tmp_path / "orders-0", parts[:6], parts[6:10], parts[10:])
+    if names:
+        plain_logs.exchange(source, *names)
     kafkarec.salvage(source, tmp_path / "first", as_partition=True)
     made = tmp_path / "first" / "orders-0"
     [second] = kafkarec.salvage(made, tmp_path / "second", as_partition=True).partitions
