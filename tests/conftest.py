@@ -5,12 +5,8 @@ KAFKAREC_CORE=1   fewer examples, for `make test-core` and `make mutants`
 CI=1              a skipped test fails the run
 """
 
-from __future__ import annotations
-
 import gc
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import hypothesis
 import jvm_oracle
@@ -29,7 +25,7 @@ hypothesis.settings.load_profile("long" if LONG else "core" if CORE else "suite"
 FIRST = ("project/test_sanitizers", "jvm/", "fence/", "project/", "fuzz/")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """In the core subset nothing is slow, also of a file that belongs to it."""
     items.sort(key=lambda item: next((n for n, name in enumerate(FIRST) if name in item.nodeid), len(FIRST)))
     slow = [item for item in items if item.get_closest_marker("slow")] if CORE else []
@@ -39,13 +35,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _few_objects_to_collect() -> None:
+def _few_objects_to_collect():
     """Twenty thousand tests and their reports are some millions of objects, which each collection would look at."""
     gc.collect()
     gc.freeze()
 
 
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+def pytest_sessionfinish(session, exitstatus):
     """CI=1 (set by .ci/run): what is skipped is not tested, so a skip fails the run; pytest lists the reasons."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped", []) if reporter else []
@@ -55,7 +51,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_oracle.Oracle]:
+def kafka(tmp_path_factory):
     """Apache Kafka's own classes in one JVM; skips where they cannot be had."""
     jvm_oracle.needed()
     oracle = jvm_oracle.Oracle(tmp_path_factory.mktemp("classes"))
@@ -64,7 +60,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_oracle.Oracl
 
 
 @pytest.fixture(scope="session")
-def fat() -> Path:
+def fat():
     """The fat wheel of these sources."""
     import built_wheel  # of the Spark helpers, which the tests of the core do without
 

@@ -1,20 +1,17 @@
 """Fixtures of the tests of verbs."""
 
-from __future__ import annotations
-
 import pytest
 from command import Here
-from s3server import Server
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
+def run(capfdbinary):
     """Run the command line in this process."""
     return Here(capfdbinary)
 
 
 @pytest.fixture
-def server(bucket: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+def server(bucket, monkeypatch):
     """Return the `bucket` of the test's module, whose counters begin at 0, with its address in the environment."""
     for name, value in bucket.environment().items():
         monkeypatch.setenv(name, value)

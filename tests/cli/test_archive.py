@@ -1,7 +1,5 @@
 """Globs and folders key=value on the command line: several folders of one partition as one log."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -18,7 +16,7 @@ DAYS = ("2026-11-01", "2026-11-02")
 
 
 @pytest.fixture
-def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def archive(tmp_path, monkeypatch):
     """A segment of txn-0 in the folder of each day; the folder above `archive` is the current one."""
     monkeypatch.chdir(tmp_path)
     for day, name in zip(DAYS, OFFSETS, strict=True):
@@ -64,7 +62,7 @@ def test_a_hard_link_to_a_file_deep_in_an_archive_is_no_output(archive, run):
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "message"),
+    "path, status, message",
     [
         ("archive/date=2027*", 3, "archive/date=2027*: no such file or directory"),
         ("archive/[x]", 3, "archive/[x]: no such file or directory"),

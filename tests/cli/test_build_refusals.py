@@ -1,8 +1,6 @@
 """`build` refuses bad input: it names the row and the column, shows no content, and leaves nothing under the output's
 name."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -74,7 +72,7 @@ def test_a_bad_line_is_named_and_not_shown(run, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text, message",
     [
         ("offset,key\n1,a,b\n", "line 2: 2 cells are expected, as in the first line, found 3"),
         ("offset,key\nx,a\n", "line 2: offset: a whole number is expected, found other text"),
@@ -111,6 +109,8 @@ NO_JSON = {
         pa.array([b"1", b"\xff"]),
         "row 2: value: JSON is expected, found bytes that are not UTF-8",
     ),
+    "text": ("in.parquet", pa.array(["1", "{"]), "row 2: value: JSON is expected, found other text"),
+    "text in bytes": ("in.parquet", pa.array([b"1", b"NaN"]), "row 2: value: JSON is expected, found other text"),
 }
 
 
@@ -221,7 +221,7 @@ def test_memory_stays_flat(tmp_path):
     """Peak memory for 60 MB of rows exceeds that for 6 MB of rows by less than 60 MB."""
     line = json.dumps({"key": "k" * 10, "value": "v" * 1000}).encode() + b"\n"
 
-    def peak(lines: int) -> int:
+    def peak(lines):
         (tmp_path / "in.jsonl").write_bytes(line * lines)
         code = (
             "import resource, sys\nfrom kafkarec.cli import main\n"
@@ -240,7 +240,6 @@ def test_what_is_no_csv_ends_before_the_rest_is_read():
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT
     ) as process:
-        assert process.stdin is not None and process.stderr is not None
         process.stdin.write(b'key,value\na, "b"\n'.ljust(1 << 20, b"x"))
         process.stdin.flush()
         assert process.wait(60) == 2

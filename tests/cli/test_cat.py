@@ -1,9 +1,6 @@
 """`kafkarec cat` on a real broker's segments: the rows that a real consumer got, and every option."""
 
-from __future__ import annotations
-
 import shutil
-from typing import Any
 
 import builders
 import golden
@@ -21,7 +18,7 @@ from kafkarec.cli.record_pieces import log_reading
 TXN, CODECS = SEGMENTS / "txn-0", SEGMENTS / "all-codecs-0"
 
 
-@pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads())
+@pytest.mark.parametrize("folder, isolation", golden.consumer_reads())
 def test_rows_are_those_of_a_real_consumer(run, folder, isolation):
     ran = run("cat", SEGMENTS / folder, "--isolation", isolation)
     assert (ran.status, ran.err) == (0, "")
@@ -70,7 +67,7 @@ def test_any_records_come_back_from_their_json(run, tmp_path, runs, codec):
     assert not any(char in ran.out.decode() for char in "\0\x1b\x7f\x85\u2028\u2029")
 
 
-def offsets(rows: list[dict[str, Any]]) -> list[int]:
+def offsets(rows):
     return [row["offset"] for row in rows]
 
 
@@ -125,7 +122,7 @@ def test_n_and_last_decode_few_batches(run, tmp_path, monkeypatch):
     decoded = []
     pieces = log_reading.pieces
 
-    def counted(*how: Any) -> Any:
+    def counted(*how):
         for segment, records in pieces(*how):
             decoded.append(len(records))
             yield segment, records
@@ -144,7 +141,7 @@ def test_columns_of_the_command_line_alone(run, errors):
     assert ran.rows == [{"topic": "all-codecs", "partition": 0}] * 865
 
 
-@pytest.mark.parametrize(("form", "key"), [("hex", b"user-3".hex()), ("base64", "dXNlci0z")])
+@pytest.mark.parametrize("form, key", [("hex", b"user-3".hex()), ("base64", "dXNlci0z")])
 def test_a_key_is_written_as_key_as_says(run, form, key):
     plain = run("cat", CODECS, "--key", "user-3").rows
     assert plain and offsets(run("cat", CODECS, "--key", key, "--key-as", form).rows) == offsets(plain)

@@ -1,68 +1,62 @@
 """`cat --follow` on a partition folder that a writer changes as a broker does."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import builders
+import plain_logs
 import pytest
 from command import interruptible
 from paths import SEGMENTS
 
 
-def batch(offset: int, count: int = 1, **fields: Any) -> bytes:
+def batch(offset, count=1, **fields):
     return builders.batch(builders.records(count, value=b"value %d"), base_offset=offset, **fields)
 
 
 class Following:
     """A running `cat --follow`, whose output lines are read as they arrive."""
 
-    def __init__(self, path: Path, *arguments: object) -> None:
+    def __init__(self, path, *arguments):
         self.child = interruptible("cat", path, "--follow", *arguments)
-        self._lines: queue.Queue[bytes] = queue.Queue()
+        self._lines = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def _read(self) -> None:
-        assert self.child.stdout is not None
+    def _read(self):
         for line in self.child.stdout:
             self._lines.put(line)
 
-    def lines(self, count: int) -> list[bytes]:
+    def lines(self, count):
         return [self._lines.get(timeout=20) for _ in range(count)]
 
-    def offsets(self, count: int) -> list[int]:
+    def offsets(self, count):
         return [json.loads(line)["offset"] for line in self.lines(count)]
 
-    def quiet(self, seconds: float = 0.8) -> bool:
+    def quiet(self, seconds=0.8):
         """Whether no line arrives for a while."""
         time.sleep(seconds)
         return self._lines.empty()
 
-    def stop(self) -> tuple[int, str, list[bytes]]:
+    def stop(self):
         """Send Ctrl-C; return the status, standard error, and the lines that were not read before."""
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGINT)
         return self.ended()
 
-    def ended(self) -> tuple[int, str, list[bytes]]:
+    def ended(self):
         status = self.child.wait(20)
         self._reader.join(20)
-        assert self.child.stderr is not None
         left = []
         while not self._lines.empty():
             left.append(self._lines.get())
         return status, self.child.stderr.read().decode(), left
 
-    def close(self) -> None:
+    def close(self):
         if self.child.poll() is None:
             self.child.kill()
         self.child.wait(20)
@@ -72,10 +66,10 @@ class Following:
 
 
 @pytest.fixture
-def follow() -> Iterator[Any]:
-    running: list[Following] = []
+def follow():
+    running = []
 
-    def start(path: Path, *arguments: object) -> Following:
+    def start(path, *arguments):
         running.append(Following(path, *arguments))
         return running[-1]
 
@@ -85,15 +79,12 @@ def follow() -> Iterator[Any]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path):
     """A partition with offsets 0 to 4 in one segment."""
-    folder = tmp_path / "orders-7"
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(b"".join(batch(i) for i in range(5)))
-    return folder
+    return plain_logs.log(tmp_path / "orders-7", map(batch, range(5)))
 
 
-def append(log: Path, data: bytes, base: int = 0) -> None:
+def append(log, data, base=0):
     with (log / f"{base:020}.log").open("ab") as file:
         file.write(data)
 
@@ -109,7 +100,7 @@ def test_appended_batches_are_printed_until_ctrl_c(follow, log):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "first"),
+    "arguments, first",
     [
         (["--last", 2], [3, 4]),
         (["--from-offset", 3], [3, 4]),

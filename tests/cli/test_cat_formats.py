@@ -1,13 +1,10 @@
 """`cat --format csv`, arrow and parquet: other tools read back what the log holds."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import builders
 import pyarrow as pa
@@ -28,7 +25,7 @@ CODECS = SEGMENTS / "all-codecs-0"
 HEADER_LINE = "topic,partition,offset,timestamp,timestamp_type,key,key_base64,value,value_base64,headers"
 
 
-def csv_rows(out: bytes) -> list[dict[str, str | None]]:
+def csv_rows(out):
     """Rows as pyarrow reads them, which distinguishes null (an empty cell) from empty text (quotes)."""
     options = arrow_csv.ConvertOptions(
         strings_can_be_null=True,
@@ -40,12 +37,12 @@ def csv_rows(out: bytes) -> list[dict[str, str | None]]:
     return arrow_csv.read_csv(io.BytesIO(out), convert_options=options, parse_options=parse).to_pylist()
 
 
-def plain_rows(out: bytes) -> list[dict[str, str]]:
+def plain_rows(out):
     """Rows as Python's csv module reads them."""
     return list(csv.DictReader(io.StringIO(out.decode(), newline=""), strict=True))
 
 
-def blob(row: dict[str, Any], name: str) -> bytes | None:
+def blob(row, name):
     if row[f"{name}_base64"] is not None:
         assert row[name] is None
         return base64.b64decode(row[f"{name}_base64"], validate=True)
@@ -55,7 +52,7 @@ def blob(row: dict[str, Any], name: str) -> bytes | None:
 RECORDS = records_of(UNUSUAL, most=8)
 
 
-def written_log(records: list[dict[str, Any]], path: Path) -> Path:
+def written_log(records, path):
     raw = builders.batch([builders.record(offset_delta=i, **one) for i, one in enumerate(records)], base_offset=7)
     path.write_bytes(raw)
     return path
@@ -111,7 +108,7 @@ def test_duckdb_and_pandas_read_the_csv(run, tmp_path):
 FORMS = pytest.mark.parametrize("form", ["arrow", "parquet"])
 
 
-def table_of(out: bytes, form: str) -> pa.Table:
+def table_of(out, form):
     file = io.BytesIO(out)
     table = pq.read_table(file) if form == "parquet" else pa.ipc.open_stream(file).read_all()
     table.validate(full=True)

@@ -1,10 +1,6 @@
 """`cat -o DIR --partition-by topic,date`: other tools read the folder back as what the log holds."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -14,6 +10,7 @@ import pytest
 from builders import flipped
 from command import interruptible
 from paths import SEGMENTS
+from plain_logs import log
 
 import kafkarec
 from kafkarec.support import partitioned_files
@@ -24,16 +21,16 @@ DAY = 86_400_000
 NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-def log_of(folder: Path, times: list[int | None]) -> Path:
+def log_of(folder, times):
     """A partition folder with a record for each time; None: no timestamp."""
     with kafkarec.SegmentWriter(folder / "t-0") as writer:
         writer.write([(n, -1 if at is None else at, None, b"v%d" % n, []) for n, at in enumerate(times)])
     return folder / "t-0"
 
 
-def offsets_by_folder(table: Path) -> dict[str, list[list[int]]]:
+def offsets_by_folder(table):
     """Folder -> the offsets of its files, file by file in the order of their names."""
-    found: dict[str, list[list[int]]] = {}
+    found = {}
     for path in sorted(table.rglob("*.parquet"), key=lambda each: int(each.stem.rpartition("-")[2])):
         rows = pq.ParquetFile(path).read(columns=["offset"]).column("offset").to_pylist()
         found.setdefault(str(path.parent.relative_to(table)), []).append(rows)
@@ -55,7 +52,7 @@ def test_the_folder_has_the_rows_of_the_log(run, tmp_path):
     counts = duckdb.sql(
         f"select topic, date, count(*) from read_parquet('{glob}', hive_partitioning=true) group by all order by all"
     ).fetchall()
-    days: dict[tuple[Any, Any], int] = {}
+    days = {}
     for topic, at in zip(expected["topic"].to_pylist(), expected["timestamp"].to_pylist(), strict=True):
         days[topic, at.date()] = days.get((topic, at.date()), 0) + 1
     assert [(topic, day, count) for (topic, day), count in sorted(days.items())] == counts
@@ -94,7 +91,7 @@ def test_memory_files_and_groups_are_limited(run, tmp_path, monkeypatch):
         monkeypatch.setattr(partitioned_files, name, value)
     held, real = [], partitioned_files.PartitionedFiles.add
 
-    def add(self: Any, rows: Any, values: Any) -> None:
+    def add(self, rows, values):
         for start in range(0, rows.num_rows, 100):
             real(self, rows.slice(start, 100), values)
             held.append(self._held_bytes)
@@ -127,12 +124,11 @@ def test_names_of_folders_are_escaped_as_hive_does(tmp_path):
 
 def test_damage_keeps_what_is_before_it(run, tmp_path):
     data = (SEGMENTS / "txn-0" / f"{0:020}.log").read_bytes()
-    (tmp_path / "txn-0").mkdir()
-    (tmp_path / "txn-0" / f"{0:020}.log").write_bytes(flipped(data, len(data) // 2))
-    ran = run("cat", tmp_path / "txn-0", "-o", tmp_path / "table", "--partition-by", "topic")
+    source = log(tmp_path / "txn-0", [flipped(data, len(data) // 2)])
+    ran = run("cat", source, "-o", tmp_path / "table", "--partition-by", "topic")
     assert ran.status == 1
     ((_, (rows,)),) = offsets_by_folder(tmp_path / "table").items()
-    assert rows == [each["offset"] for each in run("cat", tmp_path / "txn-0").rows]
+    assert rows == [each["offset"] for each in run("cat", source).rows]
 
 
 def test_nothing_is_left_of_an_interrupted_run(tmp_path):

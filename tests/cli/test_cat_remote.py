@@ -1,14 +1,11 @@
 """`kafkarec cat s3://...` against an S3 server on the loopback interface that counts the bytes it serves."""
 
-from __future__ import annotations
-
 import struct
-from collections.abc import Iterator
 
 import builders
 import pytest
 from paths import SEGMENTS
-from s3server import BUCKET, Server, running
+from s3server import BUCKET, running
 
 from kafkarec.cli import progress
 
@@ -16,7 +13,7 @@ BIG = f"big/orders-0/{0:020}.log"
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[Server]:
+def bucket():
     with running("s3fs") as server:
         server.put_folder(SEGMENTS / "txn-0", "kafka-backup/txn-0", (".log", ".index", ".txnindex"))
         one = builders.batch(builders.records(4, value=b"x" * 50_000))

@@ -1,18 +1,13 @@
 """`cat`: formats by suffix, several keys, the latest record of each key, ISO times, why nothing is printed, damage
 before and behind the last row that is asked for."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
-from typing import Any
 
 import builders
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
-from command import Here
 from paths import SEGMENTS
 
 CODECS, TXN, COMPACTED = SEGMENTS / "all-codecs-0", SEGMENTS / "txn-0", SEGMENTS / "compacted-0"
@@ -21,7 +16,7 @@ EXTENT = "the log has offsets 0 to 864, times 2023-11-14T22:13:20.000Z to 2023-1
 
 
 @pytest.fixture
-def rows(run: Here) -> list[dict[str, Any]]:
+def rows(run):
     return run("cat", CODECS).rows
 
 
@@ -51,7 +46,7 @@ class TestLatestPerKey:
     """--latest-per-key"""
 
     @staticmethod
-    def expected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def expected(rows):
         last = {row.get("key", row.get("key_base64")): row for row in rows}
         last.pop(None, None)
         return sorted(last.values(), key=lambda row: row["offset"])
@@ -93,7 +88,7 @@ class TestLatestPerKey:
     def test_a_log_that_grows_has_each_key_once(self, run, tmp_path, monkeypatch, isolation):
         path, real = tmp_path / "a.log", os.open
 
-        def grown(*args: Any, **options: Any) -> int:
+        def grown(*args, **options):
             nonlocal written
             with path.open("ab") as file:
                 file.write(builders.batch(builders.records(2, key=b"k"), base_offset=written))
@@ -130,7 +125,7 @@ class TestNothingToPrint:
     """Why there is no record"""
 
     @pytest.mark.parametrize(
-        ("options", "why"),
+        "options, why",
         [
             (["--from-offset", 900], "--from-offset 900 is after the last record"),
             (["--from-offset", 50, "--to-offset", 50], "--from-offset 50 is not below --to-offset 50"),
@@ -171,7 +166,7 @@ class TestNothingToPrint:
             assert run("cat", *arguments).err == ""
 
 
-def damaged(folder: Path) -> Path:
+def damaged(folder):
     """A log with one flipped byte in the payload of its fourth batch, which has the offsets 129 to 171."""
     (log,) = CODECS.glob("*.log")
     path = folder / log.name

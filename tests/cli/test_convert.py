@@ -1,11 +1,10 @@
 """`kafkarec convert` names another codec, writes all or nothing, keeps the start of a log. The fence has the rest."""
 
-from __future__ import annotations
-
 import builders
 import pytest
 from command import own_process
 from paths import SEGMENTS
+from verify_reports import made
 
 import kafkarec
 
@@ -23,7 +22,7 @@ def test_a_codec_that_the_magic_lacks_is_named_with_the_command_for_another(run,
 
 
 def test_restored_headers_are_named(run, tmp_path):
-    batches = [builders.good_batch(3, base_offset=3 * n) for n in range(4)]
+    batches = builders.good_batches(4)
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_bytes(builders.patched(b"".join(batches), len(batches[0]) + 8, bytes(4)))
     ran = run("convert", old, "-o", new, "--errors", "skip")
@@ -42,9 +41,7 @@ def test_on_loss_raise_writes_all_or_nothing_to_a_pipe():
 
 def test_a_log_that_begins_with_a_gap_keeps_its_start(run, tmp_path):
     """Without its start offset, consumers with a position in the gap would be out of range."""
-    old = tmp_path / "orders-3"
-    old.mkdir()
-    (old / f"{5:020d}.log").write_bytes(builders.good_batch(3, base_offset=90))
+    old = made(tmp_path, {5: [builders.good_batch(3, base_offset=90)]}, "orders-3")
     assert run("convert", old, "-o", tmp_path / "new", "--compression", "lz4").status == 0
     assert (tmp_path / "new" / "orders-3" / f"{5:020d}.log").exists()
 
@@ -52,11 +49,9 @@ def test_a_log_that_begins_with_a_gap_keeps_its_start(run, tmp_path):
 @pytest.mark.parametrize("verb", ["convert", "compact"])
 def test_a_log_that_ends_with_an_empty_segment_keeps_its_end(run, tmp_path, verb):
     """As `salvage --keep-end` writes it, so that no offset is given twice."""
-    (tmp_path / "orders-0").mkdir()
-    (tmp_path / "orders-0" / f"{0:020}.log").write_bytes(builders.good_batch(5))
-    (tmp_path / "orders-0" / f"{10:020}.log").touch()
+    old = made(tmp_path, {0: [builders.good_batch(5)], 10: []})
     new = tmp_path / "new" / "orders-0"
-    assert run(verb, tmp_path / "orders-0", "-o", new).status == 0
+    assert run(verb, old, "-o", new).status == 0
     assert {path.stem for path in new.glob("*.log")} == {path.stem for path in new.glob("*.index")}
     assert (new / f"{10:020}.log").read_bytes() == b"" and (new / f"{10:020}.snapshot").exists()
     with kafkarec.SegmentWriter(new) as writer:

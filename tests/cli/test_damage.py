@@ -1,14 +1,11 @@
 """Damaged logs: rows before the damage are printed, the error names the position, `--errors skip` continues after
 it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import builders
 import golden
@@ -20,12 +17,12 @@ from plain_logs import batch, flip, log
 import kafkarec
 
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
-BATCHES: list[dict[str, Any]] = json.loads(Path(f"{CODECS}.json").read_text())["batches"]
+BATCHES = json.loads(Path(f"{CODECS}.json").read_text())["batches"]
 DAMAGED_BATCH = BATCHES[3]
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Path:
+def damaged(tmp_path):
     """A log with one flipped byte in the payload of its fourth batch."""
     path = tmp_path / "orders-7" / CODECS.name
     path.parent.mkdir()
@@ -33,7 +30,7 @@ def damaged(tmp_path: Path) -> Path:
     return path
 
 
-def offsets_of(batches: list[dict[str, Any]]) -> list[int]:
+def offsets_of(batches):
     return [record["offset"] for batch in batches for record in batch["records"]]
 
 

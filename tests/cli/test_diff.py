@@ -1,7 +1,5 @@
 """`kafkarec diff`: logs that diverge, many ranges, nothing to compare. The fence has the rest."""
 
-from __future__ import annotations
-
 import builders
 from plain_logs import batch, log
 

@@ -1,7 +1,5 @@
 """`kafkarec doctor`: versions, codecs and the checksum path."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 
@@ -47,7 +45,7 @@ def test_a_missing_codec_is_a_problem(run, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("setting", "small", "large", "crc32"),
+    "setting, small, large, crc32",
     [
         ("", "crc32c ", ("crc32c ", "isal "), "isal "),
         ("isal", "isal ", "isal ", "isal "),

@@ -1,11 +1,8 @@
 """`kafkarec dump`: messages on standard error, decoder classes, what goes to a terminal. The fence has the rest."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess
-from pathlib import Path
 
 import builders
 from command import COMMAND, ENVIRONMENT
@@ -15,7 +12,7 @@ STEM = "00000000000000000000"
 LOG = SEGMENTS / "all-codecs-0" / f"{STEM}.log"
 
 
-def log(folder: Path, *parts: bytes, name: str = f"{STEM}.log") -> Path:
+def log(folder, *parts, name=f"{STEM}.log"):
     path = folder / name
     path.write_bytes(b"".join(parts))
     return path
@@ -33,6 +30,8 @@ def test_the_list_of_files_may_end_with_commas(run):
     """As for Kafka's tool, whose String.split drops empty strings at the end."""
     ran = run("dump", "--files", f"{LOG},,")
     assert (ran.status, ran.err, ran.out) == (0, "", run("dump", LOG).out)
+    ran = run("dump", "--files", f",{LOG}")
+    assert (ran.status, ran.err) == (0, "Ignoring unknown file \n") and ran.out.startswith(b"Dumping \nDumping ")
 
 
 def test_a_bad_index_suggests_verify(run, tmp_path):

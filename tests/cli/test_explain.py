@@ -1,7 +1,5 @@
 """`kafkarec explain`: redaction, the explanation of damage. The fence has the rest."""
 
-from __future__ import annotations
-
 import re
 
 import builders
@@ -27,7 +25,7 @@ def test_redacted_output_holds_no_payload(run, tmp_path, codec, damage, form):
     path, page = tmp_path / "x.log", tmp_path / "x.html"
     path.write_bytes(data)
 
-    def shown(*options: str) -> str:
+    def shown(*options):
         how = ("--html", page, "--force") if form == "html" else ("--format", form)
         ran = run("explain", path, "--records", "all", "--full", *how, *options)
         assert ran.status == (1 if damage else 0)
@@ -55,7 +53,7 @@ def test_an_unreadable_sector_is_explained(run, monkeypatch):
     row = next(row for row in kafkarec.scan(path.read_bytes()) if row["size_in_bytes"] > 1200)
     real = Segment.raw
 
-    def raw(self: Segment, position: int, length: int) -> bytes:
+    def raw(self, position, length):
         if position + length > row["position"] + 1024:
             raise OSError(5, "Input/output error")
         return real(self, position, length)

@@ -1,13 +1,9 @@
 """`kafkarec explain --html`: every byte in its colour, damage marked, nothing hidden shown, one safe page."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import builders
 import pytest
-from command import Here
 from html_pages import parsed
 from paths import SEGMENTS
 
@@ -22,17 +18,22 @@ ROW = re.compile(
 FIELD = re.compile(r'<span class="f g-(\w+)([^"]*)" title="([^"]*)">(.*?)</span>')
 
 
-def page(run: Here, to: Path, *arguments: object, status: int = 0) -> str:
-    ran = run("explain", *arguments, "--html", to, "--force")
-    assert ran.status == status, ran
-    parsed(to)  # well-formed, and loads nothing
-    return to.read_text(encoding="utf-8")
+@pytest.fixture
+def page(run, tmp_path):
+    def written(*arguments, status=0):
+        to = tmp_path / "x.html"
+        ran = run("explain", *arguments, "--html", to, "--force")
+        assert ran.status == status, ran
+        parsed(to)  # well-formed, and loads nothing
+        return to.read_text(encoding="utf-8")
+
+    return written
 
 
 @pytest.mark.parametrize("batch", range(12))
-def test_the_grid_has_every_byte_in_the_colour_of_its_field(run, tmp_path, batch):
+def test_the_grid_has_every_byte_in_the_colour_of_its_field(page, batch):
     at = list(kafkarec.scan(LOG.read_bytes()))[batch]["position"]
-    text = page(run, tmp_path / "x.html", LOG, "--at", at, "--records", "all", "--full")
+    text = page(LOG, "--at", at, "--records", "all", "--full")
     explained = explain(LOG.read_bytes(), at)
     sections = text.split("<section>")[1:]
     assert len(sections) == len(explained.sections)
@@ -49,10 +50,10 @@ def test_the_grid_has_every_byte_in_the_colour_of_its_field(run, tmp_path, batch
             assert f'<td class="field">{span.path}</td>' in drawn
 
 
-def test_what_the_text_leaves_out_is_counted(run, tmp_path):
+def test_what_the_text_leaves_out_is_counted(page, tmp_path):
     records = [builders.record(value=bytes(100), offset_delta=i) for i in range(9)]
     (tmp_path / "x.log").write_bytes(builders.batch(records))
-    text = page(run, tmp_path / "x.html", tmp_path / "x.log", "--records", 2)
+    text = page(tmp_path / "x.log", "--records", 2)
     skipped = explain((tmp_path / "x.log").read_bytes(), records=2).spans[-1].length
     assert text.count("68 more bytes: records[") == 2 and f">{skipped} bytes: records[2..8]<" in text
     assert len(CELL.findall(text)) == (tmp_path / "x.log").stat().st_size - 2 * 68 - skipped
@@ -62,16 +63,16 @@ WRONG_VALUE = [builders.record(), builders.record(offset_delta=1, value_length=4
 
 
 @pytest.mark.parametrize(
-    ("data", "field"),
+    "data, field",
     [
         (builders.patched(builders.batch(builders.records(9)), 70, b"\xff"), "crc"),
         *((builders.batch(WRONG_VALUE, codec=codec), "records[1].value_length") for codec in ("none", "lz4")),
     ],
     ids=["checksum", "value", "compressed value"],
 )
-def test_a_wrong_field_and_its_row_are_marked(run, tmp_path, data, field):
+def test_a_wrong_field_and_its_row_are_marked(page, tmp_path, data, field):
     (tmp_path / "x.log").write_bytes(data)
-    text = page(run, tmp_path / "x.html", tmp_path / "x.log", status=1)
+    text = page(tmp_path / "x.log", status=1)
     assert '<header class="damaged">' in text
     assert re.findall(r"<p>WRONG at byte .*?, (\S+): ", text) == [field]
     assert [row for wrong, row in ROW.findall(text) if wrong] == [field]
@@ -79,25 +80,25 @@ def test_a_wrong_field_and_its_row_are_marked(run, tmp_path, data, field):
     assert len(marked) == 1 and field in marked[0]
 
 
-def test_a_restored_field_is_marked(run, tmp_path):
+def test_a_restored_field_is_marked(page, tmp_path):
     at = explain(LOG.read_bytes()).size  # of the second batch: its base offset
     (tmp_path / LOG.name).write_bytes(builders.flipped(LOG.read_bytes(), at, 0x40))
-    text = page(run, tmp_path / "x.html", tmp_path / LOG.name, "--at", at, status=1)
+    text = page(tmp_path / LOG.name, "--at", at, status=1)
     assert "<p>RESTORED" in text
     assert [cells[:13] for _, classes, _, cells in FIELD.findall(text) if "wrong" in classes] == ["<i>40</i><i>0"]
 
 
-def test_names_and_values_are_escaped(run, tmp_path):
+def test_names_and_values_are_escaped(page, tmp_path):
     path = tmp_path / "<i>&\x1b'\".log"
     path.write_bytes(builders.batch([builders.record(value=b"<script>'\"</td>")]))
-    text = page(run, tmp_path / "x.html", path)
+    text = page(path)
     assert "<script" not in text and "&lt;script&gt;" in text and "\x1b" not in text
-    page(run, tmp_path / "x.html", path, "--at", "0", "--format", "json")
+    page(path, "--at", "0", "--format", "json")
 
 
-def test_damaged_and_odd_inputs_have_a_page(run, tmp_path):
+def test_damaged_and_odd_inputs_have_a_page(page, tmp_path):
     good = builders.batch(builders.records(3))
     for data in (b"", b"\0" * 700, good[:40], good[:16] + b"\x07" + good[17:], good[:8] + b"\x7f" + good[9:]):
         (tmp_path / "x.log").write_bytes(data)
-        text = page(run, tmp_path / "x.html", tmp_path / "x.log", "--full", status=1 if data else 0)
+        text = page(tmp_path / "x.log", "--full", status=1 if data else 0)
         assert "".join(CELL.findall(text)) == data.hex()

@@ -1,8 +1,6 @@
 """`kafkarec cat` on internal topics: objects where the folder's name is that of an internal topic, bytes with
 `--raw`, JSON text in Parquet."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

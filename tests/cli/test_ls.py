@@ -1,24 +1,19 @@
 """`kafkarec ls`: offsets, times and codecs read from a few hundred bytes per segment; omitted files and the reasons."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import random
 import sys
 import zlib
-from collections.abc import Iterator
-from typing import Any
 
 import command
 import hurt_logs
 import pytest
-from command import Here, own_process
+from command import own_process
 from paths import SEGMENTS
-from s3server import BUCKET, Refusal, Server, running
+from s3server import BUCKET, Refusal, running
 
 import kafkarec
-from kafkarec import Segment
 from kafkarec.distributed import summarize
 from kafkarec.logs import logs_of
 
@@ -26,7 +21,7 @@ NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"
 GOLDEN_SEGMENTS = [segment for log in logs_of(kafkarec.open(SEGMENTS)) for segment in log.segments]
 
 
-def expected_summary(segment: Segment) -> dict[str, Any]:
+def expected_summary(segment):
     """The fields of a summary, computed from all records and all headers."""
     batches = list(segment.scan())
     records = segment.read(control=True, timestamp_unit="int64")
@@ -60,7 +55,7 @@ def test_values_that_are_batches_themselves_are_not_the_end(tmp_path):
     outer = (7).to_bytes(8, "big") + len(message).to_bytes(4, "big") + message
     path = tmp_path / "00000000000000000007.log"
     path.write_bytes(outer)
-    segment: Any = kafkarec.open(path)
+    segment = kafkarec.open(path)
     assert len(segment.scan()) == 1
     assert (summarize(segment).next_offset, summarize(segment, complete=True).records) == (8, 1)
 
@@ -83,7 +78,7 @@ def test_a_folder_without_segments_lists_its_folders(run, tmp_path):
     )
 
 
-def ends(run: Here, *arguments: object) -> list[tuple[int | None, int | None]]:
+def ends(run, *arguments):
     rows = run("ls", *arguments, "--format", "json").rows
     return [(row["first_offset"], row["next_offset"]) for row in rows if row["kind"] == "segment"]
 
@@ -105,7 +100,7 @@ def test_random_damage_is_the_same_with_full(run, tmp_path, seed, indexes):
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[Server]:
+def bucket():
     with running("s3fs") as server:
         server.put_folder(SEGMENTS, "kafka-backup", NAMES)
         data = (SEGMENTS / "txn-0" / "00000000000000000030.log").read_bytes()

@@ -1,11 +1,8 @@
 """Files that hold no record batches: each verb says what kind of file it is, and what shows it."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import zipfile
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,26 +59,26 @@ def test_verify_and_ls_do_not_take_a_copied_index_for_batches(run, tmp_path):
 TABLE = pa.table({"key": [b"k"] * 100, "value": [b"v" * 40] * 100})
 
 
-def parquet(path: Path) -> None:
+def parquet(path):
     pq.write_table(TABLE, path)
 
 
-def arrow_file(path: Path) -> None:
+def arrow_file(path):
     with pa.ipc.new_file(path, TABLE.schema) as writer:
         writer.write(TABLE)
 
 
-def arrow_stream(path: Path) -> None:
+def arrow_stream(path):
     with pa.ipc.new_stream(path, TABLE.schema) as writer:
         writer.write(TABLE)
 
 
-def zip_archive(path: Path) -> None:
+def zip_archive(path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(TXN / f"{FOLLOWING}.log")
 
 
-def gzip_file(path: Path) -> None:
+def gzip_file(path):
     path.write_bytes(gzip.compress((TXN / f"{FOLLOWING}.log").read_bytes()))
 
 

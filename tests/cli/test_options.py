@@ -1,7 +1,5 @@
 """The texts of options and their values."""
 
-from __future__ import annotations
-
 import argparse
 import time
 
@@ -14,7 +12,7 @@ from kafkarec.cli.problems import rerun_command
 
 
 @pytest.mark.parametrize(
-    ("text", "ms"),
+    "text, ms",
     [
         ("0", 0),
         ("-5", -5),
@@ -32,7 +30,7 @@ def test_times_are_parsed(text, ms):
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
+    "text, seconds",
     [("-500ms", 0.5), ("-90s", 90), ("-5m", 300), ("-1h", 3600), ("-2d", 172800), ("-1w", 604800)],
 )
 def test_relative_times_are_parsed(text, seconds):
@@ -45,7 +43,7 @@ def test_other_texts_are_no_times(run, text):
     assert refused.status == 2 and f"--from-time: {text!r} is not a time; write" in refused.complaint
 
 
-@pytest.mark.parametrize(("text", "size"), [("0", 0), ("10", 10), ("64k", 65536), ("128M", 128 << 20), ("2g", 2 << 30)])
+@pytest.mark.parametrize("text, size", [("0", 0), ("10", 10), ("64k", 65536), ("128M", 128 << 20), ("2g", 2 << 30)])
 def test_sizes_are_parsed(text, size):
     assert shared_options.size(text) == size
 
@@ -77,7 +75,7 @@ def test_only_relative_times_are_joined_to_their_option():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    "arguments, line",
     [
         (["cat", "a b"], "kafkarec cat --errors skip 'a b'"),
         (["cat", "--errors", "raise", "x"], "kafkarec cat --errors skip x"),

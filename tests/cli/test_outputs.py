@@ -1,7 +1,5 @@
 """No output replaces an input: each verb, each option that names an output, each way to name an input."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import io
@@ -14,7 +12,6 @@ import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from command import COMMAND, ENVIRONMENT, own_process
@@ -24,16 +21,17 @@ from kafkarec.cli import input_logs
 from kafkarec.cli.shared_options import FILE, FOLDER, CouldNot, InputPath, OutputPath, errors_named
 from kafkarec.cli.shared_options import LOG as LOG_KIND
 from kafkarec.cli.verb_parsers import VERBS, parser_of
+from kafkarec.ops.segment_writer import SegmentWriter
 
 LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
 STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # runs quickly
 
 
-def _parsers(verb: str) -> list[argparse.ArgumentParser]:
+def _parsers(verb):
     return [one.choices[verb] for one in parser_of(verb)._actions if isinstance(one, argparse._SubParsersAction)]
 
 
-def _kind(verb: str) -> str | None:
+def _kind(verb):
     """The kind of what the verb writes with -o; None: it has no -o."""
     options = [one for parser in _parsers(verb) for one in parser._actions if "-o" in one.option_strings]
     return options[0].type("a").kind if options and callable(options[0].type) else None
@@ -80,7 +78,7 @@ IN_A_BROKERS_FOLDER = (
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tree(tmp_path, monkeypatch):
     """Partition folders in a broker's data folder and in a plain folder; the latter's parent is the current folder."""
     for name in ("flat/txn-0", "broker/txn-0", "broker/all-codecs-0", "other/all-codecs-0"):
         shutil.copytree(SEGMENTS / Path(name).name, tmp_path / name, ignore=shutil.ignore_patterns("*.txt", "*.json"))
@@ -90,7 +88,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def link(tree: Path, top: str) -> None:
+def link(tree, top):
     """Make links to the files and the folder of {top}/txn-0."""
     folder, links = tree / top / "txn-0", tree / "links"
     links.mkdir()
@@ -102,9 +100,9 @@ def link(tree: Path, top: str) -> None:
     (folder / "leads-out.svg").symlink_to(tree / "plain.txt")
 
 
-def content(top: Path) -> dict[str, Any]:
+def content(top):
     """Path -> type and bytes of everything below a folder."""
-    content_by_path: dict[str, Any] = {}
+    content_by_path = {}
     for folder, folders, files in os.walk(top):
         for name in (*folders, *files):
             path = os.path.join(folder, name)
@@ -116,13 +114,13 @@ def content(top: Path) -> dict[str, Any]:
     return content_by_path
 
 
-def arguments(verb: str, *inputs: str) -> list[str]:
+def arguments(verb, *inputs):
     """The command line up to the output. `diff` compares two inputs, `build` reads rows and no log."""
     return [verb, *inputs, *(inputs[:1] if verb == "diff" else ())]
 
 
 @pytest.mark.parametrize("top", ["flat", "broker"])
-@pytest.mark.parametrize(("verb", "option", "has_force"), CALLS)
+@pytest.mark.parametrize("verb, option, has_force", CALLS)
 def test_no_output_replaces_an_input(run, tree, verb, option, has_force, top):
     link(tree, top)
     before = content(tree)
@@ -144,7 +142,7 @@ def test_no_output_replaces_an_input(run, tree, verb, option, has_force, top):
 
 
 @pytest.mark.parametrize(
-    ("verb", "option", "has_force"), [call for call in CALLS if call[0] not in ("diff", "explain", "build")]
+    "verb, option, has_force", [call for call in CALLS if call[0] not in ("diff", "explain", "build")]
 )
 def test_no_output_is_written_below_a_data_folder(run, tree, verb, option, has_force):
     """Outputs below an input folder, and a file elsewhere that has several names, one of which may be in it."""
@@ -195,7 +193,7 @@ def test_an_existing_file_needs_force(run, tree, verb):
     assert {path for path in content(tree) if path not in before} == {str(tree / "new.svg")}
 
 
-@pytest.mark.parametrize(("verb", "option"), [(verb, option) for verb, option, has_force in CALLS if has_force])
+@pytest.mark.parametrize("verb, option", [(verb, option) for verb, option, has_force in CALLS if has_force])
 def test_a_file_of_another_log_is_not_replaced(run, tree, verb, option):
     """By Kafka's names, also without the files that only a broker writes, and through a link."""
     alone = tree / "copies" / "orders-7"
@@ -304,7 +302,7 @@ def test_a_full_disk_is_named_by_the_output(run, tree, verb):
 
 def test_a_copy_of_standard_input_that_does_not_fit_is_named():
     class Full(io.BytesIO):
-        def write(self, data: Any, /) -> int:
+        def write(self, data, /):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     where = re.escape(tempfile.gettempdir())
@@ -313,7 +311,7 @@ def test_a_copy_of_standard_input_that_does_not_fit_is_named():
 
 
 def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(run, tree, monkeypatch):
-    def full(*arguments: object) -> None:
+    def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("kafkarec.cli.new_log.PartitionFolderWriter.write", full)
@@ -322,6 +320,73 @@ def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(run, tree, monkeyp
         ran = run("convert", "flat/txn-0", "-o", name)
         assert (ran.status, ran.complaint) == (3, f"kafkarec: {name}: no space left on device")
     assert not (tree / "new").exists() and os.listdir(tree / "present") == []
+
+
+@pytest.mark.parametrize("name", [pytest.param("t" * 255, id="file"), pytest.param(f"{'t' * 249}-0", id="partition")])
+def test_the_longest_names_can_be_written(run, tree, name):
+    """That of a topic has up to 249 characters."""
+    verb = "convert" if name.endswith("-0") else "cat"
+    assert run(verb, "flat/txn-0", "-o", name).status == 0
+    assert (tree / name).exists() and list(tree.glob(".*")) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["cat -o new.jsonl", "convert -o new.log", "convert -o new-0", "reindex -o new", "cat -o new --partition-by topic"],
+)
+def test_what_a_killed_run_left_is_not_used(run, tree, words):
+    """In a container each run may have the same process number."""
+    verb, option, name, *more = words.split()
+    left = tree / f".{name}.{os.getpid()}.part"
+    if name in ("new.jsonl", "new.log"):
+        left.write_text("half")
+    else:
+        left.mkdir()
+        (left / "half").touch()
+    assert run(verb, "flat/txn-0", option, name, *more).status == 0
+    assert left.exists() and not (tree / name / "half").exists()
+
+
+def test_a_failed_fsync_leaves_no_output_file(run, tree, monkeypatch):
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    ran = run("cat", "flat/txn-0", "-o", "new")
+    assert (ran.status, ran.complaint) == (3, "kafkarec: new: fsync failed: input/output error")
+    assert not list(tree.glob("*new*"))
+
+
+def test_a_log_that_cannot_be_replaced_stays(run, tree, monkeypatch):
+    assert run("convert", "flat/txn-0", "-o", "old-0").status == 0
+    before, real = {path.name: path.read_bytes() for path in (tree / "old-0").iterdir()}, os.rename
+
+    def rename(source: str, target: str) -> None:
+        if source.endswith(".part"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    assert run("convert", "flat/txn-0", "-o", "old-0", "--force", "--compression", "lz4").status == 3
+    assert {path.name: path.read_bytes() for path in (tree / "old-0").iterdir()} == before
+    assert not list(tree.glob(".*"))
+
+
+def test_no_partition_is_in_place_before_all_are_complete(run, tree, monkeypatch):
+    shutil.copytree("flat/txn-0", "flat/txn-1")
+    closed = []
+    real = SegmentWriter.close
+
+    def close(writer):
+        if closed and writer not in closed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        closed.append(writer)
+        real(writer)
+
+    monkeypatch.setattr(SegmentWriter, "close", close)
+    ran = run("convert", "flat", "-o", "new/")
+    assert (ran.status, ran.complaint) == (3, "kafkarec: new/: no space left on device")
+    assert not (tree / "new").exists()
 
 
 def test_descriptors_and_pipes_are_written(run, tree):
@@ -334,7 +399,7 @@ def test_descriptors_and_pipes_are_written(run, tree):
         assert file.read() == b"first\n" + plain
     os.mkfifo("pipe")
     for verb in (["cat"], ["verify", "--html"]):
-        received: list[bytes] = []
+        received = []
         reader = threading.Thread(target=lambda: received.append(Path("pipe").read_bytes()))  # noqa: B023
         reader.start()
         assert run(*verb[:1], "flat/txn-0", *(verb[1:] or ["-o"]), "pipe").status == 0
@@ -378,7 +443,7 @@ def test_standard_output_that_is_an_input_is_refused(tree):
 
 
 def test_a_missing_folder_is_reported_before_anything_is_read(run, tree, monkeypatch):
-    def read(*given: Any, **named: Any) -> None:
+    def read(*given, **named):
         raise AssertionError("the log was read")
 
     monkeypatch.setattr("kafkarec.ops.verify.verify", read)
@@ -391,7 +456,7 @@ def test_a_file_that_appears_during_the_run_is_not_replaced(run, tree, monkeypat
     """The new file stays, and the output is kept under the reported name."""
     real, appearing = os.link, list[Path]()
 
-    def link(part: str, place: str) -> None:
+    def link(part, place):
         for path in appearing:
             path.write_text("somebody's")
         if not has_links:
@@ -402,7 +467,7 @@ def test_a_file_that_appears_during_the_run_is_not_replaced(run, tree, monkeypat
     assert run("cat", "flat/txn-0", "-o", "alone").status == 0
     appearing.append(tree / "new")
     ran = run("cat", "flat/txn-0", "-o", "new")
-    part = tree / f".new.{os.getpid()}.part"
+    [part] = tree.glob(".new.*.part")
     assert ran.status == 2 and ran.complaint.endswith(f"and is not replaced; the output is in {part}")
     assert (tree / "new").read_text() == "somebody's" and part.read_bytes() == run("cat", "flat/txn-0").out
     part.unlink()
@@ -415,7 +480,7 @@ def test_a_bind_mount_is_the_same_folder(run, tree, monkeypatch):
     (tree / "mounted").mkdir()
     real = os.stat
 
-    def mounted(path: Any, **named: Any) -> os.stat_result:
+    def mounted(path, **named):
         return real(tree / "flat" / "txn-0" if path == str(tree / "mounted") else path, **named)
 
     monkeypatch.setattr(os, "stat", mounted)

@@ -1,7 +1,5 @@
 """Every command that is printed works in the folder in which it was printed, and writes nothing into the source."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os
@@ -25,29 +23,29 @@ NAMES = ["dead", "a disk", "-dash", "quo'te", "$HOME", "new\nline"]
 _COMMAND = re.compile(r"(?:^|[ :(])(kafkarec [a-z]+ .*)$", re.MULTILINE)
 
 
-def printed(text: str) -> list[str]:
+def printed(text):
     """The commands at the end of a line, `kafkarec VERB ...`."""
     return [found.strip() for found in _COMMAND.findall(text)]
 
 
-def words_of(line: str, folder: Path) -> list[str]:
+def words_of(line, folder):
     """The words that a command line passes to kafkarec."""
     script = f"kafkarec() {{ printf '%s\\0' \"$@\"; }}\n{line}"
     return [os.fsdecode(word) for word in pasted(script, folder).stdout.split(b"\0")[:-1]]
 
 
-def pasted(script: str, folder: Path, shell: str = "bash") -> subprocess.CompletedProcess[bytes]:
+def pasted(script, folder, shell="bash"):
     """Runs lines in a shell, without an error."""
     done = subprocess.run([shell, "-c", script], cwd=folder, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b""), done
     return done
 
 
-def tried(script: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
+def tried(script, folder):
     return subprocess.run(["sh", "-c", script], cwd=folder, capture_output=True, check=False)
 
 
-def data_folder(path: Path) -> Path:
+def data_folder(path):
     """A data folder of three partitions: two damaged, one with a damaged index and a hanging transaction."""
     path.mkdir()
     for name in ("all-codecs-0", "txn-0", "compacted-0"):
@@ -58,14 +56,14 @@ def data_folder(path: Path) -> Path:
     return path
 
 
-def state(folder: Path) -> dict[str, str]:
+def state(folder):
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
         for path in folder.rglob("*")
     }
 
 
-def assert_all_work(run: Here, here: Path, source: Path, *words: str) -> int:
+def assert_all_work(run, here, source, *words):
     """Run a command in `here`, then type all that it prints; return how many that were."""
     before = state(source)
     os.chdir(here)
@@ -80,7 +78,7 @@ def assert_all_work(run: Here, here: Path, source: Path, *words: str) -> int:
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
+def run(capfdbinary, monkeypatch, tmp_path):
     monkeypatch.chdir(os.curdir)  # so that the working directory is the old one afterwards
     (tmp_path / "temporary").mkdir()  # where a command writes that is printed two folders below the source's
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -147,13 +145,13 @@ CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoin
 ENTRIES = ["compacted 0 5", "other 1 9", "txn 0 7"]
 
 
-def meta_properties(folder: Path, **other: str) -> None:
+def meta_properties(folder, **other):
     ids = IDS | {name.replace("_", "."): value for name, value in other.items()}
     (folder / "meta.properties").write_text("#\n" + "".join(f"{name}={ids[name]}\n" for name in ids) + "version=1\n")
 
 
 @pytest.fixture
-def configured(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def configured(tmp_path_factory, monkeypatch):
     """A stand-in for kafka-configs.sh. Returns the file of its calls."""
     folder = tmp_path_factory.mktemp("kafka")
     (folder / "kafka-configs.sh").write_text(f'#!/bin/sh\necho "$@" >> {folder}/calls\n')
@@ -163,7 +161,7 @@ def configured(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def served(tmp_path: Path, configured: Path) -> tuple[Path, Path]:
+def served(tmp_path, configured):
     """A dead broker's data folder, and that of a stopped broker with the same topics and the same ids."""
     dead = data_folder(tmp_path / "a disk")
     shutil.copytree(SEGMENTS / "__cluster_metadata-0", dead / "__cluster_metadata-0")
@@ -177,7 +175,7 @@ def served(tmp_path: Path, configured: Path) -> tuple[Path, Path]:
     return dead, data
 
 
-def steps(run: Here, dead: Path, data: Path, out: Path, option: str = "--as-partition") -> list[str]:
+def steps(run, dead, data, out, option="--as-partition"):
     """The lines that salvage prints, with this data folder."""
     lines = run("salvage", dead, "-o", out, option).out.decode().splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("to serve it from"))
@@ -283,7 +281,7 @@ PATH="$REAL" exec NAME "$@"
 
 
 @pytest.mark.parametrize(
-    ("command", "shell", "topics"),
+    "command, shell, topics",
     [*((command, "bash -e", 4) for command in COMMANDS), *((command, "sh", 0) for command in ("cp", "mv", "rm"))],
 )
 def test_a_step_of_the_serve_plan_fails(run, served, tmp_path, command, shell, topics):
@@ -347,7 +345,7 @@ def test_an_output_is_away_from_the_source(run, tmp_path, monkeypatch):
     assert " -o records-2.jsonl\n" in run("salvage", "dead", "-o", "new").out.decode()
 
 
-def rescued_to(run: Here, source: object) -> str:
+def rescued_to(run, source):
     """Return the folder that `verify` prints for the salvaged log."""
     [out] = {found[1] for found in re.finditer(r" -o (\S+)", run("verify", source).out.decode())}
     return out

@@ -1,7 +1,5 @@
 """How runs start and end: exit statuses, pipes, interrupts, output files, programs that are missing."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource
@@ -9,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from command import COMMAND, ENVIRONMENT, assert_quiet_at_a_closed_pipe, own_process
@@ -23,7 +20,7 @@ CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
 
 
 @pytest.fixture(scope="module")
-def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def long_log(tmp_path_factory):
     """Some 40 MB, so that a reader of the output can close the pipe in the middle."""
     path = tmp_path_factory.mktemp("long") / "long.log"
     path.write_bytes(CODECS.read_bytes() * 800)
@@ -136,7 +133,7 @@ def test_with_standard_error_closed_errors_are_discarded(tmp_path):
 
 def test_a_program_error_is_one_line_and_a_traceback_with_debug(monkeypatch, run):
 
-    def broken(*args: object, **kwargs: object) -> None:
+    def broken(*args, **kwargs):
         raise ZeroDivisionError("on purpose")
 
     monkeypatch.setattr(kafkarec.RecordColumns, "__getitem__", broken)
@@ -161,7 +158,7 @@ def test_file_names_that_are_no_utf8_are_read(tmp_path):
 def test_without_pyarrow_json_is_printed_and_the_other_formats_name_the_command(tmp_path):
     code = "import sys; sys.modules['pyarrow'] = None; from kafkarec.cli import main; sys.exit(main(sys.argv[1:]))"
 
-    def ran(*words: object) -> tuple[int, int, str]:
+    def ran(*words):
         command = [sys.executable, "-c", code, *map(str, words)]
         done = subprocess.run(command, capture_output=True, env=ENVIRONMENT, check=False)
         return done.returncode, done.stdout.count(b"\n"), done.stderr.decode()

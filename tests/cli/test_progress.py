@@ -1,8 +1,6 @@
 """The extra `cli` itself: the progress bar of `rich` on a terminal, drawn and erased; argcomplete, called as a shell
 does."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -15,8 +13,6 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import builders
 import pytest
@@ -31,12 +27,7 @@ from kafkarec.cli.problems import say
 ERASE = b"\x1b[2K"
 
 
-def on_a_terminal(
-    *arguments: object,
-    environment: Mapping[str, str] | None = None,
-    interrupt_at: bytes = b"",
-    output: Path | None = None,
-) -> tuple[int, bytes, bytes]:
+def on_a_terminal(*arguments, environment=None, interrupt_at=b"", output=None):
     """Run a command on a pseudo-terminal; return (exit status, standard output, standard error as the terminal received
     it). `interrupt_at`: interrupt it when these bytes have come. `output`: the file of standard output, not a pipe."""
     outer, inner = pty.openpty()
@@ -81,14 +72,14 @@ VERBS = {
 }
 
 
-def without_rich(folder: Path) -> dict[str, str]:
+def without_rich(folder):
     """Return an environment in which `rich` cannot be imported."""
     (folder / "rich").mkdir(parents=True)
     (folder / "rich" / "__init__.py").write_text("raise ImportError('on purpose')")
     return {"PYTHONPATH": os.pathsep.join([str(folder), ENVIRONMENT["PYTHONPATH"]])}
 
 
-@pytest.mark.parametrize(("arguments", "end"), VERBS.values(), ids=VERBS)
+@pytest.mark.parametrize("arguments, end", VERBS.values(), ids=VERBS)
 def test_a_progress_bar_is_drawn_up_to_the_total_and_erased(arguments, end, tmp_path):
     target = str(tmp_path / "out")
     shutil.copytree(TXN, f"{target}.copy")
@@ -131,29 +122,29 @@ def test_records_on_a_pipe_come_without_a_bar():
 class FakeBar:
     """Records what is drawn. now: the time, which passes while it is asked."""
 
-    def __init__(self) -> None:
-        self.events: list[str] = []
+    def __init__(self):
+        self.events = []
         self.now = 0.0
 
-    def time(self) -> float:
+    def time(self):
         self.now += 0.25
         return self.now
 
-    def start(self) -> None:
+    def start(self):
         self.events.append("start")
 
-    def stop(self) -> None:
+    def stop(self):
         self.events.append("stop")
 
-    def add_task(self, name: str, *, total: float) -> int:
+    def add_task(self, name, *, total):
         return 0
 
-    def update(self, task: int, *, completed: float) -> None:
+    def update(self, task, *, completed):
         self.events.append(str(completed))
 
 
 @pytest.fixture
-def bar(monkeypatch: pytest.MonkeyPatch) -> FakeBar:
+def bar(monkeypatch):
     bar = FakeBar()
     monkeypatch.setattr("rich.progress.Progress", lambda *columns, **options: bar)
     monkeypatch.setattr(progress, "is_stderr_terminal", lambda: True)
@@ -184,7 +175,7 @@ def test_a_line_on_standard_error_erases_the_bar(bar, capsys):
 
 
 @pytest.mark.parametrize(
-    ("make", "expected"),
+    "make, expected",
     [
         (lambda folder: str(folder / "new"), progress.When.AT_ONCE),
         (lambda folder: os.devnull, progress.When.AT_ONCE),
@@ -218,7 +209,7 @@ progress._Bar.update = slowly
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    "words, expected",
     [
         (("cat", "-o", "OUT/out"), f"nothing is written to OUT/out, and {AGAIN}"),
         (("cat", "--format", "csv"), f"the output is incomplete, and {AGAIN}"),
@@ -268,7 +259,7 @@ def test_after_ctrl_c_the_printed_command_prints_the_rest(tmp_path):
     assert [json.loads(line)["offset"] for line in (begin + rest).splitlines()] == list(range(400_000))
 
 
-@pytest.mark.parametrize(("words", "status"), [(("ls", TXN), 0), (("ls", "nowhere"), 3)])
+@pytest.mark.parametrize("words, status", [(("ls", TXN), 0), (("ls", "nowhere"), 3)])
 def test_ctrl_c_when_all_is_done_leaves_the_status(words, status, tmp_path):
     code = "import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
     process = interruptible(*words, env=ENVIRONMENT | with_customization(code, tmp_path))
@@ -277,13 +268,13 @@ def test_ctrl_c_when_all_is_done_leaves_the_status(words, status, tmp_path):
     assert bool(out) == (status == 0) and b"Interrupt" not in err
 
 
-def with_customization(code: str, folder: Path) -> dict[str, str]:
+def with_customization(code, folder):
     """Return an environment in which Python runs the code at its start."""
     (folder / "sitecustomize.py").write_text(code)
     return {"PYTHONPATH": os.pathsep.join([str(folder), ENVIRONMENT["PYTHONPATH"]])}
 
 
-def long_batches(count: int) -> Iterator[bytes]:
+def long_batches(count):
     """Yield batches of 100 records each, with rising offsets."""
     batch = builders.batch(builders.records(100, value=b"some text, " * 11))
     return (struct.pack(">q", 100 * number) + batch[8:] for number in range(count))
@@ -294,7 +285,7 @@ def test_ctrl_c_between_two_new_folders_names_what_is_complete(tmp_path, monkeyp
         shutil.copytree(CODECS, tmp_path / "in" / f"orders-{number}")
     finish, finished = PartitionFolderWriter.finish, []
 
-    def interrupted(folder: PartitionFolderWriter) -> None:
+    def interrupted(folder):
         if finished:
             raise KeyboardInterrupt
         finish(folder)
@@ -310,7 +301,7 @@ def test_ctrl_c_between_two_new_folders_names_what_is_complete(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("source", "is_begun", "expected"),
+    "source, is_begun, expected",
     [
         ("a", True, "interrupted; what was copied so far is kept, and the same command continues from there"),
         ("a", False, "interrupted; nothing is written"),
@@ -321,7 +312,7 @@ def test_an_interrupted_salvage_says_how_to_go_on(source, is_begun, expected, tm
     out = tmp_path / "out"
     out.mkdir()
 
-    def interrupted(*arguments: object, **options: object) -> None:
+    def interrupted(*arguments, **options):
         if is_begun:
             (out / ".unfinished").mkdir()
         raise KeyboardInterrupt
@@ -334,7 +325,7 @@ def test_an_interrupted_salvage_says_how_to_go_on(source, is_begun, expected, tm
 
 
 def test_an_interrupt_when_salvage_has_its_copy_says_nothing(tmp_path, monkeypatch, capsys):
-    def interrupted(*arguments: object) -> None:
+    def interrupted(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kafkarec.cli.output_files.write_rendered", interrupted)
@@ -344,7 +335,7 @@ def test_an_interrupt_when_salvage_has_its_copy_says_nothing(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("line", "offered"),
+    "line, offered",
     [("kafkarec st", ["study "]), ("kafkarec study --plo", ["--plot "]), ("kafkarec cat --isol", ["--isolation "])],
 )
 def test_a_shell_gets_completions(line, offered):

@@ -3,8 +3,6 @@
 More of them are in the fence: `_refusals` of tests/support/fence/scenarios.py.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shlex
@@ -88,6 +86,9 @@ REFUSED = [
     ("cat TXN -o full", 2, "-o full is a folder; name a file"),
     ("cat TXN -o new/", 2, "-o new/ is a folder; name a file"),
     ("cat TXN -o ''", 2, "-o: the name is empty; name a file"),
+    ("cat ''", 2, "argument PATH: the name is empty; name a file or folder"),
+    ("diff TXN ''", 2, "argument B: the name is empty; name a file or folder"),
+    ("convert TXN -o orders-1 --segment-bytes 100", 2, "orders-1: the batch of base offset 0 needs --segment-bytes "),
     ("cat TXN -o loop --force", 2, "a symbolic link to itself"),
     ("salvage TXN -o full", 2, "is not empty"),
     ("salvage TXN -o new --topic x", 2, "--topic and --partition must be given together"),
@@ -122,7 +123,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("line", "status", "message"), REFUSED, ids=[line for line, _, _ in REFUSED])
+@pytest.mark.parametrize("line, status, message", REFUSED, ids=[line for line, _, _ in REFUSED])
 def test_wrong_use_is_refused(run, tmp_path, monkeypatch, line, status, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}\n")))

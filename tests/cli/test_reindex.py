@@ -1,7 +1,5 @@
 """`kafkarec reindex` writes new files to a new folder and nowhere else; the report."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import os
@@ -21,7 +19,7 @@ TXN = SEGMENTS / "txn-0"
 SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 
 
-def sidecars(folder: Path) -> dict[str, bytes]:
+def sidecars(folder):
     names = (path for path in folder.iterdir() if path.suffix in SUFFIXES or path.name == "leader-epoch-checkpoint")
     return {path.name: path.read_bytes() for path in names}
 
@@ -51,7 +49,7 @@ def test_a_closed_pipe_does_not_stop_the_run(tmp_path):
 def test_a_failed_run_leaves_nothing(run, tmp_path, monkeypatch):
     calls = []
 
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         calls.append(descriptor)
         if len(calls) == 4:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -63,7 +61,7 @@ def test_a_failed_run_leaves_nothing(run, tmp_path, monkeypatch):
 
 
 def test_a_failed_run_leaves_the_files_of_others(run, tmp_path, monkeypatch):
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         (tmp_path / "new" / "other").mkdir(parents=True, exist_ok=True)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -100,7 +98,7 @@ def test_segments_with_each_others_names_are_refused(run, tmp_path, monkeypatch,
     assert not ran.out and not (tmp_path / "new").exists()
 
 
-def spoiled(top: Path) -> Path:
+def spoiled(top):
     """A data folder with three logs, of which the second one has a segment that cannot be read after a good one."""
     for name in ("a-0", "b-0", "c-0"):
         shutil.copytree(TXN, top / name)

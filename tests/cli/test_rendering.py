@@ -1,9 +1,6 @@
 """Values as JSON and cells of tables: each in its form, and none can forge another row (P17)."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import builders
 import pytest
@@ -15,7 +12,7 @@ from kafkarec.cli import json_lines
 from kafkarec.support import text_table
 
 
-def parsed(lines: bytes) -> list[dict[str, Any]]:
+def parsed(lines):
     """The rows; asserts that each way to split lines returns the same lines."""
     text = lines.decode()
     assert text.splitlines() == text.split("\n")[:-1]
@@ -23,13 +20,13 @@ def parsed(lines: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def one_value(blob: bytes | None, form: str) -> str:
+def one_value(blob, form):
     table = kafkarec.decode(builders.batch([builders.record(value=blob)]), columns=["value"])
     return json_lines.render(table, ["value"], forms={"value": form}).decode().rstrip("\n")
 
 
 @pytest.mark.parametrize(
-    ("form", "blob", "shown"),
+    "form, blob, shown",
     [
         ("utf8", b"caf\xc3\xa9", '{"value":"café"}'),
         ("utf8", b"\xff", '{"value_base64":"/w=="}'),
@@ -77,7 +74,7 @@ def test_a_table_aligns_columns_and_replaces_control_characters():
 
 
 @pytest.mark.parametrize(
-    ("ms", "shown"),
+    "ms, shown",
     [
         (None, "-"),
         (0, "1970-01-01T00:00:00.000Z"),

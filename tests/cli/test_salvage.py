@@ -1,7 +1,5 @@
 """`kafkarec salvage`: what is saved with each option, and how a run ends that cannot write, or is interrupted."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -21,7 +19,7 @@ TXN = SEGMENTS / "txn-0"
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Path:
+def damaged(tmp_path):
     parts = [batch(i * 10, 10) for i in range(4)]
     parts[1] = flipped(parts[1], 90)
     return log(tmp_path / "orders-0", parts)
@@ -38,7 +36,7 @@ def test_too_little_disk_space_is_reported_first(run, tmp_path, monkeypatch):
 
 
 def test_a_failure_says_that_the_command_can_continue(run, damaged, tmp_path, monkeypatch):
-    def full(*_: object) -> int:
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
@@ -92,12 +90,12 @@ def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run, tmp_path
     assert ran.status == 0 and ran.out.decode().startswith("orders-0: saved 1 batch")
 
 
-@pytest.mark.parametrize(("code", "status"), [(errno.EINVAL, 0), (errno.EIO, 3)])
+@pytest.mark.parametrize("code, status", [(errno.EINVAL, 0), (errno.EIO, 3)])
 def test_a_folder_that_cannot_be_synced(run, tmp_path, monkeypatch, code, status):
     """EINVAL: some network filesystems and FUSE cannot; EIO: the disk did not."""
     real = os.fsync
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(code, os.strerror(code))
         real(descriptor)
@@ -113,7 +111,7 @@ def test_a_folder_that_cannot_be_synced(run, tmp_path, monkeypatch, code, status
 def test_a_damaged_copy_names_its_path_as_it_is_and_another_disk(run, tmp_path, monkeypatch):
     real, spoiled = os.replace, [f"{10:020}.log"]
 
-    def replace(part: str, path: str) -> None:
+    def replace(part, path):
         real(part, path)
         if Path(path).name in spoiled:
             flip(Path(path), 70)

@@ -1,26 +1,21 @@
 """verify and salvage say the same of a loss: which bytes, which offsets."""
 
-from __future__ import annotations
-
 import json
 import random
-from pathlib import Path
-from typing import Any
 
 import pytest
-from command import Here
 from plain_logs import batch, log
 
 _OWN = [batch(i * 10, 10, value=b"own value %d") for i in range(100)]
 
 
-def both(run: Here, folder: Path, tmp_path: Path) -> tuple[Any, Any]:
+def both(run, folder, tmp_path):
     verified = json.loads(run("verify", folder, "--format", "json").out)["partitions"][0]
     salvaged = json.loads(run("salvage", folder, "-o", tmp_path / "out", "--dry-run", "--format", "json").out)
     return verified, salvaged["partitions"][0]
 
 
-def damaged_bytes(damage: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
+def damaged_bytes(damage):
     return {(one["file"], one["position"], one["length"], one["reason"]) for one in damage}
 
 

@@ -1,24 +1,20 @@
 """Pipes, sockets and devices with the name of a segment: each verb refuses them by name and does the other files."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import os
 import shutil
 import stat
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from plain_logs import batch, log
-from unreadable_files import linked_device, listening_socket, pipe
+from unreadable_files import linked_device, listening_socket, pipe, refuse_listing
 
 
-def device(kind: int, major: int) -> Callable[[Path, pytest.MonkeyPatch], None]:
+def device(kind, major):
     """A device node, which only root can make; others get a link to one."""
 
-    def spoil(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(path, monkeypatch):
         path.unlink()
         try:
             os.mknod(path, kind | 0o600, os.makedev(major, 0))
@@ -37,7 +33,7 @@ KINDS = {
 }
 BAD = f"{20:020}.log"
 # Command lines, and what is printed of the other files.
-LINES: dict[str, str] = {
+LINES = {
     "verify DATA": "the rest is not damaged",
     "salvage DATA -o OUT": "saved 4 batches",
     "ls DATA": "other-1",
@@ -79,6 +75,20 @@ def test_it_is_refused_by_name(run, tmp_path, monkeypatch, kind, line):
     assert not os.path.exists(tmp_path / "OUT") or line.startswith("salvage")
 
 
+@pytest.mark.parametrize("words", ["cat", "scan", "study", "convert -o OUT/", "compact -o OUT/"])
+def test_a_partition_that_cannot_be_listed_is_not_left_out_silently(run, tmp_path, monkeypatch, words):
+    for name in ("orders-0", "other-1"):
+        log(tmp_path / "data" / name, [batch(0, 5)])
+    refuse_listing(monkeypatch, "orders-0", errno.EACCES)
+    verb, *more = words.split()
+    ran = run(verb, tmp_path / "data", *(word.replace("OUT", str(tmp_path / "OUT")) for word in more))
+    line = f"{tmp_path}/data/orders-0: cannot be listed: permission denied; name the other folders to leave it out"
+    assert (ran.status, ran.out, ran.complaint) == (3, b"", f"kafkarec: {line}")
+    assert not (tmp_path / "OUT").exists()
+    ran = run("ls", tmp_path / "data")
+    assert ran.status == 3 and b"left out: orders-0: cannot be listed: permission denied" in ran.out
+
+
 @pytest.mark.parametrize("verb", ["ls", "cat", "scan", "verify"])
 def test_no_space_to_unpack_is_no_damage(run, tmp_path, monkeypatch, verb):
     folder = log(tmp_path / "orders-0", [batch(0, 10)])
@@ -86,7 +96,7 @@ def test_no_space_to_unpack_is_no_damage(run, tmp_path, monkeypatch, verb):
     path.with_suffix(".log.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
 
-    def pwrite(*arguments: object) -> int:
+    def pwrite(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "pwrite", pwrite)

@@ -1,15 +1,12 @@
 """`kafkarec study`: a text table, JSON, a plot; its estimates agree with the result of `convert`."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import plain_logs
 from builders import flipped
 from command import own_process
-from html_pages import Page, parsed
+from html_pages import parsed
 from paths import SEGMENTS
 
 import kafkarec
@@ -18,7 +15,7 @@ from kafkarec.ops.study import BATCH_SIZES, CODECS
 CODEC_LOG = SEGMENTS / "all-codecs-0"
 
 
-def log_of_similar_records(folder: Path, count: int = 4000) -> Path:
+def log_of_similar_records(folder, count=4000):
     """A log of many small batches of similar records, which shrinks when it is converted."""
     rows = [(n, 1769860800000 + n, b"user-%d" % (n * 7919 % 50), b'{"visits": %d}' % n, []) for n in range(count)]
     with kafkarec.SegmentWriter(folder / "users-0", segment_bytes=1 << 20) as log:
@@ -111,7 +108,7 @@ def test_formats_add_columns(run):
     assert "smallest      not looked for: only format 2 loses nothing and is read by every broker\n" in other
 
 
-def page_of(path: Path) -> Page:
+def page_of(path):
     """The parsed page; asserts that nothing is loaded from elsewhere."""
     text = path.read_text(encoding="utf-8")
     assert "default-src 'none'" in text

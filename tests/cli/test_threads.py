@@ -1,7 +1,5 @@
 """`--threads`: the same output, messages, status and files, however many there are; and how a run with threads ends."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil
@@ -9,7 +7,6 @@ import signal
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
@@ -23,7 +20,7 @@ TIMES = re.compile(
 
 
 @lru_cache
-def _batch(codec: str) -> bytes:
+def _batch(codec):
     chance = random.Random(1)
     content = [
         builders.record(offset_delta=i, timestamp_delta=i, key=b"key %d" % i, value=chance.randbytes(30).hex().encode())
@@ -32,17 +29,17 @@ def _batch(codec: str) -> bytes:
     return builders.batch(content, codec=codec)
 
 
-def plain(base: int, codec: str) -> bytes:
+def plain(base, codec):
     """No checksum covers the base offset."""
     return builders.patched(_batch(codec), 0, base.to_bytes(8, "big"))
 
 
-def transactions(count: int) -> bytes:
+def transactions(count):
     """Of two producers, each with a batch and a marker; every third one is aborted, and the last one is open."""
     pieces, base = [], 0
     for number in range(count):
         producer = 7 + number % 2
-        header: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": number // 2 * RECORDS}
+        header = {"producer_id": producer, "producer_epoch": 0, "base_sequence": number // 2 * RECORDS}
         pieces.append(builders.good_batch(RECORDS, base_offset=base, attributes=0x10, **header))
         base += RECORDS
         if number < count - 1:
@@ -52,16 +49,16 @@ def transactions(count: int) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def logs(tmp_path_factory):
     """Logs of which each has segments of more than one stretch."""
     folder = tmp_path_factory.mktemp("logs")
 
-    def write(partition: str, segments: dict[int, bytes]) -> None:
+    def write(partition, segments):
         (folder / partition).mkdir()
         for base, data in segments.items():
             (folder / partition / f"{base:020d}.log").write_bytes(data)
 
-    def segment(base: int, batches: int, *codecs: str) -> bytes:
+    def segment(base, batches, *codecs):
         return b"".join(plain(base + RECORDS * i, codecs[i % len(codecs)]) for i in range(batches))
 
     write("plain-0", {0: segment(0, 500, "none"), 500 * RECORDS: segment(500 * RECORDS, 300, *CODECS)})
@@ -96,7 +93,7 @@ COMMANDS = (
 )
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def files(folder):
     """What a run wrote: a time is in salvage.json, a random id of the topic in partition.metadata."""
     found = (path for path in folder.rglob("*") if path.is_file() and path.name != "partition.metadata")
     return {str(path): TIMES.sub(b"", path.read_bytes()) for path in found}

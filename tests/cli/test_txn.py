@@ -1,14 +1,12 @@
 """`kafkarec txn`: standard input, durations, what cannot be listed, ages by append times. The fence has the rest."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shlex
 import shutil
-from pathlib import Path
 
 import builders
+import plain_logs
 import pytest
 import subprocesses
 import transaction_logs as txns
@@ -32,11 +30,8 @@ HANGING = [
 ]
 
 
-def partition(folder: Path, *segments: list[Event]) -> Path:
-    folder.mkdir(parents=True)
-    for events in segments:
-        (folder / f"{events[0].base:020}.log").write_bytes(txns.as_bytes(events))
-    return folder
+def partition(folder, *segments):
+    return plain_logs.log(folder, *([txns.as_bytes(events)] for events in segments))
 
 
 def test_a_single_segment_reports_what_it_cannot_decide(run):
@@ -82,7 +77,7 @@ print(status, peak())
 
 
 @pytest.mark.parametrize(
-    ("ms", "text"),
+    "ms, text",
     [
         (0, "0 ms"),
         (999, "999 ms"),

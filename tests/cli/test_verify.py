@@ -1,11 +1,8 @@
 """`kafkarec verify`: what is beside the partitions, a safe HTML page, Ctrl-C. The fence has the rest."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time
-from pathlib import Path
 
 import pytest
 from command import interruptible
@@ -17,7 +14,7 @@ BAD = good(5)[:-1] + b"\xff"
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Path:
+def damaged(tmp_path):
     """A data folder: partitions with damage, with a gap between segments, with an anomaly, and many good ones."""
     data = tmp_path / "data"
     made(data, {0: [good(0), BAD, good(10)]}, "orders-0")

@@ -1,7 +1,5 @@
 """What users see, compared with the snapshot row by row (tests/fence/README.md). `make fence` writes it again."""
 
-from __future__ import annotations
-
 import os
 from functools import cache
 
@@ -14,7 +12,7 @@ CHOSEN = list(SCENARIOS) if os.environ.get("CI") else scenarios.of_make_test()
 
 
 @cache
-def snapshot() -> dict[str, list[rows.Row]]:
+def snapshot():
     return rows.read()
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import faulthandler
 import random
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import builders
 import damages
@@ -20,25 +18,24 @@ from fake_file import FakeFile
 from long_run import LONG
 from paths import SEGMENTS
 from salvage_runs import FOLDERS, LOGS
-from verify_reports import assert_tiles
+from verify_reports import verified
 
 import kafkarec
 from kafkarec import Segment
-from kafkarec.ops import verify
 
 SEEDS = range(1000 if LONG else 25)
 NAME = f"{0:020}.log"
 
 
 @pytest.fixture(autouse=True)
-def watchdog() -> Iterator[None]:
+def watchdog():
     """End the process with a traceback when a test loops, which would hang the suite."""
     faulthandler.dump_traceback_later(1800 if LONG else 90, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
 
 
-def run(seed: str, trial: Callable[[random.Random], None]) -> None:
+def run(seed, trial):
     """Run one seed; a failure names it."""
     try:
         trial(random.Random(seed))
@@ -59,25 +56,25 @@ def test_untouched_batches_of_real_logs_are_recovered_and_salvaged(folder, tmp_p
 # Damage of a batch whose values are batches: such that a reader can tell these from batches of the log.
 
 
-def a_bit(chance: random.Random, raw: bytes) -> bytes:
+def a_bit(chance, raw):
     return builders.flipped(raw, chance.randrange(21, len(raw)), 1 << chance.randrange(8))
 
 
-def zeros_to_the_end(chance: random.Random, raw: bytes) -> bytes:
+def zeros_to_the_end(chance, raw):
     start = chance.randrange(len(raw) // 2)
     return raw[:start] + bytes(len(raw) - start)
 
 
-def bytes_behind_it(chance: random.Random, raw: bytes) -> bytes:
+def bytes_behind_it(chance, raw):
     return raw + chance.choice([chance.randbytes(chance.randrange(1, 90)), bytes(50), b"PNG" * 9])
 
 
-def the_length(chance: random.Random, raw: bytes) -> bytes:
+def the_length(chance, raw):
     size = chance.choice([0, 13, -1, 2**31 - 1, 2**31 - 12, 10**6, chance.randrange(14, len(raw) - 20)])
     return builders.patched(raw, 8, size.to_bytes(4, "big", signed=True))
 
 
-def bytes_of_the_header(chance: random.Random, raw: bytes) -> bytes:
+def bytes_of_the_header(chance, raw):
     start = chance.randrange(8, 17)
     return raw[:start] + raw[chance.randrange(start + 1, 18) :]
 
@@ -92,7 +89,7 @@ def test_values_that_hold_a_real_brokers_batches_stay_values(damage, begin, tmp_
     below those of the log or around them. All records are read but those of the damaged batch."""
     archived = [bytes(batch.raw)[:3000] for path in LOGS for batch in kafkarec.batches(path.read_bytes())]
 
-    def trial(chance: random.Random) -> None:
+    def trial(chance):
         rows = [(offset, chance.choice(archived)) for offset in range(begin, begin + 30)]
         parts = []
         for at in range(0, 30, 3):
@@ -104,20 +101,20 @@ def test_values_that_hold_a_real_brokers_batches_stay_values(damage, begin, tmp_
         columns = kafkarec.open(path).read(errors="skip", columns=["offset", "value"])
         found = list(zip(columns.column("offset"), columns.column("value"), strict=True))
         assert found in (rows, rows[: 3 * number] + rows[3 * number + 3 :])
-        assert_tiles(verify.verify(path.parent))
+        verified(path.parent)
 
     for seed in SEEDS:
         run(f"nested {damage.__name__} {begin} {seed}", trial)
 
 
-def write(tmp_path: Path, parts: list[bytes]) -> Path:
+def write(tmp_path, parts):
     path = tmp_path / "orders-0" / NAME
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"".join(parts))
     return path
 
 
-def some_batches(chance: random.Random) -> list[bytes]:
+def some_batches(chance):
     """The batches of a real segment."""
     return [bytes(batch.raw) for batch in kafkarec.batches(chance.choice(LOGS).read_bytes())]
 
@@ -128,7 +125,7 @@ class Shrinking(FakeFile):
     after: int = 0
     left: int = 0
 
-    def read_at(self, position: int, length: int) -> bytes:
+    def read_at(self, position, length):
         if self.calls >= self.after:
             self.present = self.left
         return super().read_at(position, length)
@@ -138,14 +135,13 @@ def test_a_file_truncated_while_it_is_read_ends_the_run_cleanly():
     data = (SEGMENTS / "all-codecs-0" / NAME).read_bytes()
     whole = kafkarec.decode(data, control=True).tuples()
 
-    def trial(rng: random.Random) -> None:
+    def trial(rng):
         for verifying in (False, True):
             fake = Shrinking(data, rng.choice([64, 512, 4096]), 512)
             fake.after, fake.left = rng.randrange(60), rng.randrange(len(data))
             segment = Segment(f"orders-0/{NAME}", NAME, source=fake)
             if verifying:
-                report = verify.verify(segment)
-                assert_tiles(report)
+                report = verified(segment)
                 assert str(report)
                 continue
             records, covered = [], 0
@@ -163,7 +159,7 @@ def test_a_file_truncated_while_it_is_read_ends_the_run_cleanly():
 def test_any_bytes_lead_to_a_report(tmp_path):
     """Fields forged at random under a recomputed CRC: `verify` returns a report and raises nothing."""
 
-    def trial(rng: random.Random) -> None:
+    def trial(rng):
         pieces = some_batches(rng)
         for i in rng.sample(range(len(pieces)), min(5, len(pieces))):
             raw = bytearray(pieces[i])
@@ -172,8 +168,7 @@ def test_any_bytes_lead_to_a_report(tmp_path):
             pieces[i] = builders.with_crc(bytes(raw))
         path = write(tmp_path, pieces)
         for options in ({}, {"sequences": True, "max_decompressed_bytes": 2000}):
-            report = verify.verify(path.parent, **options)
-            assert_tiles(report)
+            report = verified(path.parent, **options)
             assert str(report) and report.to_json()
 
     for seed in SEEDS:

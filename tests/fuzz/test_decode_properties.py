@@ -1,7 +1,5 @@
 """Generated batches of every magic and codec: the C core reads what the oracle reads."""
 
-from __future__ import annotations
-
 import builders
 import pyarrow as pa
 import pytest
@@ -83,7 +81,7 @@ def test_all_is_read_or_refused_as_by_the_oracle(kind, data):
 
 
 @pytest.mark.parametrize(
-    ("batches", "first", "with_right_crc"),
+    "batches, first, with_right_crc",
     [(BATCH, 21, builders.with_crc), (WRAPPER | MESSAGE, 17, builders.with_legacy_crc)],
     ids=["magic 2", "magic 0 and 1"],
 )

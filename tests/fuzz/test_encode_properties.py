@@ -1,10 +1,7 @@
 """Generated records and batches: `decode` returns the rows that `encode` wrote; canonical batches are re-encoded byte
 for byte."""
 
-from __future__ import annotations
-
 import itertools
-from typing import Any
 
 import builders
 import golden
@@ -26,7 +23,7 @@ TIMESTAMP = st.none() | st.integers(0, 200) | st.integers(0, 2**63 - 1) | st.int
 
 
 @st.composite
-def input_rows(draw: st.DrawFn, headers: bool = True) -> list[Row]:
+def input_rows(draw, headers=True):
     count = draw(st.integers(0, 12))
     steps = draw(st.lists(st.sampled_from([1, 1, 1, 2, 70, 2**31 - 1, 2**31, 2**40]), min_size=count, max_size=count))
     offsets = itertools.accumulate(steps, initial=draw(st.sampled_from([0, 5, 2**33])))
@@ -34,15 +31,15 @@ def input_rows(draw: st.DrawFn, headers: bool = True) -> list[Row]:
     return [(next(offsets), draw(TIMESTAMP), draw(BLOB), draw(BLOB), draw(pairs)) for _ in range(count)]
 
 
-def columns_of(data: bytes, **options: Any) -> kafkarec.RecordColumns:
+def columns_of(data, **options):
     return kafkarec.decode(data, control=True, header_keys="binary", timestamp_unit="int64", **options)
 
 
-def read(data: bytes, **options: Any) -> list[Row]:
+def read(data, **options):
     return columns_of(data, **options).tuples()
 
 
-def re_encoded(records: Any, **options: Any) -> bytes:
+def re_encoded(records, **options):
     return kafkarec.encode(records, magic="keep", compression="keep", **options)
 
 
@@ -88,7 +85,7 @@ def test_a_base_offset_shifts_all_offsets_and_keeps_gaps(rows, first):
 
 
 @st.composite
-def canonical_batch(draw: st.DrawFn) -> bytes:
+def canonical_batch(draw):
     """As Kafka's builder, broker and cleaner write them: offset gaps, empty batches, delete horizons, sequences that
     wrap."""
     deltas = sorted(draw(st.sets(st.integers(0, 40) | st.integers(0, 2**31 - 1), max_size=8)))
@@ -103,7 +100,7 @@ def canonical_batch(draw: st.DrawFn) -> bytes:
         )
         for delta in deltas
     ]
-    producer: dict[str, int] = {}
+    producer = {}
     flags = draw(st.sampled_from([0, 0, builders.DELETE_HORIZON]))
     if draw(st.booleans()):
         producer = {
@@ -137,13 +134,13 @@ def test_canonical_batches_are_re_encoded_byte_for_byte(batches):
 
 
 @st.composite
-def producers_log(draw: st.DrawFn) -> bytes:
+def producers_log(draw):
     """A log as producers and brokers write it: rising offsets, and batch fields that agree with the record columns."""
     parts, offset = [], draw(st.integers(0, 100))
     for _ in range(draw(st.integers(0, 5))):
         count = draw(st.integers(1, 4))
         rows = [(offset + n, draw(TIMESTAMP), draw(BLOB), draw(BLOB), draw(HEADERS)) for n in range(count)]
-        options: dict[str, Any] = {}
+        options = {}
         if draw(st.booleans()):
             options = {"producer_id": draw(st.integers(0, 3)), "producer_epoch": 1}
             options["base_sequence"] = draw(st.sampled_from([0, 7, 2**31 - 2]))

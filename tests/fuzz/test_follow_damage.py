@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import islice, takewhile
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import builders
 import hurt_logs
 import pytest
-from hurt_logs import WrittenLog
 from long_run import LONG
 
 import kafkarec
@@ -25,7 +22,7 @@ from kafkarec.sidecars import leader_epochs, offset_index
 SEEDS = range(3000 if LONG else 100)
 AT_ONCE, NEVER = 1e11, 0.0  # by the clock, long after or before a file was changed
 GOOD = 64 + 6  # more batches than are compared with the next one
-READ: dict[str, Any] = {"errors": "skip", "control": True, "columns": ["file", "offset", "value", "batch_position"]}
+READ = {"errors": "skip", "control": True, "columns": ["file", "offset", "value", "batch_position"]}
 BATCH = ("position", "size_in_bytes", "base_offset", "next_offset", "last_offset", "partition_leader_epoch", "magic")
 
 
@@ -38,7 +35,7 @@ class Read(NamedTuple):
     restored: list[Any]
 
     @classmethod
-    def of(cls, pieces: Iterable[tuple[Any, kafkarec.RecordColumns]]) -> Read:
+    def of(cls, pieces):
         found = cls([], [], [], [])
         for _, piece in pieces:
             found.records.extend(rows(piece, READ["columns"]))
@@ -47,20 +44,20 @@ class Read(NamedTuple):
             found.restored.extend(piece.restored)
         return found
 
-    def add(self, other: Read) -> None:
+    def add(self, other):
         for mine, more in zip(self, other, strict=True):
             mine.extend(more)
 
-    def settled(self, last: Path) -> Read:
+    def settled(self, last):
         """Without the damage that no good batch follows yet."""
         return self._replace(damage=[one for one in self.damage if one.file != str(last) or one.lost_to is not None])
 
 
-def rows(table: Any, columns: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+def rows(table, columns):
     return zip(*map(table.column, columns), strict=True)
 
 
-def of_folder(folder: Path) -> Read:
+def of_folder(folder):
     with kafkarec.open(folder) as log:
         return Read.of((log, piece) for piece in log.stream(**READ))
 
@@ -68,7 +65,7 @@ def of_folder(folder: Path) -> Read:
 class Growing:
     """A folder to which a damaged log is written, byte by byte or in larger steps, with its side files."""
 
-    def __init__(self, chance: random.Random, folder: Path, log: WrittenLog, parts: list[bytes]) -> None:
+    def __init__(self, chance, folder, log, parts):
         self.chance, self.folder, self.log, self.parts = chance, folder, log, parts
         folder.mkdir()
         self.has_side_files = chance.random() < 0.5
@@ -76,7 +73,7 @@ class Growing:
             (folder / leader_epochs.NAME).write_bytes(leader_epochs.write(log.epochs))
         self.last = self.begin(0)
 
-    def begin(self, number: int) -> Path:
+    def begin(self, number):
         segment = self.log.segments[number]
         self.last = self.folder / f"{segment.name:020d}.log"
         if segment.index and self.has_side_files:
@@ -84,7 +81,7 @@ class Growing:
         self.last.write_bytes(b"")
         return self.last
 
-    def steps(self, start: int = 0) -> Iterator[None]:
+    def steps(self, start=0):
         """Write the rest of the log, from byte `start` of its first segment on."""
         for number, data in enumerate(self.parts):
             if number:
@@ -98,13 +95,13 @@ class Growing:
                 start = stop
                 yield
 
-    def follower(self, **options: Any) -> Any:
+    def follower(self, **options):
         size = self.chance.choice([1, 500, 1 << 20])
         (one,) = kafkarec.open(self.folder).followers(**READ, batch_bytes=size, **options)
         return one
 
 
-def good_run(log: WrittenLog, start: int, count: int = GOOD) -> bytes:
+def good_run(log, start, count=GOOD):
     """Batches that continue a log, and each other, from the `start`th one on."""
     last = log.segments[-1].batches[-1]
     epoch = max(0, *(batch.epoch for segment in log.segments for batch in segment.batches))
@@ -112,7 +109,7 @@ def good_run(log: WrittenLog, start: int, count: int = GOOD) -> bytes:
     return b"".join(builders.good_batch(2, base_offset=last.next + 2 * n, leader_epoch=epoch) for n in numbers)
 
 
-def spoiled(chance: random.Random, data: bytes) -> bytes:
+def spoiled(chance, data):
     """With a few bytes overwritten, most often in the header of a batch."""
     size = len(data) // GOOD
     at = chance.randrange(10, 30) * size + chance.choice([*range(17), chance.randrange(size)])
@@ -120,13 +117,13 @@ def spoiled(chance: random.Random, data: bytes) -> bytes:
     return builders.patched(data, at, foreign)
 
 
-def with_good_end(chance: random.Random, log: WrittenLog) -> bytes:
+def with_good_end(chance, log):
     """A damaged segment, and more good batches behind the damage than are compared with one before them."""
     (part,) = hurt_logs.damaged(chance, log, chance.choice([1, 1, 2, 3]))
     return part.data + good_run(log, 0)
 
 
-def some_of(chance: random.Random, one: Any) -> Iterator[tuple[Any, kafkarec.RecordColumns]]:
+def some_of(chance, one):
     """Polls that are left after a few pieces, and one that is not."""
     for _ in range(chance.choice([0, 3, 30])):
         with closing(one.poll()) as pieces:
@@ -135,7 +132,7 @@ def some_of(chance: random.Random, one: Any) -> Iterator[tuple[Any, kafkarec.Rec
 
 
 @pytest.fixture
-def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def judged(monkeypatch):
     yield lambda now: monkeypatch.setattr(time, "time", lambda: now)
 
 
@@ -209,7 +206,7 @@ def test_after_a_truncation_batches_are_judged_by_those_that_are_left(seed, tmp_
     growing.last.write_bytes(old + good_run(log, GOOD + 1, 5))
     if [one for one in every.damage if one.position < len(old)] != list(of_folder(growing.folder).damage):
         return
-    notes: list[str] = []
+    notes = []
     judged(AT_ONCE)
     one = growing.follower(on_note=notes.append)
     found = Read.of(some_of(chance, one))

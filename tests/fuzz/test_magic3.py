@@ -1,7 +1,5 @@
 """Random batches and bytes of magic 3: read as by the second reader, converted and back without a loss."""
 
-from __future__ import annotations
-
 import builders
 import pytest
 import reading
@@ -22,7 +20,7 @@ fewer_each = settings(max_examples=settings.default.max_examples // 3)  # of six
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> bytes:
+def batches(draw):
     """A batch of magic 2 that kafkarec.decode reads, with attribute bits that magic 3 does not use otherwise."""
     fields = draw(random_records(BLOBS, 6))
     parts = [builders.record(offset_delta=draw(DELTAS), **one) for one in fields]

@@ -1,7 +1,5 @@
 """Golden bytes spoiled systematically: every bit, every length, every byte of a payload; the oracle decides."""
 
-from __future__ import annotations
-
 import random
 
 import builders
@@ -21,7 +19,7 @@ CODECS = builders.CODECS[1:]
 PAYLOADS = [(codec, legacy) for codec in CODECS for legacy in (None, 0, 1) if codec != "zstd" or legacy is None]
 
 
-def covered(case: golden.Case) -> list[int]:
+def covered(case):
     """The positions that a checksum covers, and those of the stored checksum."""
     positions = []
     for batch in oracle.frames(case.bytes)[0]:
@@ -61,7 +59,7 @@ def test_random_bytes_in_golden_files_are_judged_as_by_the_oracle(case):
         assert_agree(with_right_checksums(bytes(data)), deep=False)
 
 
-@pytest.mark.parametrize(("codec", "legacy"), PAYLOADS)
+@pytest.mark.parametrize("codec, legacy", PAYLOADS)
 def test_changed_payloads_are_judged_as_by_the_oracle(codec, legacy):
     """Cut at any byte; with bytes around it: the whole payload or an error, never more lenient than Kafka; with a bit
     changed."""
@@ -77,7 +75,7 @@ def test_changed_payloads_are_judged_as_by_the_oracle(codec, legacy):
         assert_agree(build(one, count), deep=False)
 
 
-def payload_of(codec: str, legacy: int | None):
+def payload_of(codec, legacy):
     """A compressed payload, its record count, and a function that wraps such a payload with a right checksum."""
     if legacy is None:
         parts = builders.records(6, value=b"a value that repeats, a value that repeats %d")

@@ -3,8 +3,6 @@
 Reported work is on the disk, the next run does the rest, and the source is never changed.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import json
@@ -13,8 +11,6 @@ import random
 import resource
 import shutil
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
@@ -22,7 +18,7 @@ from failing_calls import killed_before, run_in_child, without_power_from
 from killed_writer import Disk
 from plain_logs import batch, log
 from salvage_runs import LARGE, WRITING, content, logs, make_source
-from unreadable_files import refuse_listing
+from unreadable_files import refuse_listing, refused
 
 import kafkarec
 from kafkarec import salvage
@@ -32,11 +28,11 @@ UNFINISHED = ".unfinished"
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path):
     return make_source(tmp_path / "data")
 
 
-def check_reported_work(out: Path, expected: dict[str, str]) -> None:
+def check_reported_work(out, expected):
     """Files under their final names are complete, and those of partitions that are noted as finished exist."""
     if not out.exists():
         return
@@ -53,7 +49,7 @@ def check_reported_work(out: Path, expected: dict[str, str]) -> None:
 def test_a_power_failure_at_any_call(source, tmp_path, monkeypatch, group_files, as_partition):
     """What was not synced is lost in whole or in part. Files of a partition are synced together: none of them is noted,
     or has its final name, before it is on the disk."""
-    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+    producer = {"producer_id": 7, "producer_epoch": 0}
     rewritten = [
         builders.batch(builders.records(3), attributes=builders.TRANSACTIONAL, base_sequence=0, **producer),
         builders.batch(builders.records(3), base_offset=3, **producer),  # in its transaction: removed for a broker
@@ -113,7 +109,7 @@ def test_a_full_disk_loses_nothing_that_was_reported(source, tmp_path, limit):
     """RLIMIT_FSIZE: the kernel refuses to let any file grow beyond a limit, so writes fail at any call."""
     out = tmp_path / "out"
 
-    def action() -> None:
+    def action():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         try:
             salvage(source, out)
@@ -139,7 +135,7 @@ def test_a_failing_fsync_is_never_reported_as_done(source, tmp_path, monkeypatch
     while True:
         countdown = [fail_at]
 
-        def fsync(descriptor: int, countdown: list[int] = countdown) -> None:
+        def fsync(descriptor, countdown=countdown):
             countdown[0] -= 1
             if countdown[0] == 0:
                 raise OSError(errno.EIO, "Input/output error")
@@ -165,12 +161,12 @@ class FailingFile(io.BytesIO):
 
     name = "dying.img"
 
-    def __init__(self, data: bytes, *bad: tuple[int, int, int]) -> None:
+    def __init__(self, data, *bad):
         super().__init__(data)
         self.size, self.fetched = len(data), 0
         self._bad = [list(one) for one in bad]
 
-    def read_at(self, position: int, length: int) -> bytes:
+    def read_at(self, position, length):
         for one in self._bad:
             if position < one[1] and one[0] < position + length:
                 if one[2] == 0:
@@ -200,6 +196,15 @@ def test_how_often_a_source_is_read(tmp_path, read_once):
     salvage(kafkarec.open(source, topic="orders", partition=0), tmp_path / "out", read_once=read_once)
     assert source.fetched <= 2.02 * source.size
     assert (tmp_path / "out" / "orders-0" / f"{0:020}.log").read_bytes() == source.getvalue()
+
+
+def test_a_side_file_that_cannot_be_read_back_is_an_error_of_the_output(tmp_path, monkeypatch):
+    """It has epochs that are in no batch."""
+    log(tmp_path / "orders-0", [batch(0, 5)], epochs=[(0, 0), (3, 5)])
+    refused(errno.EIO)(tmp_path / "out" / "orders-0" / "leader-epoch-checkpoint", monkeypatch)
+    with pytest.raises(OSError, match=r"Input/output error: .*/out/orders-0/leader-epoch-checkpoint"):
+        salvage(tmp_path / "orders-0", tmp_path / "out", as_partition=True)
+    assert not (tmp_path / "out" / "salvage.json").exists()
 
 
 def test_a_folder_that_cannot_be_listed_is_reported(source, tmp_path, monkeypatch):

@@ -4,17 +4,13 @@ Data that flush() acknowledged is on the disk, followed by whole batches and per
 continues, and the folder at last equals that of a single writer.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import random
 import resource
 import shutil
 import signal
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 from failing_calls import counted_calls, killed_before, run_in_child, without_power_from
@@ -28,7 +24,7 @@ HARMLESS = ("unlink",)  # a failure here only leaves a file that was to be remov
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def whole(tmp_path_factory):
     """The folder of a run without failures."""
     folder = tmp_path_factory.mktemp("whole") / "t-0"
     run(folder)
@@ -109,12 +105,12 @@ def test_a_call_that_fails_ends_the_writer(call, number, tmp_path, whole):
 class _Failing:
     """Lets the n-th call of one function fail, and records the writes after it."""
 
-    def __init__(self, call: str, call_number: int, number: int) -> None:
+    def __init__(self, call, call_number, number):
         self._call, self._left, self._number = call, call_number, number
         self.failed = False
-        self.written_later: list[str] = []
+        self.written_later = []
 
-    def at(self, count: int, name: str) -> None:
+    def at(self, count, name):
         if self.failed and name in ("pwrite", "fsync", "replace"):
             self.written_later.append(name)
         self._left -= name == self._call
@@ -141,8 +137,8 @@ def test_after_a_failed_fsync_everything_is_refused(tmp_path, monkeypatch):
         assert following.next_offset == ends()[1]
 
 
-def _failing(number: int) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
+def _failing(number):
+    def call(*arguments):
         raise OSError(number, os.strerror(number))
 
     return call
@@ -170,7 +166,7 @@ def test_interrupted_between_the_write_and_its_bookkeeping(tmp_path, monkeypatch
     the state."""
     folder = tmp_path / "t-0"
 
-    def interrupted(*arguments: Any) -> None:
+    def interrupted(*arguments):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), SegmentWriter(folder) as writer:
@@ -186,7 +182,7 @@ def test_a_full_disk_leaves_whole_batches(tmp_path):
     """RLIMIT_FSIZE: the kernel writes a part of the batch, then reports that the file is too large."""
     folder = tmp_path / "t-0"
 
-    def action() -> None:
+    def action():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
         with SegmentWriter(folder) as writer:
@@ -207,7 +203,7 @@ def test_a_full_disk_leaves_whole_batches(tmp_path):
 def test_short_writes_are_continued(tmp_path, whole, monkeypatch):
     real, rng = os.pwrite, random.Random(3)
 
-    def pwrite(descriptor: int, data: Any, position: int) -> int:
+    def pwrite(descriptor, data, position):
         return real(descriptor, memoryview(data)[: rng.randrange(1, 40)], position)
 
     monkeypatch.setattr(os, "pwrite", pwrite)

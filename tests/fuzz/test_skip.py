@@ -1,7 +1,5 @@
 """errors="skip" with damage at chosen places; at random ones see tests/unit/read/test_hurt_headers.py."""
 
-from __future__ import annotations
-
 import builders
 import pytest
 import reading
@@ -13,7 +11,7 @@ pytestmark = pytest.mark.core
 
 def test_length_prefixed_batches_are_found():
     """An archive of [int32 length][batch]: damage between batches, which are no part of a value."""
-    batches = [builders.good_batch(3, base_offset=3 * i) for i in range(4)]
+    batches = builders.good_batches(4)
     archive = b"".join(len(batch).to_bytes(4, "big") + batch for batch in batches)
     skipped = kafkarec.decode(archive, errors="skip")
     assert [record.offset for record in skipped] == list(range(12))

@@ -1,11 +1,7 @@
 """`threads`: the same as one thread, whatever the bytes are. Here inputs of any size are read in short stretches."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import builders
 import fake_file
@@ -20,16 +16,15 @@ from core_reading import error_fields, what_was_left_out
 from long_run import LONG, fewer
 
 import kafkarec
-from kafkarec._core import PassResult, Source
+from kafkarec._core import Source
 from kafkarec.read import decode_options, passes
 from kafkarec.read import threads as shared
-from kafkarec.read.decode_options import DecodeRequest
 
 pytestmark = pytest.mark.core
 
 SEEDS = range(1000 if LONG else fewer(20, 8))
 COLUMNS = [*reading.RECORD_FIELDS, "batch_position", "base_offset", "compression", "control_type", "producer_id"]
-OPTIONS: tuple[dict[str, Any], ...] = (
+OPTIONS = (
     {},
     {"errors": "skip"},
     {"errors": "skip", "restore": False, "control": True},
@@ -40,7 +35,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 @pytest.fixture(autouse=True, params=[1, 300, 4000])
-def _short_stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def _short_stretches(request, monkeypatch):
     """A stretch has so many bytes at least; what has 2 threads or more is read in stretches, however small it is.
     Pieces are as small. What is read ahead may have 20 times as many bytes."""
     monkeypatch.setattr(passes, "worth_sharing", lambda asked, size: True)
@@ -53,7 +48,7 @@ def _short_stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     decode_options.forget_requests()
 
 
-def outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tuple[Any, ...]:
+def outcome(read, **options):
     """Everything that a caller can see but for where chunks end."""
     try:
         got = read(**options)
@@ -66,15 +61,15 @@ def outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tupl
     )
 
 
-def assert_same(read: Callable[..., Any], what: object) -> None:
+def assert_same(read, what):
     alone = outcome(read)
     for threads in (2, 4):
         assert outcome(read, threads=threads) == alone, f"{what}, {threads} threads"
 
 
-def pieces(read: Callable[..., Iterator[PassResult]], asked: DecodeRequest, **options: Any) -> list[Any]:
+def pieces(read, asked, **options):
     """Everything of each piece, and the error at the end."""
-    found: list[Any] = []
+    found = []
     try:
         for part in read(**options):
             columns = passes.as_columns(asked, part)
@@ -89,7 +84,7 @@ def pieces(read: Callable[..., Iterator[PassResult]], asked: DecodeRequest, **op
     return found
 
 
-def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, size: int, what: object) -> None:
+def assert_same_pieces(make_source, asked, size, what):
     """As read_chunks yields them, whose borders are the same, too."""
     for chunk_bytes in (1, 5 * size):
         chosen = asked._replace(options=asked.options._replace(chunk_bytes=chunk_bytes))
@@ -98,17 +93,15 @@ def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, 
         assert pieces(read, chosen) == alone, f"{what}, chunks of {chunk_bytes}"
 
 
-def decode_file(data: bytes, *, threads: int = 1, **options: Any) -> kafkarec.RecordColumns:
+def decode_file(data, **options):
     asked = reading.file_request("a.log", **options)
-    return passes.as_columns(asked, passes.read_at_once(asked, Source(data), threads=threads))
+    return passes.as_columns(asked, passes.read_at_once(asked, Source(data)))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 def test_golden_files_and_odd_batches(options, _short_stretches):
     asked = decode_options.request(**{name: value for name, value in options.items() if name != "isolation"})
-    inputs: list[tuple[object, bytes]] = [
-        (case, case.bytes) for case in [*golden.vectors(), *golden.invalid()][:: fewer(2, 5)]
-    ]
+    inputs = [(case, case.bytes) for case in [*golden.vectors(), *golden.invalid()][:: fewer(2, 5)]]
     for seed in SEEDS:
         chance = random.Random(seed)
         data = b"".join(odd_batches.odd_batch(chance) for _ in range(chance.choice([2, 10, 40])))
@@ -139,7 +132,7 @@ def test_offsets_and_epochs_that_the_neighbours_disprove():
     """Whole batches: only who compares them with the one before sees that they are wrong."""
     restored = 0
     for at in range(1, 12):
-        pieces = [builders.good_batch(3, base_offset=3 * i, leader_epoch=7) for i in range(12)]
+        pieces = builders.good_batches(12, leader_epoch=7)
         for start, wrong in ((0, (3 * at + 1000).to_bytes(8, "big")), (0, bytes(8)), (12, bytes([0, 0, 0, 3]))):
             data = b"".join([*pieces[:at], builders.patched(pieces[at], start, wrong), *pieces[at + 1 :]])
             for errors in ("raise", "skip"):
@@ -171,7 +164,7 @@ def test_files_with_unreadable_ranges():
             range(at, at + chance.choice([1, 70])) for at in chance.sample(range(len(data)), chance.choice([0, 1, 3]))
         ]
 
-        def read(*, threads: int = 1, errors: str = "skip", data: bytes = data, bad: list[range] = bad) -> Any:
+        def read(*, threads=1, errors="skip", data=data, bad=bad):
             file = fake_file.FakeFile(data, unreadable=bad)
             asked = reading.file_request(file.name, errors=errors)
             return passes.as_columns(asked, passes.read_at_once(asked, Source(file=file), threads=threads))

@@ -5,12 +5,8 @@ Compressed payloads are compared after decompression, as the codec libraries dif
 changes the state of Kafka's builder (a record whose offset is too far from the base offset, null headers).
 """
 
-from __future__ import annotations
-
 import random
 import struct
-from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
 import golden
@@ -30,21 +26,21 @@ NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 LIMIT = 1 << 24
 
 
-def blob(data: bytes | None) -> str:
+def blob(data):
     return "-" if data is None else f".{data.hex()}"
 
 
-def header_words(headers: list[tuple[str, bytes | None]] | None) -> str:
+def header_words(headers):
     if headers is None:
         return "-"
     return ";".join(f"{blob(key.encode())}={blob(value)}" for key, value in headers) or "[]"
 
 
-def bits(number: float) -> int:
+def bits(number):
     return int(struct.unpack(">i", struct.pack(">f", number))[0])
 
 
-def content_of(batch: bytes) -> tuple[bytes, bytes]:
+def content_of(batch):
     """(the header without size and checksum, the decompressed records) of a compressed batch or wrapper."""
     if batch[16] == 2:
         fields, codec, payload = batch[:8] + batch[12:17] + batch[21:61], batch[22] & 7, batch[61:]
@@ -57,15 +53,15 @@ def content_of(batch: bytes) -> tuple[bytes, bytes]:
 class Script:
     """Random calls, executed on RecordBatchBuilder at once and recorded as lines for Kafka's builder."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.rng = random.Random(seed)
-        self.lines: list[str] = []
-        self.answers: list[str | None] = []
-        self.batches: list[bytes] = []
-        self.builder: RecordBatchBuilder | None = None
+        self.lines = []
+        self.answers = []
+        self.batches = []
+        self.builder = None
         self.codec = self.rng.choice((0, 0, 0, 1, 2, 3, 4))
 
-    def call(self, line: str, run: Callable[[], Any]) -> bool:
+    def call(self, line, run):
         """Return False when RecordBatchBuilder refuses the call."""
         self.lines.append(line)
         try:
@@ -77,21 +73,21 @@ class Script:
         self.answers.append(text)
         return True
 
-    def blob(self) -> bytes | None:
+    def blob(self):
         size = self.rng.choice((None, None, 0, 1, 3, 20, 63, 64, 100, 127, 128, 300))
         return None if size is None else self.rng.choice((b"abc", b"\x00", self.rng.randbytes(7))) * size
 
-    def headers(self) -> list[tuple[str, bytes | None]]:
+    def headers(self):
         if self.rng.random() < 0.7:
             return []
         names = ("", "h", "naïve", "€😀", "x" * 70)
         return [(self.rng.choice(names), self.blob()) for _ in range(self.rng.randrange(4))]
 
-    def timestamp(self) -> int:
+    def timestamp(self):
         usual = 1_700_000_000_000 + self.rng.randrange(-5000, 5000)
         return self.rng.choice((usual, usual, usual, usual, -1, 0, 2**63 - 1, 5))
 
-    def start(self) -> bool:
+    def start(self):
         rng = self.rng
         self.magic = rng.choice((0, 1, 2, 2, 2, 2))
         odd = rng.random() < 0.2 or self.magic == 2
@@ -110,7 +106,7 @@ class Script:
         epoch = rng.choice((-1, 0, 9))
         horizon = rng.choice((-1, -1, -1, 0, 1_700_000_000_000, -2)) if odd else -1
         self.base = base
-        options: dict[str, Any] = {
+        options = {
             "magic": self.magic,
             "compression": NAMES[codec],
             "level": level,
@@ -127,14 +123,13 @@ class Script:
         words = options | {"level": "-" if level is None else level, "timestamp_type": kind}
         words |= {"is_transactional": int(transactional), "is_control": int(control)}
 
-        def run() -> None:
+        def run():
             self.builder = RecordBatchBuilder(**options)
 
         self.append_time = kind == 1
         return self.call(" ".join(["new", *map(str, words.values())]), run)
 
-    def append(self) -> None:
-        assert self.builder is not None
+    def append(self):
         time, key, value = self.timestamp(), self.blob(), self.blob()
         headers = self.headers() if self.magic == 2 or self.rng.random() < 0.03 else []
         offset = None
@@ -144,20 +139,17 @@ class Script:
         fields = f"{time} {blob(key)} {blob(value)} {header_words(headers)} {'-' if offset is None else offset}"
         self.call(f"append {fields}", lambda: self.add(time, key, value, headers, offset))
 
-    def add(self, *fields: Any) -> None:
-        assert self.builder is not None
+    def add(self, *fields):
         self.builder.append(*fields)
 
-    def has_room(self) -> None:
-        assert self.builder is not None
+    def has_room(self):
         time, key, value, headers = self.timestamp(), self.blob(), self.blob(), self.headers()
         builder = self.builder
         line = f"room {time} {blob(key)} {blob(value)} {header_words(headers)}"
         self.call(line, lambda: builder.has_room_for(time, key, value, headers))
 
-    def control_record(self) -> None:
+    def control_record(self):
         builder, rng = self.builder, self.rng
-        assert builder is not None
         time = self.timestamp()
         number, other = rng.choice((0, 1, 2**31 - 1, -5)), rng.choice((0, 3, 2**15 - 1))
         kind = rng.choice(("ABORT", "COMMIT", "LEADER_CHANGE"))
@@ -168,10 +160,10 @@ class Script:
         key = struct.pack(">hh", rng.choice((0, 1)), rng.choice((0, 1, 2, 3, 4, 5, 6, 7, -1)))
         value = self.blob()
 
-        def control(kind: str, *fields: object) -> int:
+        def control(kind, *fields):
             return builder.append_control(time, typed_control.control(kind, *fields))
 
-        calls: list[tuple[str, Callable[[], Any]]] = [
+        calls = [
             (f"marker {time} {kind} {number}", lambda: builder.append_end_txn_marker(time, kind, number)),
             (
                 f"leader {time} {number} 1,2,3 -",
@@ -197,13 +189,12 @@ class Script:
         line, run = rng.choice(calls)
         self.call(line, lambda: self.append_quietly(run))
 
-    def append_quietly(self, run: Callable[[], Any]) -> None:
+    def append_quietly(self, run):
         """Kafka's append methods return nothing."""
         assert run() == self.builder.last_offset
 
-    def compare_properties(self) -> None:
+    def compare_properties(self):
         b = self.builder
-        assert b is not None
         size = "?" if self.codec and b.is_closed and len(b) else b.estimated_size
         fields = (
             len(b),
@@ -216,33 +207,29 @@ class Script:
         if len(b) or not self.append_time:
             self.call("time", lambda: str(b.max_timestamp))
 
-    def override_last(self) -> None:
+    def override_last(self):
         builder = self.builder
-        assert builder is not None
         offset = builder.next_offset + self.rng.choice((-1, 0, 5, -3))
         self.call(f"last {offset}", lambda: builder.override_last_offset(offset))
 
-    def ratio(self) -> None:
-        assert self.builder is not None
+    def ratio(self):
         ratio = to_float32(self.rng.choice((0.1, 0.333, 0.5, 0.95, 1.0, 1.2)))
         self.builder.estimated_compression_ratio = ratio
         self.call(f"ratio {ratio!r}", lambda: None)
 
-    def build(self) -> None:
+    def build(self):
         builder = self.builder
-        assert builder is not None
 
-        def run() -> str:
+        def run():
             batch = builder.build()
             self.batches.append(batch)
             return f"{blob(batch)} {bits(builder.compression_ratio)}"
 
         self.call("build", run)
 
-    def run(self) -> None:
+    def run(self):
         if not self.start():
             return
-        assert self.builder is not None
         for _ in range(self.rng.choice((0, 1, 3, 10, 30))):
             draw = self.rng.random()
             if draw < 0.6:
@@ -270,14 +257,14 @@ class Script:
             self.call(f"append 5 - - [] {far}", lambda: self.add(5, None, None, [], far))
 
 
-def readable(data: bytes) -> bool:
+def readable(data):
     try:
         return kafkarec.decode(data, control=True).remaining == 0
     except kafkarec.KafkaRecordError:
         return False
 
 
-def compare(script: Script, answers: list[str], seed: int) -> None:
+def compare(script, answers, seed):
     for line, ours, theirs in zip(script.lines, script.answers, answers, strict=True):
         where = (seed, line, script.lines[0])
         if ours is None or theirs.startswith("refused"):
@@ -297,7 +284,7 @@ def compare(script: Script, answers: list[str], seed: int) -> None:
 
 
 def test_random_calls_have_the_same_results_as_in_kafka(kafka, tmp_path):
-    counts: dict[str, int] = {}
+    counts = {}
     file = tmp_path / "batches"
     unreadable = 0
     for seed in range(jvm_oracle.count(1500)):
@@ -350,7 +337,7 @@ def test_compression_ratios_change_as_in_kafka(kafka):
     assert kafka.ask("estimates", "\n".join(lines)).out.splitlines() == ours
 
 
-def stamp_all(data: bytes, last: int | None, epoch: int | None, kind: int, time: int | None) -> str:
+def stamp_all(data, last, epoch, kind, time):
     buffer, position = bytearray(data), 0
     try:
         while position < len(data):
@@ -361,7 +348,7 @@ def stamp_all(data: bytes, last: int | None, epoch: int | None, kind: int, time:
     return blob(bytes(buffer))
 
 
-def whole(case: golden.Case) -> bool:
+def whole(case):
     """Whether the file has no cut tail; Kafka ignores one, and `stamp` refuses it."""
     try:
         return kafkarec.scan(case.bytes).remaining == 0

@@ -15,12 +15,11 @@ import golden
 import jvm_oracle
 import pytest
 from compact_filter import filter_to
-from jvm_oracle import Oracle
 from random_logs import Maker
 
 import kafkarec
-from kafkarec import Compacted, compact
-from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult, SourceBatch
+from kafkarec import compact
+from kafkarec.ops.compact import BatchRetention, BatchRetentionResult
 from kafkarec.sidecars import txn_index
 
 # The fields of FilterResult, in the order in which tests/support/jvm/Compaction.java prints them.
@@ -40,7 +39,7 @@ _MAGICS = ((2,), (1, 2), (0, 2), (1,), (2,))
 _NOW, _DAY = builders.NOW, 86_400_000
 
 
-def pseudo_random(offset: int, seed: int) -> int:
+def pseudo_random(offset, seed):
     """A number from 0 to 99, computed from an offset and a seed alike here and in Java."""
     return ((offset ^ seed) * 0x9E3779B97F4A7C15 % 2**64 >> 33) % 100
 
@@ -54,7 +53,7 @@ class PseudoRandomRetention:
     kept: int
     whole: int
 
-    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
+    def batch(self, batch):
         draw = pseudo_random(batch.last_offset, self.seed)
         retention = BatchRetention.DELETE_EMPTY
         if draw < 10:
@@ -63,7 +62,7 @@ class PseudoRandomRetention:
             retention = BatchRetention.RETAIN_EMPTY
         return BatchRetentionResult(retention, pseudo_random(batch.last_offset, self.seed + 1) < 20)
 
-    def records(self, decisions: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
+    def records(self, decisions, rows):
         keep = bytearray(pseudo_random(offset, self.seed + 3) < self.kept for offset in rows.offsets)
         for batch, _ in decisions:
             if pseudo_random(batch.last_offset, self.seed + 2) < self.whole:
@@ -71,7 +70,7 @@ class PseudoRandomRetention:
         return keep
 
 
-def _assert_filters_agree(kafka: Oracle, folder: Path, data: bytes, seed: int, *, plain: bool = False) -> bool:
+def _assert_filters_agree(kafka, folder, data, seed, *, plain=False):
     """Assert that both filters have the same result for `data`; return whether they accepted it."""
     rng = random.Random(seed)
     now, retention = rng.choice([(_NOW, 0), (5, 5), (-100, 3), (_NOW, 2**63 - 1)])
@@ -100,10 +99,10 @@ def _assert_filters_agree(kafka: Oracle, folder: Path, data: bytes, seed: int, *
     return True
 
 
-def _comparable(data: bytes) -> list[tuple[object, ...]]:
+def _comparable(data):
     """Everything but the raw bytes, header keys as Java decodes them; for batches that no reader accepts, the
     reason."""
-    comparable: list[tuple[object, ...]] = []
+    comparable = []
     for batch in kafkarec.batches(data, check_crcs=False):
         try:
             records = list(batch)
@@ -141,7 +140,7 @@ class Run:
     seed: int
     folder: Path
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.random = random.Random(self.seed)
         self.plain = self.seed % 3 == 0
         codecs = ("none",) if self.plain else builders.CODECS
@@ -168,7 +167,7 @@ class Run:
         for _ in range(3):
             self.times.append(self.times[-1] + self.random.choice([0, 1, 999, 1000, 1001, 100_000, _DAY]))
 
-    def clean(self, kafka: Oracle) -> None:
+    def clean(self, kafka):
         answer = kafka.ask(
             "clean", self.theirs, self.out, self.retention, self.expiration, self.dirty, -1, self.log.now, *self.times
         )
@@ -184,7 +183,7 @@ class Run:
             self.compare(cleaned, self.out / str(number), list(map(int, line.split())), number)
             self.replace(cleaned)
 
-    def compare(self, cleaned: Compacted, theirs: Path, numbers: list[int], number: int) -> None:
+    def compare(self, cleaned, theirs, numbers, number):
         where = f"seed {self.seed}, run {number}"
         data = b"".join(path.read_bytes() for path in sorted(theirs.glob("*.log")))
         if self.plain:
@@ -199,7 +198,7 @@ class Run:
         assert stats.messages_invalid == invalid, where
         assert stats.next_offset >= stable, where
 
-    def replace(self, cleaned: Compacted) -> None:
+    def replace(self, cleaned):
         """Make the cleaned log the input of the next run."""
         shutil.rmtree(self.ours)
         self.ours.mkdir()

@@ -1,11 +1,7 @@
 """`convert` compared with down-conversion of kafka-clients 3.9.2; Kafka 4.4 reads its output (P7)."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
 
 import golden
 import jvm_down
@@ -23,7 +19,7 @@ _DEPENDS_ON_PACKING = ("crc", "batch_length", "size_in_bytes", "position")
 
 
 @pytest.fixture(scope="module")
-def down_converter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_down.DownConverter]:
+def down_converter(tmp_path_factory):
     """RecordsUtil.downConvert of kafka-clients 3.9.2."""
     jvm_down.needed()
     oracle = jvm_down.DownConverter(tmp_path_factory.mktemp("classes39"))
@@ -31,7 +27,7 @@ def down_converter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_dow
     oracle.close()
 
 
-def content(data: bytes) -> tuple[Any, ...]:
+def content(data):
     """All fields that do not depend on the compression ratio."""
     columns = kafkarec.decode(data, control=True, header_keys="binary", timestamp_unit="int64", check_crcs="all")
     records = [columns.column(name) for name in columns.schema.names]
@@ -41,7 +37,7 @@ def content(data: bytes) -> tuple[Any, ...]:
     return records, batches, columns.remaining
 
 
-def compare(data: bytes, magic: int, oracle: jvm_down.DownConverter) -> str:
+def compare(data, magic, oracle):
     """The kind of result, asserting that both sides agree where they must."""
     kafka = oracle(data, magic)
     try:
@@ -61,7 +57,7 @@ def compare(data: bytes, magic: int, oracle: jvm_down.DownConverter) -> str:
     return "same content"
 
 
-def differs_on_purpose(data: bytes, kafkas: bytes, refusal: kafkarec.KafkaRecordError) -> bool:
+def differs_on_purpose(data, kafkas, refusal):
     """Whether a refusal is a deliberate difference: Kafka copies and converts bytes that it did not validate, and
     writes some that no reader accepts."""
     for suspect in (data, kafkas):
@@ -84,7 +80,7 @@ def test_invalid_vectors_are_down_converted_as_by_kafka_or_refused(down_converte
 
 
 def test_random_logs_are_down_converted_as_by_kafka(down_converter):
-    ends: Counter[str] = Counter()
+    ends = Counter()
     for seed in range(jvm_oracle.count(400)):
         data = convertible(seed, codecs=("none", "gzip", "snappy", "lz4"), odd=seed % 3 * 6).data
         for magic in (0, 1):

@@ -1,7 +1,5 @@
 """`dump` compared with Kafka's DumpLogSegments on random files: both outputs line by line, and the exit status."""
 
-from __future__ import annotations
-
 import golden
 import jvm_oracle
 import pytest

@@ -4,8 +4,6 @@ borders.
 Compressed payloads are compared after decompression; see tests/support/jvm/Encoded.java.
 """
 
-from __future__ import annotations
-
 import jvm_oracle
 from jvm_reading import read
 from random_encode_calls import NOW, Made

@@ -1,20 +1,15 @@
 """`cat --follow` in the folder of a broker that rolls segments, preallocates files and ends transactions meanwhile."""
 
-from __future__ import annotations
-
 import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from broker import Broker
 from command import interruptible, own_process
-from jvm_oracle import Oracle
 
 
 @pytest.fixture
-def broker(kafka: Oracle, tmp_path: Path) -> Iterator[Broker]:
+def broker(kafka, tmp_path):
     """A broker with one empty topic, t."""
     started = Broker(tmp_path / "broker")
     try:
@@ -26,7 +21,7 @@ def broker(kafka: Oracle, tmp_path: Path) -> Iterator[Broker]:
         started.stop()
 
 
-def transacted(kafka: Oracle, broker: Broker, *, seed: int, steps: int) -> list[str]:
+def transacted(kafka, broker, *, seed, steps):
     """Write records and transactions; return a line for each record, with a 1 in front if it is not aborted."""
     answer = kafka.ask("transact", broker.address, "t", 1, seed, steps, "a", "b")
     assert answer.status == 0, answer.err

@@ -4,24 +4,17 @@
 A usual run is one round; `KAFKAREC_ORACLE=5 make test ARGS=tests/jvm/test_healthy_folders.py` does five.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import jvm_oracle
 import pytest
 from broker import Broker
-from jvm_oracle import Oracle
 
 import kafkarec
-from kafkarec import Report
 
 pytestmark = pytest.mark.slow
 
@@ -70,22 +63,22 @@ _SETTINGS = {
 class Cluster:
     """Two brokers; the first one has two data folders. reports: of all that was verified; bad: what was wrong."""
 
-    def __init__(self, kafka: Oracle, root: Path, seed: int) -> None:
+    def __init__(self, kafka, root, seed):
         self._kafka, self._root, self._seed = kafka, root, seed
         self.one = Broker(root / "one", log_dirs=f"{root}/one/data,{root}/one/other", **_SETTINGS)
         self.two = Broker(root / "two", self.one, **_SETTINGS)
         self.other = root / "one" / "other"
         self.bootstrap = f"{self.one.address},{self.two.address}"
-        self.bad: list[str] = []
-        self.folders: set[str] = set()
+        self.bad = []
+        self.folders = set()
         self.verified = 0
 
-    def ask(self, verb: str, *arguments: Any) -> str:
+    def ask(self, verb, *arguments):
         answer = self._kafka.ask(verb, self.bootstrap, *arguments)
         assert answer.status == 0, answer.err
         return answer.out
 
-    def traffic(self, seconds: float, acks: str = "all") -> threading.Thread:
+    def traffic(self, seconds, acks="all"):
         """Write in the background, from when this returns on."""
         self._seed += 1
         started = self._root / f"started-{self._seed}"
@@ -95,18 +88,18 @@ class Cluster:
             time.sleep(0.05)
         return thread
 
-    def _write(self, *words: Any) -> None:
+    def _write(self, *words):
         answer = self._kafka.ask("traffic", self.bootstrap, *words)
         if answer.status or int(answer.out) < 10:
             self.bad.append(f"hardly anything was written: {words[:4]}: {answer.out} {answer.err}")
 
-    def verify(self, label: str, *brokers: Broker) -> None:
+    def verify(self, label, *brokers):
         """Verify the data folders as they are."""
         for broker in brokers or (self.one, self.two):
             for folder in (broker.data, *([self.other] if broker is self.one else [])):
                 self._note(f"{label}, {folder.parent.name}", kafkarec.verify(folder))
 
-    def snapshot(self, label: str) -> None:
+    def snapshot(self, label):
         """Verify what a snapshot of the file system has at one moment while the brokers run."""
         to = self._root / "snapshots" / label
         with self.one.paused(), self.two.paused():
@@ -115,7 +108,7 @@ class Cluster:
         for folder in sorted(to.glob("*/*")):
             self._note(f"{label}, {folder.parent.name}/{folder.name}", kafkarec.verify(folder))
 
-    def _note(self, label: str, report: Report) -> None:
+    def _note(self, label, report):
         self.verified += len(report.partitions)
         self.folders |= {os.path.join(label.split(", ")[1], os.path.basename(one.path)) for one in report.partitions}
         if report.exit_status() != 0:
@@ -126,7 +119,7 @@ class Cluster:
             self.bad += [f"{label}: {one}" for one in report.own_findings if one.severity == "error"]
 
 
-def lived(cluster: Cluster) -> None:
+def lived(cluster):
     """What happens to the brokers."""
     cluster.one.start()
     cluster.two.start()
@@ -169,7 +162,7 @@ def lived(cluster: Cluster) -> None:
 
 
 @pytest.fixture
-def clusters(kafka: Oracle, tmp_path: Path) -> Iterator[list[Cluster]]:
+def clusters(kafka, tmp_path):
     made = [Cluster(kafka, tmp_path / str(seed), seed * 100) for seed in range(jvm_oracle.count(1))]
     try:
         yield made

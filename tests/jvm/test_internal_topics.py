@@ -1,7 +1,5 @@
 """The decoders of internal topics compared with Kafka's own classes on random records of every type and version."""
 
-from __future__ import annotations
-
 import jvm_oracle
 import message_corpus
 

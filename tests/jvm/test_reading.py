@@ -1,8 +1,6 @@
 """kafkarec reads the records that Kafka's MemoryRecords and streamingIterator read, and refuses what they refuse
 (P7)."""
 
-from __future__ import annotations
-
 import builders
 import jvm_oracle
 from jvm_reading import read

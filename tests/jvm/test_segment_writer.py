@@ -1,8 +1,6 @@
 """SegmentWriter compared with Kafka's own log: the same batches and settings make equal files, byte for byte; a spoiled
 end is truncated where Kafka truncates it; what it refuses Kafka refuses."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from itertools import pairwise
@@ -11,7 +9,6 @@ from pathlib import Path
 import broker_logs
 import jvm_oracle
 import pytest
-from jvm_oracle import Oracle
 from killed_writer import REFUSED, batch, content
 from random_logs import Maker
 
@@ -23,7 +20,7 @@ INTERVALS, SIZES = [0, 1, 100, 256, 4096], [800, 1500, 5000, 1 << 20]
 SPANS, INDEX_SIZES = [1000, 3000, 10**12], [24, 36, 40, 100, 10 << 20]
 
 
-def _settings(rng: random.Random) -> dict[str, int]:
+def _settings(rng):
     return {
         "segment_bytes": rng.choice(SIZES),
         "segment_ms": rng.choice(SPANS),
@@ -32,17 +29,17 @@ def _settings(rng: random.Random) -> dict[str, int]:
     }
 
 
-def _as_kafka(settings: dict[str, int]) -> list[str]:
+def _as_kafka(settings):
     names = ("internal.segment.bytes", "segment.ms", "index.interval.bytes", "segment.index.bytes")
     return [f"{name}={value}" for name, value in zip(names, settings.values(), strict=True)]
 
 
-def _files(folder: Path) -> dict[str, bytes]:
+def _files(folder):
     """The files that both write; a broker's UnifiedLog gets its partition.metadata from its caller."""
     return {name: data for name, data in content(folder).items() if name != "partition.metadata"}
 
 
-def _random_logs(kafka: Oracle, folder: Path, count: int) -> list[tuple[int, list[bytes]]]:
+def _random_logs(kafka, folder, count):
     """(first offset, batches) of random partitions: by Kafka's writer, with old messages, gaps, batches that the log
     cleaner emptied and producers whose sequences wrap; and by the test builders."""
     actual = []
@@ -56,7 +53,7 @@ def _random_logs(kafka: Oracle, folder: Path, count: int) -> list[tuple[int, lis
     return actual
 
 
-def _append_in_groups(writer: SegmentWriter, batches: list[bytes], rng: random.Random) -> str:
+def _append_in_groups(writer, batches, rng):
     """Append one, five or fifty batches at a time, with the same result. Return the message of the last refusal."""
     remaining = list(batches)
     while remaining:
@@ -73,7 +70,7 @@ def _append_in_groups(writer: SegmentWriter, batches: list[bytes], rng: random.R
     return ""
 
 
-def _old_magic_after_new(batches: list[bytes]) -> bool:
+def _old_magic_after_new(batches):
     """A difference: a broker that appends magic 0 or 1 after magic 2 clears the leader epochs; its recovery does
     not."""
     magics = [batch[16] for batch in batches]

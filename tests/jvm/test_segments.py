@@ -1,9 +1,6 @@
 """Index, snapshot and epoch files of random partitions, rebuilt by kafkarec and by Kafka's recovery."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import jvm_oracle
 from broker_logs import partition
@@ -13,7 +10,7 @@ from kafkarec.cli import main
 _SUFFIXES = {".index", ".timeindex", ".txnindex", ".snapshot"}
 
 
-def _sidecars(folder: Path) -> dict[str, bytes]:
+def _sidecars(folder):
     names = [path for path in folder.iterdir() if path.suffix in _SUFFIXES or path.name == "leader-epoch-checkpoint"]
     return {path.name: path.read_bytes() for path in names}
 

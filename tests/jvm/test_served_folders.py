@@ -2,14 +2,9 @@
 those of SegmentWriter, salvaged ones, what `build`, `convert` and `compact` wrote, random partitions, those of another
 broker. It starts without a warning, consumers get the records that kafkarec reads, producers append."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import builders
 import hurt_markers
@@ -18,7 +13,6 @@ import pytest
 from broker import Broker
 from broker_logs import partition
 from command import WIDE
-from jvm_oracle import Oracle
 from jvm_reading import ISOLATION, consumed_lines, consumer_lines
 from killed_writer import batches, content
 from paths import SEGMENTS
@@ -34,11 +28,11 @@ _GOLDEN = ("all-codecs", "txn", "compacted", "logappend")
 _LARGER = ("--batch-size", "16k", "--segment-bytes", "17k")
 
 
-def rows(count: int = 300) -> list[tuple[Any, ...]]:
+def rows():
     """(offset, timestamp, key, value, headers) with nulls, empty values and all kinds of headers."""
     rng = random.Random(1)
-    generated: list[tuple[Any, ...]] = []
-    for number in range(count):
+    generated = []
+    for number in range(300):
         value = rng.choice([None, b"", rng.randbytes(40), b"text " * 20])
         headers = rng.choice([[], [], [("h", b"x"), ("h", None)], [("ключ", b"")]])
         key = rng.choice([None, b"", b"k%d" % (number % 7)])
@@ -46,7 +40,7 @@ def rows(count: int = 300) -> list[tuple[Any, ...]]:
     return generated
 
 
-def _write_salvaged(folder: Path, seed: int, parent: Path) -> None:
+def _write_salvaged(folder, seed, parent):
     """Damage each segment of a random partition, then salvage it with `as_partition`."""
     maker, damaged = Maker(seed), parent / "damaged" / folder.name
     partition(seed, damaged)
@@ -57,10 +51,10 @@ def _write_salvaged(folder: Path, seed: int, parent: Path) -> None:
         shutil.copytree(parent / f"out{seed}" / folder.name, folder)
 
 
-def _write_by_commands(source: Path, parent: Path) -> dict[str, Path]:
+def _write_by_commands(source, parent):
     """Topic -> folder, for every output made from one source."""
     rows, bare = parent / f"{source.name}.jsonl", parent / f"{source.name}.csv"
-    commands: dict[str, tuple[Any, ...]] = {
+    commands = {
         "built": ("build", rows, "--segment-bytes", "8k"),
         "plain": ("build", bare, "--compression", "snappy"),
         "zstd": ("convert", source, "--compression", "zstd", *_LARGER),
@@ -79,7 +73,7 @@ def _write_by_commands(source: Path, parent: Path) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written")
     folders_by_topic = {f"w-{codec}": folder / f"w-{codec}-0" for codec in builders.CODECS}
     for codec in builders.CODECS:
@@ -113,7 +107,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def broker(kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def broker(kafka, folders, tmp_path_factory):
     started = Broker(tmp_path_factory.mktemp("broker"))
     try:
         started.serve(kafka, folders, clean=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,6 @@ import jvm_oracle
 import pytest
 from broker import Broker
 from hurt_markers import CUT_OUT, DAMAGE, HurtLog
-from jvm_oracle import Oracle
 from jvm_reading import ISOLATION, consumer_lines
 from verify_reports import kinds
 
@@ -46,15 +44,15 @@ class Served(NamedTuple):
     made: list[Path]
     whole: dict[Path, int]
 
-    def folder(self, number: int) -> Path:
+    def folder(self, number):
         return self.broker.data / f"hurt-{number}"
 
-    def consumed(self, kafka: Oracle, isolation: str) -> list[tuple[dict[int, str], int]]:
+    def consumed(self, kafka, isolation):
         """Of each partition the consumer's records by offset, one line each, and where it ended."""
         answer = kafka.ask("consume all", self.broker.address, "hurt", isolation, len(self.made))
         assert answer.status == 0, answer.err
-        found: list[tuple[dict[int, str], int]] = []
-        lines: dict[int, str] = {}
+        found = []
+        lines = {}
         for line in answer.out.splitlines():
             first, rest = line.split(" ", 1)
             if first == "end":
@@ -65,7 +63,7 @@ class Served(NamedTuple):
         return found
 
 
-def cases(source: Path) -> list[tuple[hurt_markers.Marker, str, bool]]:
+def cases(source):
     """(marker, kind of damage, whether the log keeps its side files). Of a marker that was cut out nothing is left but
     what a side file says."""
     return [
@@ -78,7 +76,7 @@ def cases(source: Path) -> list[tuple[hurt_markers.Marker, str, bool]]:
 
 
 @pytest.fixture(scope="module")
-def served(kafka: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(kafka, tmp_path_factory):
     work = tmp_path_factory.mktemp("hurt")
     broker = Broker(
         tmp_path_factory.mktemp("broker"),
@@ -116,7 +114,7 @@ def served(kafka: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         broker.stop()
 
 
-def _most() -> int:
+def _most():
     """How many cases of each log."""
     return jvm_oracle.count(12)
 
@@ -183,7 +181,7 @@ def test_the_log_cleaner_cleans(served, kafka):
     assert answer.status == 0, answer.err
     active = {number: max(map(_base, served.folder(number).glob("*.log"))) for number in range(len(served.made))}
     deadline = time.monotonic() + 30 + len(active)
-    cleaned: dict[int, int] = {}
+    cleaned = {}
     while cleaned != active and time.monotonic() < deadline:
         time.sleep(0.2)
         text = (served.broker.data / "cleaner-offset-checkpoint").read_text()
@@ -199,5 +197,5 @@ def test_the_log_cleaner_cleans(served, kafka):
         assert report.damage == () and kinds(report, "error") <= {"epoch_goes_back"}, folder
 
 
-def _base(path: Path) -> int:
+def _base(path):
     return int(path.stem)

@@ -2,8 +2,6 @@
 order; in another cluster, whose producers get the ids of the old one; with the end that the log once had.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -11,15 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import plain_logs
 import pytest
 from broker import Broker, serving
 from command import Here
 from confluent_kafka import Consumer, TopicPartition
-from jvm_oracle import Oracle
 from jvm_reading import consumer_lines
 from paths import ROOT
 
@@ -32,20 +27,20 @@ _SMALL = "internal.segment.bytes=3000"
 _STOP = "# stop the broker"
 
 
-def ask(kafka: Oracle, *words: object) -> list[str]:
+def ask(kafka, *words):
     answer = kafka.ask(*words)
     assert answer.status == 0, answer.err
     return answer.out.splitlines()
 
 
-def hurt(path: Path) -> None:
+def hurt(path):
     """Flip a bit in the middle."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 4
     path.write_bytes(data)
 
 
-def steps(run: Here, *words: object) -> list[str]:
+def steps(run, *words):
     """The lines for a broker that a salvage prints."""
     ran = run("salvage", *words)
     assert ran.status in (0, 1), ran.err
@@ -55,7 +50,7 @@ def steps(run: Here, *words: object) -> list[str]:
 class Serving:
     """The printed lines, pasted into a shell for this broker. They wait where they say that it is to be stopped."""
 
-    def __init__(self, broker: Broker, lines: list[str], work: Path) -> None:
+    def __init__(self, broker, lines, work):
         self._waits = work / f"{broker.address}.waits"
         broker.script(work)
         wait = f"touch {self._waits}; while [ -e {self._waits} ]; do sleep 0.1; done"
@@ -69,7 +64,7 @@ class Serving:
         while self._shell.poll() is None and not self._waits.exists():
             time.sleep(0.05)
 
-    def finish(self) -> None:
+    def finish(self):
         """Go on after the broker is stopped."""
         self._waits.unlink()
         out, _ = self._shell.communicate()
@@ -77,12 +72,12 @@ class Serving:
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
+def run(capfdbinary):
     return Here(capfdbinary)
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[list[Broker]]:
+def cluster(tmp_path):
     """A controller and two brokers."""
     small = {"log_initial_task_delay_ms": "300", "log_retention_check_interval_ms": "300"}
     controller = Broker(tmp_path / "controller", process_roles="controller")
@@ -113,13 +108,13 @@ def test_two_replicas_that_start_in_either_order(run, kafka, cluster, tmp_path):
     expected = consumer_lines(out / "orders-0", "read_committed")
     assert len(expected) > 10
 
-    def assert_served(alive: str) -> None:
+    def assert_served(alive):
         *consumed, _ = ask(kafka, "consume", alive, "orders", "read_committed")
         assert consumed == expected, f"from {alive}"
         kept, *_ = ask(kafka, "consume", alive, "other", "read_uncommitted")
         assert int(kept.split()[0]) >= 40, "deleted records are back"
 
-    def start(*started: Broker) -> None:
+    def start(*started):
         for broker in started:
             broker.start()
         for topic in topics:
@@ -141,7 +136,7 @@ def test_two_replicas_that_start_in_either_order(run, kafka, cluster, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def old(kafka: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def old(kafka, tmp_path_factory):
     """Its topics: `orders`, written by producers with and without transactions; `kept`, the same log without its last
     segment as it was rescued with --keep-end; and two that are empty."""
     work = tmp_path_factory.mktemp("old")
@@ -209,7 +204,7 @@ def test_the_producer_of_the_page_sends_every_byte_or_fails(old, kafka, tmp_path
         builder.append(5000, None, b"v" * 3000)
         log = plain_logs.log(tmp_path / "new" / "orders-0", [builder.build()])
 
-    def run(code: str, topic: str) -> subprocess.CompletedProcess[str]:
+    def run(code, topic):
         words = [sys.executable, "-c", code.replace("localhost:9092", old.address).replace('"orders"', f'"{topic}"')]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         return subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment)

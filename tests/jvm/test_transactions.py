@@ -1,19 +1,14 @@
 """Random transactions written by a broker's own log class: that class and kafkarec report the same state."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import jvm_oracle
 import pytest
-from jvm_oracle import Oracle
 from transaction_logs import LogState
 
 _DELETED = 4  # TransactionLogs deletes the first segments of every fourth log
 
 
 @pytest.fixture(scope="module")
-def folders(kafka: Oracle, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def folders(kafka, tmp_path_factory):
     logs = tmp_path_factory.mktemp("transactions")
     assert kafka.ask("transactions", logs, 1, jvm_oracle.count(60)).status == 0
     return sorted(logs.iterdir(), key=lambda folder: int(folder.name))

@@ -1,14 +1,11 @@
 """`validate` compared with Kafka's LogValidator: verdicts, bytes, results, statistics, errors of single records."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 
 import golden
 import jvm_oracle
 from validate_comparison import (
-    Request,
     ask,
     batch,
     compare,
@@ -26,9 +23,9 @@ from kafkarec import validate
 SMALL = [case for case in golden.vectors() if 0 < len(case.bytes) < 9000 and len(kafkarec.scan(case.bytes))]
 
 
-def compared(kafka: jvm_oracle.Oracle, requests: list[Request]) -> Counter[str]:
+def compared(kafka, requests):
     """Count the results by reason; raise an AssertionError that names the first request whose results differ."""
-    counts: Counter[str] = Counter()
+    counts = Counter()
     for number, (request, answer) in enumerate(zip(requests, ask(kafka, requests), strict=True)):
         try:
             counts[compare(request, answer)] += 1
@@ -98,7 +95,7 @@ def test_checks_before_logvalidator_are_those_of_kafkas_log(kafka, tmp_path):
     folder.mkdir()
     arguments = [word for data, origin, epoch in requests for word in (data.hex(), origin.upper(), epoch)]
     answers = kafka.ask("analyze", folder, max_size, *arguments).out.splitlines()
-    verdicts: Counter[str] = Counter()
+    verdicts = Counter()
     for (data, origin, epoch), answer in zip(requests, answers, strict=True):
         verdict, *details = answer.split()
         try:

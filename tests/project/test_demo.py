@@ -1,7 +1,5 @@
 """What `make demo` prints besides the application's own output."""
 
-from __future__ import annotations
-
 import run_demo
 
 DAEMON = [
@@ -14,7 +12,7 @@ DAEMON = [
 ]
 
 
-def shown(lines: list[str]) -> list[str]:
+def shown(lines):
     return list(run_demo.without_noise(lines))
 
 

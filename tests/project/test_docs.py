@@ -1,14 +1,10 @@
 """The documentation: every block runs and prints what its page shows, and the site builds without a warning."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
-from types import ModuleType
 
 import doc_api
 import doc_blocks
@@ -23,7 +19,7 @@ from kafkarec import distributed
 PAGES = [page for page in map(doc_blocks.read, doc_blocks.pages()) if page.blocks]
 
 
-def page_id(page: doc_blocks.Page) -> str:
+def page_id(page):
     return str(page.path.relative_to(ROOT)).removesuffix(".md")
 
 
@@ -54,7 +50,7 @@ def test_pages_hold_real_output():
 
 
 @pytest.mark.parametrize(
-    ("expected", "printed", "same"),
+    "expected, printed, same",
     [
         ("a\nb\n", "a\nb\n", True),
         ("a\n", "a\nb\n", False),
@@ -92,7 +88,7 @@ def test_a_block_in_another_language_is_refused(tmp_path):
         doc_blocks.read(path)
 
 
-def build(to: Path) -> subprocess.CompletedProcess[str]:
+def build(to):
     """Build the site with the options of `make docs`."""
     options = ["-n", "-W", "--keep-going", "-q", "-E", "-b", "html"]
     command = [sys.executable, "-m", "sphinx", *options, "docs", str(to)]
@@ -119,7 +115,7 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_other_hosts(tm
 # ---- generated pages ---------------------------------------------------------------------------------------
 
 
-def verbs() -> dict[str, ModuleType]:
+def verbs():
     from kafkarec.cli.verb_parsers import VERBS
 
     return {verb: importlib.import_module(f"kafkarec.cli.{verb}") for verb in VERBS}
@@ -195,7 +191,7 @@ def test_errors_by_their_text_are_texts_of_the_code():
 
 
 @pytest.fixture(scope="module")
-def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def damaged(tmp_path_factory):
     """What the pictures show: a segment of a real broker with a flipped bit, a page of zeros, a truncated end."""
     name = "00000000000000000000.log"
     data = bytearray((ROOT / "examples" / "data" / "all-codecs-0" / name).read_bytes())
@@ -207,7 +203,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def texts_of(picture: str) -> list[str]:
+def texts_of(picture):
     """Its lines of text, each with single spaces."""
     from xml.etree import ElementTree
 

@@ -1,9 +1,6 @@
 """What somebody types first, in a checkout: before any `make`, and README's blocks after `make demo`."""
 
-from __future__ import annotations
-
 import subprocess
-from pathlib import Path
 
 import checkouts
 import pytest
@@ -14,13 +11,13 @@ README = ROOT / "README.md"
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fresh(tmp_path_factory):
     """A clone in which no make has run."""
     return checkouts.copy(tmp_path_factory.mktemp("fresh"), "_*.so")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, fat: Path) -> Path:
+def made(tmp_path_factory, fat):
     return checkouts.after_make_demo(tmp_path_factory.mktemp("made"), fat)
 
 

@@ -1,9 +1,6 @@
 """benchmarks/format_claims.py: each figure is that of bytes really written, or says that it is modelled."""
 
-from __future__ import annotations
-
 import io
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -16,19 +13,19 @@ CLAIMS = loaded("benchmarks/format_claims.py")
 NOW = 1_769_860_800_000
 
 
-def figures(log: Any, *codecs: str) -> dict[str, str]:
+def figures(log, *codecs):
     """The text of each row, by what is claimed."""
     source = io.BytesIO(log) if isinstance(log, bytes) else log
     return {row.about: row.here for row in CLAIMS.rows(kafkarec.open(source), list(codecs))}
 
 
-def batch(count: int, span: int, *, value: bytes = b"v" * 20) -> bytes:
+def batch(count, span, *, value=b"v" * 20):
     """A batch of `count` records whose last timestamp is `span` ms after the first one."""
     return kafkarec.encode([(n, NOW + (span if n == count - 1 else 0), b"key", value, []) for n in range(count)])
 
 
 @pytest.mark.parametrize(
-    ("count", "span", "saved"),
+    "count, span, saved",
     [(64, 64, 11), (65, 64, 10), (64, 8191, 11), (65, 8191, 10), (64, 8192, 10), (65, 8192, 9), (64, 63, 12)],
 )
 def test_bytes_saved_of_a_header(count, span, saved):

@@ -1,13 +1,10 @@
 """Imports between packages: the contracts of pyproject.toml hold, which see Python only; those of compiled code."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 from paths import ROOT
@@ -32,7 +29,7 @@ IMPORTERS = {
 PACKAGES = ("kafkarec", "spark_udfs", "pyspark_kafkarec")
 
 
-def linted(folder: Path) -> subprocess.CompletedProcess[str]:
+def linted(folder):
     """import-linter with the contracts of pyproject.toml, on the packages of a folder."""
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
     config = ["--config", str(folder / "pyproject.toml")]
@@ -60,7 +57,7 @@ BREAKING = {
 
 
 @pytest.mark.parametrize(
-    ("lines", "broken"), [(BREAKING, len(BREAKING)), ({"kafkarec/new_package/__init__.py": "import os"}, 1)]
+    "lines, broken", [(BREAKING, len(BREAKING)), ({"kafkarec/new_package/__init__.py": "import os"}, 1)]
 )
 def test_a_new_import_of_what_stands_above_is_found(lines, broken, tmp_path):
     for package in PACKAGES:
@@ -75,7 +72,7 @@ def test_a_new_import_of_what_stands_above_is_found(lines, broken, tmp_path):
 
 
 def test_compiled_code_imports_only_what_is_listed_and_in_no_circle():
-    graph: dict[str, set[str]] = {}
+    graph = {}
     for path in files("kafkarec", suffixes={".pyx", ".pxd"}):
         name = path.relative_to(ROOT / "kafkarec").as_posix()
         (allowed,) = [listed for start, listed in COMPILED.items() if name.startswith(start)]
@@ -90,7 +87,7 @@ def test_compiled_code_imports_only_what_is_listed_and_in_no_circle():
 
 
 def test_only_these_packages_import_the_compiled_modules():
-    found: dict[str, set[str]] = {name: set() for name in IMPORTERS}
+    found = {name: set() for name in IMPORTERS}
     for path in files(*PACKAGES, suffixes={".py"}):
         top, package, *inside = (*path.relative_to(ROOT).with_suffix("").parts, "")
         package = package if top == "kafkarec" else top

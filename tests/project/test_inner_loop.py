@@ -3,8 +3,6 @@
 Else the local copies of columns' pointers are in memory, and decoding takes a quarter to a third longer.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """benchmarks/instructions.py: which counts fail, what is said about the others, and which compiler a module names."""
 
-from __future__ import annotations
-
 import json
 import platform
 
@@ -14,7 +12,7 @@ BASE = {"none": 200.0, "lz4": 1000.0}
 
 
 @pytest.mark.parametrize(
-    ("now", "status", "said", "not_said"),
+    "now, status, said, not_said",
     [
         (BASE, 0, [" +0.0%"], ["MORE", "less", "to commit"]),
         ({"none": 205.0, "lz4": 975.0}, 0, [" +2.5%", " -2.5%"], ["MORE", "less", "to commit"]),
@@ -38,7 +36,7 @@ def test_an_unknown_compiler_is_said_and_does_not_fail():
 
 
 @pytest.mark.parametrize(
-    ("comment", "named"),
+    "comment, named",
     [
         (b"GCC: (Debian 12.2.0-14+deb12u1) 12.2.0\0", "gcc 12.2"),
         (b"GCC: (GNU) 15.1.1 20250425\0", "gcc 15.1"),

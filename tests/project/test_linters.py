@@ -1,7 +1,5 @@
 """Ruff, mypy, cython-lint and stubtest report nothing; every package is shipped."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -16,7 +14,7 @@ from source_files import files
 FOLDERS = ("kafkarec", "spark_udfs", "pyspark_kafkarec", "tests", "tools")
 
 
-def tool(*command: str) -> None:
+def tool(*command):
     """Run a linter of this interpreter; it may be missing only outside of CI."""
     beside = Path(sys.executable).with_name(command[0])
     program = str(beside) if beside.exists() else shutil.which(command[0])

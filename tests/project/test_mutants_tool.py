@@ -3,8 +3,6 @@
 Every run of `make mutants` shows that the rewritten core compiles.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import mutants
@@ -15,24 +13,24 @@ def test_every_mutant_that_is_explained_is_one_of_the_present_code():
     assert mutants.explained(mutants.candidates())
 
 
-def body(*lines: str) -> str:
+def body(*lines):
     return "cdef inline int f(int n, uint8_t* p) noexcept nogil:\n" + "".join(f"    {line}\n" for line in lines)
 
 
-def block(*lines: str) -> str:
+def block(*lines):
     body = "".join(f"        {line}\n" for line in lines)
     return f'cdef extern from * nogil:\n    """\n    static int f(int n) {{\n{body}    }}\n    """\n    int f(int n)\n'
 
 
-def found_in(text: str) -> list[mutants.Mutant]:
+def found_in(text):
     return list(mutants.mutants_of("a.pxd", text, {"LIMIT"}))
 
 
-def mutated(*lines: str) -> list[str]:
+def mutated(*lines):
     return [mutant.mutated for mutant in found_in(body(*lines))]
 
 
-def rewritten(text: str, numbers: dict[int, int]) -> list[str]:
+def rewritten(text, numbers):
     """The lines with some mutants in them. numbers: index of the candidate -> its number."""
     found = found_in(text)
     return mutants.rewritten(text, [replace(found[at], number=number) for at, number in numbers.items()]).splitlines()

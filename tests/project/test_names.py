@@ -1,11 +1,7 @@
 """Names: no two public classes and no two modules of one name without a reason."""
 
-from __future__ import annotations
-
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from paths import ROOT
@@ -13,7 +9,7 @@ from paths import ROOT
 PACKAGES = ("kafkarec", "spark_udfs")
 
 # Names of several classes, with the reason.
-CLASSES: dict[str, str] = {}
+CLASSES = {}
 
 # Names of several modules, with the reason. A module of spark_udfs may have the name of the module of kafkarec whose
 # functions it offers to Spark: the two are never imported together under their bare names.
@@ -32,7 +28,7 @@ MODULES = {
 }
 
 
-def classes(root: Path) -> Iterator[tuple[str, str]]:
+def classes(root):
     """(name, file) of each public class at the top of a module."""
     for path in sources(root):
         text = path.read_text(encoding="utf-8")
@@ -43,25 +39,25 @@ def classes(root: Path) -> Iterator[tuple[str, str]]:
         yield from ((name, str(path.relative_to(root))) for name in class_names if not name.startswith("_"))
 
 
-def modules(root: Path) -> Iterator[tuple[str, str]]:
+def modules(root):
     """(name, file) of each module that is not a package."""
     return ((path.stem, str(path.relative_to(root))) for path in sources(root) if path.stem != "__init__")
 
 
-def sources(root: Path) -> list[Path]:
+def sources(root):
     paths = [path for package in PACKAGES for path in (root / package).rglob("*")]
     declared = {path.with_suffix(".pxd") for path in paths if path.suffix == ".pyx"}  # what that .pyx defines
     return sorted(path for path in {*paths} - declared if path.suffix in (".py", ".pyx", ".pxd"))
 
 
-def repeated(names: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
-    files: dict[str, list[str]] = {}
+def repeated(names):
+    files = {}
     for name, file in names:
         files.setdefault(name, []).append(file)
     return {name: paths for name, paths in files.items() if len(paths) > 1}
 
 
-@pytest.mark.parametrize(("names", "reasons"), [(classes, CLASSES), (modules, MODULES)], ids=["classes", "modules"])
+@pytest.mark.parametrize("names, reasons", [(classes, CLASSES), (modules, MODULES)], ids=["classes", "modules"])
 def test_repeated_names_have_a_reason(names, reasons):
     assert len(list(names(ROOT))) > 100
     twice = repeated(names(ROOT))

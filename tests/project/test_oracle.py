@@ -1,7 +1,5 @@
 """Comparison of the oracle with what Kafka's classes read, on which all tests against the oracle rely."""
 
-from __future__ import annotations
-
 import golden
 import oracle
 import pytest
@@ -10,7 +8,7 @@ from java_text import java_utf8
 from oracle_codecs import xxh32
 
 
-def assert_reads_like_kafka(verdict: oracle.Verdict, vector: dict) -> None:
+def assert_reads_like_kafka(verdict, vector):
     assert verdict.remaining == vector["sizeInBytes"] - vector["validBytes"]
     assert [b.columns for b in verdict.batches] == [golden.expected_batch(b) for b in vector["batches"]]
     for actual, batch in zip(verdict.batches, vector["batches"], strict=True):
@@ -38,7 +36,7 @@ def test_oracle_refuses_what_kafka_refuses(case):
 
 
 @pytest.mark.parametrize(
-    ("data", "expected"),
+    "data, expected",
     [
         ("61c3a9e282acf09f9880", "aé€😀"),
         ("c328ff", "\ufffd(\ufffd"),
@@ -67,7 +65,7 @@ def test_well_formed_text_is_plain_utf8():
 
 
 @pytest.mark.parametrize(
-    ("data", "expected"),
+    "data, expected",
     [
         (b"", 0x02CC5D05),
         (b"a", 0x550D7456),

@@ -1,7 +1,5 @@
 """The repository: make, set-up, lock files, generated docs, the inputs of demo and benchmark."""
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 import os
@@ -30,9 +28,9 @@ LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 SEGMENT = ROOT / "examples" / "data" / "all-codecs-0" / "00000000000000000000.log"
 
 
-def locked(path: Path) -> dict[str, set[str]]:
+def locked(path):
     """Project -> versions (numpy has one per Python version)."""
-    versions: dict[str, set[str]] = {}
+    versions = {}
     for name, version in re.findall(r"^([\w.-]+)==(\S+)", path.read_text(), re.MULTILINE):
         versions.setdefault(name.lower().replace("_", "-"), set()).add(version)
     return versions
@@ -48,7 +46,7 @@ def test_make_alone_lists_the_targets():
         assert f"make {target} " in completed.stdout
 
 
-def bare_path(tmp_path: Path) -> str:
+def bare_path(tmp_path):
     """A PATH with the tools that every system has, and no compiler."""
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -57,7 +55,7 @@ def bare_path(tmp_path: Path) -> str:
     return str(folder)
 
 
-def set_up(path: str, checkout: Path) -> subprocess.CompletedProcess[str]:
+def set_up(path, checkout):
     """Run tools/setup in a checkout that has nothing else, so that no .venv is found; then print the interpreter."""
     (checkout / "tools").mkdir()
     shutil.copy(ROOT / "tools" / "setup", checkout / "tools")
@@ -89,7 +87,7 @@ def test_set_up_without_python_and_package_manager(tmp_path):
     assert completed.stderr == ""
 
 
-def made_of(python: Path) -> Path:
+def made_of(python):
     """The file of the interpreter that an environment's Python was made of."""
     code = "import os, sys; print(os.path.realpath(sys._base_executable))"
     return Path(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip())
@@ -186,10 +184,10 @@ def test_generated_tables_are_current(page):
     assert make_docs.with_tables(page) == (ROOT / page).read_text(encoding="utf-8"), "run make docs"
 
 
-@pytest.mark.parametrize(("title", "fields"), [("Records", RECORD_FIELDS), ("Batches", BATCH_FIELDS)])
+@pytest.mark.parametrize("title, fields", [("Records", RECORD_FIELDS), ("Batches", BATCH_FIELDS)])
 def test_the_page_of_columns_has_every_column_and_its_type(title, fields):
     page = (ROOT / "docs" / "columns.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
-    types_by_column: dict[str, str] = {}
+    types_by_column = {}
     for row in re.findall(r"^\| `.*$", page, re.MULTILINE):
         names, types, *_ = row.strip("| ").split(" | ")
         split = re.split(r", (?![^<\[]*[>\]])", types.strip("`"))
@@ -251,12 +249,12 @@ def test_the_demo_flips_one_bit(tmp_path):
 
 
 @pytest.fixture
-def pieces_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def pieces_of(monkeypatch, tmp_path):
     """bytes -> the pieces of 10 kB into which examples/log_pieces.py cuts a file with these bytes."""
     log_pieces = loaded("examples/log_pieces.py")
     monkeypatch.setattr(log_pieces, "PIECE_BYTES", 10_000)
 
-    def cut(data: bytes) -> list[tuple[int, int]]:
+    def cut(data):
         path = tmp_path / "0.log"
         path.write_bytes(data)
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:

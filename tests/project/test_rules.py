@@ -1,11 +1,8 @@
 """Rules for source files: permitted imports and forbidden words."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
-from pathlib import Path
 
 from paths import ROOT
 from source_files import files, imports, is_type_checking
@@ -15,11 +12,11 @@ CODEC_LIBRARIES = {"lz4", "zstandard", "snappy", "cramjam", "isal", "gzip", "zli
 TABLE_LIBRARIES = {"pyarrow", "pandas", "polars", "duckdb", "numpy", "fsspec"}
 
 
-def package_of(module: str) -> str:
+def package_of(module):
     return module.lstrip(".").split(".")[0] if not module.startswith(".") else ""
 
 
-def offenders(paths: list[Path], forbidden: set[str], *, top_level_only: bool = False) -> list[str]:
+def offenders(paths, forbidden, *, top_level_only=False):
     return [
         f"{path.relative_to(ROOT)} imports {module}"
         for path in paths

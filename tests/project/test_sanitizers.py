@@ -1,8 +1,6 @@
 """AddressSanitizer and UndefinedBehaviorSanitizer while every golden file and thousands of spoiled ones are read (P1,
 P5) and written again, and while all tests of the C core run."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -70,7 +68,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def sanitized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def sanitized(tmp_path_factory):
     """(a folder with kafkarec built with -fsanitize=address,undefined, the libraries to preload)."""
     compiler = os.environ.get("CC", "gcc")
     if shutil.which(compiler) is None:
@@ -100,7 +98,7 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, f"{compiler_runtime}:{stdcxx}" if Path(stdcxx).is_absolute() else compiler_runtime
 
 
-def environment(folder: Path, libraries: str) -> dict[str, str]:
+def environment(folder, libraries):
     """The environment of a process that imports kafkarec from the folder. Sanitizer reports go to files report.*.
 
     Of allocations two frames are kept: thirty, for each object of Python, are a third of the time. Freed memory is kept
@@ -116,7 +114,7 @@ def environment(folder: Path, libraries: str) -> dict[str, str]:
     )
 
 
-def reports(folder: Path) -> str:
+def reports(folder):
     return "\n".join(path.read_text(errors="replace")[:6000] for path in sorted(folder.glob("report.*")))
 
 

@@ -1,7 +1,5 @@
 """The source distribution holds what a build needs; `make release` installs it and reads with it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,10 +1,7 @@
 """The layout of the tests: folders by subject, no test file imports another, helper modules have unique names."""
 
-from __future__ import annotations
-
 import re
 import sys
-from pathlib import Path
 
 from paths import ROOT, SUPPORT, TESTS
 from source_files import files, imports
@@ -56,7 +53,7 @@ def test_no_test_file_imports_another():
     assert [path.name for path in paths if OF_A_TEST.search(path.read_text(encoding="utf-8"))] == []
 
 
-def inner_modules(path: Path) -> set[str]:
+def inner_modules(path):
     names = {f"{one.module}.{name}" for one in imports(path) for name in one.names or ("",)}
     found = {match[0] for name in names if (match := INNER.match(name))}
     return {name for name in found if (ROOT / f"{name.replace('.', '/')}.py").exists()}

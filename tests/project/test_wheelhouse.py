@@ -1,7 +1,5 @@
 """The wheelhouse: reproducible bytes, a RECORD that pip accepts, complete trees in the spark_udfs wheel."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -10,7 +8,6 @@ import sys
 import zipfile
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import wheelhouse_build
@@ -26,16 +23,15 @@ HERE = wheelhouse_platforms.here()
 
 
 @cache
-def parts(fat: Path) -> dict[str, bytes]:
+def parts(fat):
     """The files of the trees."""
     files, _ = wheelhouse_pack.read_wheel(fat)
     folder = f"{wheelhouse_pack.TREES}/"
     return {name.removeprefix(folder): content for name, content in files.items() if name.startswith(folder)}
 
 
-def index(fat: Path) -> dict[str, Any]:
-    contents: dict[str, Any] = json.loads(parts(fat)["index.json"])
-    return contents
+def index(fat):
+    return json.loads(parts(fat)["index.json"])
 
 
 def test_same_files_give_the_same_bytes(tmp_path):
@@ -86,7 +82,7 @@ def test_every_promised_interpreter_has_a_complete_tree(fat, python):
     found = {parse_wheel_filename(wheel.name)[0] for wheel in wheels}
     assert found == {"kafkarec", *(one.project for one in wheelhouse_platforms.dependencies(HERE))}
     packed = parts(fat)
-    files: dict[str, bytes] = {}
+    files = {}
     for name in tree["parts"]:
         assert hashlib.sha256(packed[name]).hexdigest() == index(fat)["parts"][name]["sha256"]
         with zipfile.ZipFile(io.BytesIO(packed[name])) as archive:
@@ -99,7 +95,7 @@ def test_every_promised_interpreter_has_a_complete_tree(fat, python):
     assert len([name for name in files if name.endswith(".dist-info/METADATA")]) == len(wheels)  # crc32c reads its own
 
 
-def made(folder: Path, name: str, files: dict[str, bytes]) -> Path:
+def made(folder, name, files):
     dist_info = "-".join(name.split("-")[:2]) + ".dist-info"
     metadata = {f"{dist_info}/METADATA": b"Requires-Dist: b>=1.5\n"}
     return wheelhouse_pack.write_wheel(folder / f"{name}.whl", metadata | files, dist_info)
@@ -230,7 +226,7 @@ def test_check_program_fails_with_a_bad_wheel(tmp_path):
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> dict[str, bytes]:
+def sources(tmp_path):
     assert not wheelhouse_build.is_made(tmp_path, SOURCES)
     for name in ("kafkarec/_a.c", "build/lib/kafkarec/_a.abi3.so", "build/lib/kafkarec/b.py"):
         path = tmp_path / "source" / name
@@ -245,7 +241,7 @@ def sources(tmp_path: Path) -> dict[str, bytes]:
 SOURCES = {"setup.py": b"1", "kafkarec/_a.pyx": b"2", "kafkarec/b.py": b"3", "kafkarec/c.py": b"4"}
 
 
-def updated(tmp_path: Path, sources: dict[str, bytes]) -> dict[str, int]:
+def updated(tmp_path, sources):
     """File -> time of its last change, after the copy was brought up to these sources."""
     assert not wheelhouse_build.is_made(tmp_path, sources)
     copy = tmp_path / "source"

@@ -1,7 +1,5 @@
 """A build that is not against the stable ABI, as each free-threaded one is, can be imported and reads."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,15 +5,11 @@ executors (`local-cluster`); driver and executors have a Python with pyspark, py
 does many things and writes one JSON file, which the tests read.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fat_wheels
@@ -29,7 +25,7 @@ from spark_submit import applications_removed, older_python
 import wheelhouse
 
 if TYPE_CHECKING:
-    from stream_broker import Broker
+    pass
 
 # On the newest Spark the docs' own test runs that page.
 collect_ignore = [] if os.environ.get("KAFKAREC_SPARK_ENVIRONMENTS") else ["test_payloads.py"]
@@ -38,7 +34,7 @@ RUNNING = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
+def broker(tmp_path):
     """A broker that writes partition folders below tmp_path/data."""
     from stream_broker import Broker  # it needs pyspark
 
@@ -48,7 +44,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 @pytest.fixture(params=["folder", "bucket"])
-def out(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def out(request, tmp_path, monkeypatch):
     """The path or URL that jobs write to. Without fsync: in these tests processes crash, machines do not."""
     from publish_jobs import new_store
 
@@ -57,13 +53,13 @@ def out(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.fixture(scope="session")
-def fake_fat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fake_fat(tmp_path_factory):
     """A small fat wheel; see fat_wheels."""
     return fat_wheels.fat_wheel(tmp_path_factory.mktemp("fat"))
 
 
 @pytest.fixture(scope="session")
-def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def other_version(fat, tmp_path_factory):
     """A fat wheel of the same kafkarec under another version."""
     folder = tmp_path_factory.mktemp("other_version")
     version = f"{wheelhouse.version()}.post1"
@@ -84,21 +80,24 @@ def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def bare_python() -> Iterator[str]:
+def bare_python():
     """The path of a Python of this version with pyspark, pyarrow and pandas only."""
     yield from environment(RUNNING)
 
 
-@pytest.fixture(scope="module", params=spark_submit.versions())
-def spark_version(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
-    """A version of Spark, such as 4.1, and the path of a Python that has it."""
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(version, marks=pytest.mark.xdist_group(version)) for version in spark_submit.versions()],
+)
+def spark_version(request):
+    """A version of Spark, such as 4.1, and the path of a Python that has it. `make sparks` runs two at once."""
     python = older_python(request.param) or request.getfixturevalue("bare_python")
     with applications_removed(python):
         yield request.param, python
 
 
 @pytest.fixture(scope="session")
-def other_python() -> Iterator[str]:
+def other_python():
     """The same for another Python version that this machine has."""
     others = [python for python in wheelhouse.PYTHONS if python != RUNNING]
     interpreters = [python for python in others if wheelhouse_check.find_interpreter(python)]
@@ -107,7 +106,7 @@ def other_python() -> Iterator[str]:
     yield from environment(interpreters[0])
 
 
-def environment(python: str) -> Iterator[str]:
+def environment(python):
     """Yield the environment of the set-up if it fits, else one below .cache that is made once, with the set-up's
     Spark: it is the same for every Python, and takes a minute to install."""
     set_up = ROOT / ".venv-executor" / "bin" / "python"
@@ -136,6 +135,6 @@ def environment(python: str) -> Iterator[str]:
         yield str(folder / "bin" / "python")
 
 
-def version_of(python: Path) -> str:
+def version_of(python):
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.strip()

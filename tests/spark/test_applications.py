@@ -1,7 +1,5 @@
 """An application whose executors have another CPython than the driver's environment."""
 
-from __future__ import annotations
-
 import golden
 import pytest
 from spark_submit import ONE_EXECUTOR, Application

@@ -1,7 +1,5 @@
 """The wheel cache on a node: order of roots, refusals, one unpacking for many processes, crashes, full disks."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -12,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import fat_wheels
@@ -32,14 +29,14 @@ UNPACKS_NOTHING = fat_wheels.program("from spark_udfs import bootstrap\nbootstra
 
 
 @pytest.fixture
-def public_path() -> Iterator[Path]:
+def public_path():
     """A folder that other users may enter, which pytest's own folders do not permit."""
     with tempfile.TemporaryDirectory(prefix="kafkarec-test-") as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
 
 
-def python_for_others() -> str:
+def python_for_others():
     """An interpreter that any user may run; the test is skipped where there is none."""
     if UID != 0:
         pytest.skip("only root can run a process under another user id")
@@ -54,7 +51,7 @@ def python_for_others() -> str:
     pytest.skip("no Python of 3.11 or later here that another user may run")
 
 
-def keys(root: Path) -> list[Path]:
+def keys(root):
     """The unpacked folders of a root."""
     return [path for path in (root / OURS).iterdir() if path.is_dir() and ".tmp-" not in path.name]
 
@@ -63,7 +60,7 @@ def keys(root: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    ("variables", "expected"),
+    "variables, expected",
     [
         (
             {"KAFKAREC_CACHE": "a", "SPARK_EXECUTOR_DIRS": "b", "SPARK_LOCAL_DIRS": "c", "LOCAL_DIRS": "d"},
@@ -99,38 +96,38 @@ def test_neither_home_nor_a_passwd_entry_is_needed(fake_fat, public_path):
     assert outcome["path"].startswith(str(root / "kafkarec-cache-23456"))
 
 
-def open_to_all(root: Path) -> None:
+def open_to_all(root):
     root.mkdir()
     os.chmod(root, 0o777)
 
 
-def symlinked(root: Path) -> None:
+def symlinked(root):
     (root.parent / "real").mkdir()
     root.symlink_to(root.parent / "real")
 
 
-def below_open_folder(root: Path) -> None:
+def below_open_folder(root):
     open_to_all(root.parent / "open")
     (root.parent / "open" / "inner").mkdir()
     root.symlink_to("open/inner")  # refused because of the symlink, or because of the open folder
 
 
-def plain_file(root: Path) -> None:
+def plain_file(root):
     root.write_text("a file")
 
 
-def cache_is_symlink(root: Path) -> None:
+def cache_is_symlink(root):
     (root / "elsewhere").mkdir(parents=True)
     (root / OURS).symlink_to("elsewhere")
 
 
-def cache_is_open(root: Path) -> None:
+def cache_is_open(root):
     (root / OURS).mkdir(parents=True)
     os.chmod(root / OURS, 0o770)
 
 
 @pytest.mark.parametrize(
-    ("prepare", "message"),
+    "prepare, message",
     [
         (open_to_all, "it is writable by everybody, with no sticky bit"),
         (symlinked, "is a symlink"),
@@ -195,7 +192,7 @@ def test_the_error_lists_each_root_with_its_reason(fake_fat, tmp_path):
 
 
 @contextlib.contextmanager
-def tmpfs(folder: Path, options: str) -> Iterator[Path]:
+def tmpfs(folder, options):
     folder.mkdir()
     process = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)],
@@ -212,7 +209,7 @@ def tmpfs(folder: Path, options: str) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    ("options", "note"),
+    "options, note",
     [
         ("noexec,mode=0700", "a shared library cannot be loaded from it"),
         ("size=32k,mode=0700", "No space left on device"),
@@ -277,25 +274,25 @@ def test_a_second_process_waits_for_the_one_that_unpacks(fake_fat, tmp_path):
 # ---- changes after the unpacking ----
 
 
-def grown(folder: Path) -> None:
+def grown(folder):
     with (folder / "kafkarec" / "_library.so").open("ab") as file:
         file.write(b"x")
 
 
-def planted(folder: Path) -> None:
+def planted(folder):
     (folder / "crc32c.py").write_text("raise SystemExit('planted')")
 
 
-def planted_link(folder: Path) -> None:
+def planted_link(folder):
     (folder / "crc32c").symlink_to("/tmp")
 
 
-def removed(folder: Path) -> None:
+def removed(folder):
     (folder / "kafkarec" / "_version.py").unlink()
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    "damage, message",
     [
         (grown, "'kafkarec/_library.so': expected {size} bytes, found {longer} bytes"),
         (planted, "'crc32c.py': expected no file, found 27 bytes"),
@@ -316,7 +313,7 @@ def test_a_changed_copy_is_unpacked_again(fake_fat, tmp_path, damage, message):
     assert fat_wheels.activate(fake_fat, tmp_path / "root")["notes"] == []
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def files(folder):
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
 

@@ -1,7 +1,5 @@
 """The trees inside of the wheel: which one is taken, and what is refused."""
 
-from __future__ import annotations
-
 import os
 import platform
 import zipfile
@@ -16,7 +14,7 @@ OTHERS = [HERE | {"python": "cp310", "glibc": [2, 4]}, HERE | {"machine": "riscv
 OTHERS.append(HERE | {"glibc": [2, 99]})
 
 
-def index(*trees: dict[str, object]) -> dict[str, object]:
+def index(*trees):
     return {"trees": trees, "serves": "CPython 3.10 on riscv64", "parts": {"one.zip": {"sha256": "", "files": {}}}}
 
 
@@ -38,7 +36,7 @@ def test_the_error_says_what_is_here_what_the_wheel_serves_and_what_to_do(monkey
 
 
 @pytest.mark.parametrize(
-    ("name", "edit", "message"),
+    "name, edit, message",
     [
         ("all.zip", lambda raw: raw[:-1] + b"\1", "refused: all.zip in {fat} has the sha256 "),
         ("all.zip", lambda raw: None, "{fat} lists all.zip but does not contain it"),

@@ -1,17 +1,14 @@
 """Several versions in one process: ours has precedence, an equal installed one is used, another loaded one is an
 error."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import fat_wheels
 import pytest
 import wheelhouse_pack
 
 
-def installed(folder: Path, version: str, code: str = "") -> Path:
+def installed(folder, version, code=""):
     """A kafkarec of some version, as pip installs it."""
     package = folder / f"site-{version}" / "kafkarec"
     package.mkdir(parents=True)
@@ -21,7 +18,7 @@ def installed(folder: Path, version: str, code: str = "") -> Path:
 
 
 @pytest.mark.parametrize(
-    ("version", "code", "then", "source", "notes"),
+    "version, code, then, source, notes",
     [
         (fat_wheels.VERSION, "", "", "installed", ""),
         (fat_wheels.VERSION, "", "import kafkarec", "imported before", ""),
@@ -71,7 +68,7 @@ def test_another_loaded_version_is_an_error_that_names_both(fake_fat, tmp_path):
     assert f"needs {fat_wheels.VERSION}" in outcome["error"]
 
 
-def with_codec(folder: Path) -> Path:
+def with_codec(folder):
     """A fat wheel that holds crc32c 2.9."""
     folder.mkdir()
     codec = wheelhouse_pack.write_wheel(
@@ -85,7 +82,7 @@ def with_codec(folder: Path) -> Path:
     return fat_wheels.fat_wheel(folder, fat_wheels.VERSION, codec)
 
 
-def loaded_codec(version: str) -> str:
+def loaded_codec(version):
     return fat_wheels.program(
         "import types\nmodule = types.ModuleType('crc32c')\nmodule.__file__ = '/site/crc32c/__init__.py'\n"
         f"module.__version__ = {version!r}\nsys.modules['crc32c'] = module"

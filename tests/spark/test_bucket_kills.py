@@ -1,7 +1,5 @@
 """A stream into a bucket whose driver is killed inside a micro-batch that is not the first, and started again."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -24,9 +22,9 @@ def test_a_stream_into_a_bucket_stores_every_record_once_in_order(bare_python, f
     begun, done = (tmp_path / "checkpoint" / name / str(batch) for name in ("offsets", "commits"))
     with running("pyarrow") as server:
         storage = {"storage_options": server.options()}
-        published: list[str] = []
+        published = []
 
-        def kill(method: str, path: str) -> None:
+        def kill(method, path):
             if not (method == "PUT" and re.fullmatch(rf"/{BUCKET}/out/t-\d/\d+\.log", path) and begun.exists()):
                 return
             published.append(path.removeprefix(f"/{BUCKET}/"))
@@ -36,7 +34,7 @@ def test_a_stream_into_a_bucket_stores_every_record_once_in_order(bare_python, f
                 server.refusal = Refusal("503 Slow Down", "SlowDown", "its client is being killed")
                 application.kill()
 
-        def started() -> Application:
+        def started():
             environ = {"KAFKAREC_CACHE": str(tmp_path / "cache"), **server.environment()}
             words = ("killed_writing.py", fat, bare_python, tmp_path, str(tmp_path), out)
             return Application(*words, environ=environ, master="local[2]")

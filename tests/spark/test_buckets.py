@@ -1,20 +1,16 @@
 """Buckets: the requests of a task, counted by the server; options in both libraries' spelling; secrets in messages,
 plans and logs; what cannot be read or written."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
 from pyspark.errors import AnalysisException
 from pyspark.sql import types as T
-from s3server import BUCKET, WITH_INDEXES, Refusal, Server, running, without_s3fs
+from s3server import BUCKET, WITH_INDEXES, Refusal, running, without_s3fs
 from source_rows import Read, read, spoil
 from stream_engine import Query
 
@@ -28,7 +24,7 @@ SPELLINGS = ("fsspec", "pyarrow")
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[Server]:
+def bucket():
     with running("s3fs", "pyarrow") as server:
         server.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
         server.put(f"damaged/t-0/{0:020}.log", spoil(LOG, 3))
@@ -37,18 +33,18 @@ def bucket() -> Iterator[Server]:
 
 
 @pytest.fixture(params=("s3fs", "pyarrow"))
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def library(request, monkeypatch):
     """Either library below fsspec: executors may have pyarrow alone."""
     if request.param == "pyarrow":
         without_s3fs(monkeypatch)
     return str(request.param)
 
 
-def url(path: str) -> str:
+def url(path):
     return f"s3://{BUCKET}/{path}"
 
 
-def storage_options(bucket: Server, spelling: str) -> str:
+def storage_options(bucket, spelling):
     """storageOptions in the spelling of a library."""
     host = bucket.url.partition("//")[2]
     arrows = {"access_key": "an-id", "secret_key": "s", "endpoint_override": host, "scheme": "http", "region": "eu-x-1"}
@@ -163,7 +159,7 @@ def test_an_object_replaced_or_deleted_before_it_is_read(bucket):
 
 
 @pytest.mark.parametrize(
-    ("path", "message"),
+    "path, message",
     [
         ("s3://no-such-bucket/x", "there is no bucket no-such-bucket"),
         (f"s3://{BUCKET}/kafka/txn-0", "is one partition's folder: name the folder above it"),
@@ -193,7 +189,7 @@ def test_no_secret_is_shown(spark_session, bucket, pytestconfig):
     keys = {"access_key": "an-id", "secret_key": "TOP-SECRET", "scheme": "http", "region": "us-east-1"}
     storage = json.dumps({**keys, "endpoint_override": host})
 
-    def load(path: str) -> Any:
+    def load(path):
         return spark_session.read.format("kafkarec").option("storageOptions", storage).load(path)
 
     frame = load(url("kafka/txn-0"))

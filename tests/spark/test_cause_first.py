@@ -6,7 +6,6 @@ it all others.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -25,7 +24,7 @@ class Run(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def run(spark_version: tuple[str, str], fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(spark_version, fat, tmp_path_factory):
     (_, python), folder = spark_version, tmp_path_factory.mktemp("causes")
     twice = {"spark.task.maxFailures": "2"}
     words = ("causes.py", fat, python, folder, str(VECTORS), str(folder / "work"))
@@ -34,7 +33,7 @@ def run(spark_version: tuple[str, str], fat: Path, tmp_path_factory: pytest.Temp
     return Run(found["cases"], found["early"], executor_stderr(python))
 
 
-def lines_before(message: str, cause: str) -> int:
+def lines_before(message, cause):
     lines = message.splitlines()
     found = [number for number, line in enumerate(lines) if cause in line]
     assert found, (cause, message)

@@ -1,7 +1,5 @@
 """spark-submit typed in a checkout, where Spark's workers find the source folders before the wheel."""
 
-from __future__ import annotations
-
 import checkouts
 import pytest
 from paths import ROOT
@@ -11,7 +9,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def settings(tmp_path_factory):
     """Quick ones, which a user does not need."""
     folder = tmp_path_factory.mktemp("conf")
     home, conf = shared_spark()

@@ -1,7 +1,5 @@
 """A Spark Connect client may run on a system without executors: importing spark_udfs must not need their packages."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

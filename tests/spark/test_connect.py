@@ -1,11 +1,5 @@
 """Spark Connect: one server on bare executors, and clients that never read the cluster's files."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 from connect_server import Client, Server
 from long_run import MINUTES
@@ -21,7 +15,7 @@ TXN = sorted((SEGMENTS / "txn-0").glob("*.log"))
 
 
 @pytest.fixture(scope="module")
-def server(bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(bare_python, tmp_path_factory):
     started = Server(bare_python, tmp_path_factory.mktemp("server"))
     try:
         yield started.url
@@ -30,9 +24,7 @@ def server(bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def both_clients(
-    server: str, fat: Path, other_version: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[dict[str, Any], Any, Path]:
+def both_clients(server, fat, other_version, tmp_path_factory):
     """One client does everything; at the same time another client with another version of ours has a session on the
     server."""
     folder = tmp_path_factory.mktemp("clients")
@@ -49,9 +41,8 @@ def both_clients(
 
 
 @pytest.fixture(scope="module")
-def results(both_clients: Any) -> dict[str, Any]:
-    first_client: dict[str, Any] = both_clients[0]
-    return first_client
+def results(both_clients):
+    return both_clients[0]
 
 
 def test_every_function_returns_the_records_of_the_local_api(results):

@@ -1,10 +1,8 @@
 """count has the number of records that the data source reads, and decompresses only what it has to."""
 
-from __future__ import annotations
-
 import pickle
+import re
 from collections import Counter
-from typing import Any
 
 import golden
 import pytest
@@ -19,7 +17,6 @@ from source_rows import Read, log_folder, repeated, spoil
 
 import kafkarec
 import spark_udfs
-from spark_udfs import read_functions
 from spark_udfs.read_functions import option_texts
 from spark_udfs.source import options as source_options
 
@@ -28,17 +25,17 @@ CODECS = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 ONE_BYTE = {"maxDecompressedBytes": 1}  # then whatever is decompressed fails
 
 
-def count(path: Any, **options: Any) -> read_functions.RecordCount:
+def count(path, **options):
     return spark_udfs.count(Frames(), path if isinstance(path, list) else str(path), **options)
 
 
-def read(path: Any, **options: Any) -> dict[str, int]:
+def read(path, **options):
     """The records of each partition by the data source."""
     rows = Read(**option_texts(path if isinstance(path, list) else str(path), options)).rows
     return dict(Counter(f"{row['topic']}-{row['partition']}" for row in rows))
 
 
-def outcome(call: Any, *arguments: Any, **options: Any) -> Any:
+def outcome(call, *arguments, **options):
     """What `call` returns, or the error's type and text."""
     try:
         return call(*arguments, **options)
@@ -46,7 +43,7 @@ def outcome(call: Any, *arguments: Any, **options: Any) -> Any:
         return type(error), str(error), getattr(error, "__notes__", None)
 
 
-def counted(path: Any, **options: Any) -> Any:
+def counted(path, **options):
     return count(path, **options).partitions
 
 
@@ -207,7 +204,7 @@ def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path, caplog):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options, message",
     [
         ({"view": "batches"}, 'count counts records, .* "batches"'),
         ({"columnNameOfCorruptRecord": "bad"}, "a row for each damaged range.* damage_report"),
@@ -218,3 +215,26 @@ def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path, caplog):
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         count(SEGMENTS / "txn-0", **options)
+
+
+def test_paths_and_options_as_python_values():
+    path = SEGMENTS / "txn-0"
+    for each in (path, str(path), [path], {str(path)}):
+        texts = option_texts(each, {"subscribe": {"txn"}, "assign": None, "minPartitions": 2})
+        parsed = source_options.parse(texts, "read")
+        assert (parsed.subscribe, parsed.assign, parsed.minPartitions) == (("txn",), None, 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "message"),
+    [
+        (None, {}, "path None: a str or Path, or several of them"),
+        (5, {}, "path 5: "),
+        (b"/backup", {}, "path b'/backup': "),
+        ("/backup", {"assign": [1]}, "option assign=[1]: "),
+        ("/backup", {"assign": {"txn": {0}}}, "option assign={'txn': {0}}: "),
+    ],
+)
+def test_values_of_other_types(path, options, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        option_texts(path, options)

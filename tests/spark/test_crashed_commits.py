@@ -2,13 +2,8 @@
 finished by whoever comes next, what was not is not there, and nothing is there twice. Real drivers are killed by
 test_stream_kills.py and test_bucket_kills.py."""
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
@@ -47,44 +42,44 @@ SECOND = ({"t-0": ["d"], "t-1": ["f"], "t-2": ["g"]}, {"t-0": ["e"], "t-2": ["h"
 class Partitions:
     """A job that writes partition folders. `options` of it, and what is there before and after it."""
 
-    def __init__(self, out: str, after: dict[str, Any], **options: Any) -> None:
+    def __init__(self, out, after, **options):
         self.out, self.before, self.after, self.options = out, OLD, after, options
         first = {"query": "q", "batch": 0} if "query" in options else {}
         publish(out, "job-1", FIRST, **first)
         self.job = begun(out, "job-2", **options)
         self.staged = stage(self.job, *SECOND)
 
-    def commit(self) -> None:
+    def commit(self):
         publisher(self.job).commit(self.job, self.staged)
 
-    def again(self) -> None:
+    def again(self):
         """The driver tries again; a micro-batch is run again."""
         if self.job.query is None:
             self.commit()
         else:
             publisher(self.job).commit(self.job, stage(self.job, *SECOND))
 
-    def abort(self) -> None:
+    def abort(self):
         publisher(self.job).abort(self.job)
 
-    def another(self, there: dict[str, Any]) -> dict[str, Any]:
+    def another(self, there):
         """Another job, and what is there after it."""
         publish(self.out, "job-3", {"t-1": ["z"], "t-3": ["y"]})
         return there | {"t-1": [*there["t-1"], (len(there["t-1"]), "z")], "t-3": numbered("y")}
 
-    def read(self) -> Any:
+    def read(self):
         return content(self.out, UNFINISHED)
 
-    def last_done(self) -> str | None:
+    def last_done(self):
         success = on_disk(self.out) / "_SUCCESS"
         return json.loads(success.read_text())["job"] if success.exists() else None
 
-    def is_done(self) -> bool:
+    def is_done(self):
         if self.job.query is not None:
             return bool(json.loads((on_disk(self.out) / "_streams.json").read_text())["q"]["batch"] == 1)
         return self.last_done() == "job-2"
 
-    def check_readers(self, found: dict[str, Any], two_renames: bool) -> None:
+    def check_readers(self, found, two_renames):
         """Each partition is the old or the new one; in a bucket the beginning of one of them; between two renames it is
         missing. What _SUCCESS says is there as a whole."""
         for name in {*found, *self.before, *self.after}:
@@ -98,7 +93,7 @@ class Partitions:
 class Table:
     """write_table of a log that has grown. What is there are (topic, partition, offset, value)."""
 
-    def __init__(self, out: str, source: Path, mode: str) -> None:
+    def __init__(self, out, source, mode):
         self.out, self.source, self.mode = out, source, mode
         self.before = [("t", 0, offset, b"old") for offset in range(3)]
         self.after = [*self.before, *(("t", 0, offset, b"new") for offset in range(3, 6)), ("t", 1, 0, b"other")]
@@ -107,42 +102,42 @@ class Table:
         self._grow(0, *(b"new",) * 3)
         self._grow(1, b"other")
 
-    def _grow(self, partition: int, *values: bytes) -> None:
+    def _grow(self, partition, *values):
         with kafkarec.SegmentWriter(self.source / f"t-{partition}") as log:
             for value in values:
                 log.write([(0, 86_400_000 * (log.next_offset + 1), None, value, [])])
 
-    def commit(self) -> None:
+    def commit(self):
         spark_udfs.write_table(Frames(), str(self.source), self.out, mode=self.mode)
 
-    def again(self) -> None:
+    def again(self):
         spark_udfs.write_table(Frames(), str(self.source), self.out)
 
-    def abort(self) -> None:
+    def abort(self):
         publishing.Publisher(self.out).sweep(0)
 
-    def another(self, there: list[Any]) -> list[Any]:
+    def another(self, there):
         self._grow(1, b"more")
         self.again()
         return [*self.after, ("t", 1, 1, b"more")]
 
-    def read(self) -> Any:
+    def read(self):
         folder = on_disk(self.out)
         if not list(folder.rglob("*.parquet")):
             return []
         rows = ds.dataset(folder, partitioning="hive").to_table().to_pylist()
         return sorted((row["topic"], row["partition"], row["offset"], row["value"]) for row in rows)
 
-    def is_done(self) -> bool:
+    def is_done(self):
         offsets = json.loads((on_disk(self.out) / "_table.json").read_text())["offsets"]
         return bool(offsets["t"]["0"] == 6)
 
-    def check_readers(self, found: list[Any], two_renames: bool) -> None:
+    def check_readers(self, found, two_renames):
         """Readers may see a part of a commit, as docs/spark/table.md says."""
         assert set(found) <= set(self.after)
 
 
-KINDS: dict[str, Callable[[str, Path], Any]] = {
+KINDS = {
     "append": lambda out, source: Partitions(out, ADDED),
     "overwrite": lambda out, source: Partitions(out, REPLACED, overwrite="static"),
     "stream": lambda out, source: Partitions(out, ADDED, query="q", batch=1),
@@ -151,9 +146,7 @@ KINDS: dict[str, Callable[[str, Path], Any]] = {
 }
 
 
-def dies_everywhere(
-    out: str, kind: str, source: Path, monkeypatch: pytest.MonkeyPatch, two_renames: bool = False
-) -> None:
+def dies_everywhere(out, kind, source, monkeypatch, two_renames=False):
     number, ended, decisions = 0, False, set[bool]()
     while not ended:
         path, at = f"{out}{number}", number // STEP

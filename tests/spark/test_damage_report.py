@@ -1,9 +1,6 @@
 """damage_report lists every damaged range of a folder once, with sums per file, whatever the split size is."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 from builders import flipped
@@ -58,7 +55,7 @@ def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path, monkeypatch):
 # ---- missing segments ---------------------------------------------------------------------------------------------
 
 
-def without_the_second(folder: Path) -> list[int]:
+def without_the_second(folder):
     """Write a log of three segments without the second one; return the missing offsets."""
     log_folder(folder, (0, TXN), (60, repeated(TXN, 3, 30)[2 * len(TXN) :]))
     return list(range(30, 60))
@@ -90,7 +87,7 @@ def test_a_missing_segment_is_told_by_report_read_and_count(tmp_path, caplog, si
     assert not caplog.text
 
 
-def driver_warnings(caplog: pytest.LogCaptureFixture, folder: Path, **given: str) -> list[str]:
+def driver_warnings(caplog, folder, **given):
     """What is logged of gaps when a batch is planned, and the same of a micro-batch."""
     chosen, told = options.parse({"path": str(folder), "failOnDataLoss": "false", **given}, "read"), []
     for plan in (
@@ -204,7 +201,7 @@ def test_text_counts_control_records_apart_and_has_each_incomplete_end():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options, message",
     [
         ({"startingOffsets": "earliest"}, "no option 'startingOffsets'; there are: subscribe"),
         ({"checkCrcs": "perhaps"}, "true or false"),

@@ -1,9 +1,5 @@
 """kafka_encode in a worker, without Spark: arrays of structs become batches; null, offset gaps, bad rows, options."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import golden
 import pyarrow as pa
 import pytest
@@ -18,15 +14,15 @@ NOT_RISING = {"v1-wrapper-all-inner-offsets-zero"}
 READABLE = [case for case in golden.vectors() if case.name not in NOT_RISING]
 
 
-def encoded(list_array: pa.Array, **options: Any) -> list[bytes | None]:
+def encoded(list_array, **options):
     pieces = list(encoding.encode_values(list_array, options))
     assert {piece.type for piece in pieces} == {pa.binary()}
-    batches: list[bytes | None] = pa.concat_arrays(pieces).to_pylist()
+    batches = pa.concat_arrays(pieces).to_pylist()
     assert len(batches) == len(list_array)
     return batches
 
 
-def records_of(rows: list[dict[str, Any] | None], **types: pa.DataType) -> pa.ListArray:
+def records_of(rows, **types):
     return pa.array([rows], pa.list_(pa.struct(list(types.items()))))
 
 
@@ -73,7 +69,7 @@ def test_output_is_split_between_values():
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    "rows, message",
     [
         ([{"offset": 5}, {"offset": 5}], r"row 1 of an input batch of 2, 2 records with offsets 5 to 5: record 1: .*5"),
         ([{"offset": 5}, {"offset": None}], "row 1 of .*offsets 5 to None: record 1: its offset is null"),
@@ -103,7 +99,7 @@ def test_damage_of_a_permissive_decode_is_refused_and_can_be_filtered():
 
 
 @pytest.mark.parametrize(
-    ("array", "message"),
+    "array, message",
     [
         (pa.array([b"a"]), "takes array<struct<.*not binary"),
         (pa.array([[b"a"]]), "takes array<struct<.*not array<binary>"),
@@ -119,7 +115,7 @@ def test_a_wrong_type_is_refused(array, message):
 
 
 @pytest.mark.parametrize(
-    ("given", "literal"),
+    "given, literal",
     [
         ({}, None),
         ({"compression": "none", "magic": 2, "level": None}, None),
@@ -136,7 +132,7 @@ def test_options_are_passed_as_one_literal(given, literal):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text, message",
     [
         ("zst", "compression 'zst': one of none"),
         ('{"levl": 3}', "no option 'levl'; did you mean level?"),
@@ -163,7 +159,7 @@ def test_options_set_fields_of_the_batches():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    "arguments, error, message",
     [
         ((["none", "zstd"],), ValueError, "must be a literal"),
         ((["zstd"] * 2, ["more"] * 2), TypeError, r"the call is kafka_encode\(records\[, options\]\), and 3"),

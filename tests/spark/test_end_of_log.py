@@ -1,12 +1,9 @@
 """A log or a value that stops in mid-batch is never taken for a complete one: it is counted and logged, and damage with
 endOfLog=strict. Preallocated zeros, a cut at a batch's end and offsets that end before it are no such end."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -31,11 +28,11 @@ SIZE = BATCHES.column("size_in_bytes")[14]
 CUTS = [1, 5, 6, 11, 12, 16, 17, 60, 61, 62, SIZE - 1]
 
 
-def damage_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def damage_of(rows):
     return [json.loads(row[schema.CORRUPT]) for row in rows if row[schema.CORRUPT]]
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def told(caplog):
     """What the tasks warn of."""
     return [each.message for each in caplog.records if each.levelno == logging.WARNING and each.module == "reading"]
 
@@ -213,7 +210,7 @@ def test_a_cut_value_is_damage_if_strict(value, piece):
 def test_explode_and_the_table_function_have_it(value):
     chosen = function_options.from_keywords(mode="PERMISSIVE", end_of_log="strict")
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([value])], ["name", "value"])
-    exploded = pa.Table.from_batches(decoding.Explode(function_options.to_literal(chosen))(iter([batch])))
+    exploded = pa.Table.from_batches(decoding.Explode(chosen)(iter([batch])))
     texts = [each for each in exploded.column(schema.CORRUPT).to_pylist() if each]
     assert [json.loads(each)["length"] for each in texts] == [len(value) - len(GOOD)]
     assert [row[-1] for row in udtf.record_tuples(value, chosen)] == [None] * 5 + texts

@@ -1,13 +1,9 @@
 """A stream's pickled objects import our package in a worker that has no sys.path entry for it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import ROOT
@@ -48,7 +44,7 @@ print(json.dumps([type(loaded).__name__, spark_udfs.__file__, getattr(loaded, "j
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def archive(tmp_path_factory):
     """The zip of spark_udfs at the path that Spark Connect uses on the driver."""
     path = tmp_path_factory.mktemp("driver") / "session" / NAME
     path.parent.mkdir()
@@ -57,7 +53,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(program: str, *arguments: object) -> str:
+def run(program, *arguments):
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-P", "-c", program, *map(str, arguments)]
     completed = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
@@ -65,7 +61,7 @@ def run(program: str, *arguments: object) -> str:
     return completed.stdout
 
 
-def load(root: Path, path: Path, broken: bool = False) -> Any:
+def load(root, path, broken=False):
     return json.loads(run(LOAD, root, path, "broken" if broken else "", NAME))
 
 

@@ -1,14 +1,11 @@
 """The SQL functions and DataFrame functions in a session: kafka_encode, LATERAL kafka_explode, damage_report, every
 docstring example."""
 
-from __future__ import annotations
-
 import doctest
 import sys
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from paths import ROOT, SEGMENTS
@@ -37,7 +34,7 @@ def test_examples_in_docstrings_run(spark_session, module, tmp_path, monkeypatch
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     monkeypatch.chdir(tmp_path)  # write_table writes a folder there
 
-    def segments(partition: str) -> Any:
+    def segments(partition):
         files = spark_session.read.format("binaryFile").load(f"{ROOT}/tests/vectors/segments/{partition}/*.log")
         return files.selectExpr("reverse(split(path, '/'))[0] AS file", "content AS value")
 

@@ -1,8 +1,6 @@
 """kafkarec and spark_udfs installed in a Python environment, shipped with --archives; Spark finds the data source
 itself."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -11,7 +9,6 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from long_run import MINUTES
@@ -24,7 +21,7 @@ from spark_udfs import bootstrap
 RECORDS = sum(len(kafkarec.open(path).read()) for path in (SEGMENTS / "txn-0").glob("*.log"))
 
 
-def environment(fat: Path, bare_python: str, folder: Path) -> Path:
+def environment(fat, bare_python, folder):
     """A virtual environment with the fat wheel, kafkarec and its codecs as pip installs them. pyarrow and pandas stay
     in the bare environment, as packing them takes a minute and tests nothing of ours."""
     subprocess.run([bare_python, "-m", "venv", "--without-pip", str(folder)], check=True)
@@ -40,7 +37,7 @@ def environment(fat: Path, bare_python: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(fat, bare_python, tmp_path_factory):
     folder = tmp_path_factory.mktemp("packed")
     installed = environment(fat, bare_python, folder / "installed")
     archive = folder / "environment.tar.gz"
@@ -100,7 +97,7 @@ OTHERS = "from pyspark.sql import datasource as d\nclass DefaultSource(d.DataSou
 
 
 @pytest.mark.parametrize(
-    ("spoil", "names", "message"),
+    "spoil, names, message",
     [
         (None, "['kafkarec', 'others'] 2", ""),
         ("", "['others'] 1", "ModuleNotFoundError: No module named 'spark_udfs.source'"),

@@ -1,9 +1,6 @@
 """Records of internal topics in Spark: the functions on Arrow arrays, then SQL and DataFrames in local mode."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,7 +13,7 @@ from spark_udfs import internal, schema
 OFFSETS = kafkarec.decode((SEGMENTS / "__consumer_offsets-0/00000000000000000000.log").read_bytes())
 
 
-def topic_rows(rows: list[tuple[Any, Any, Any]]) -> list[Any]:
+def topic_rows(rows):
     topics, keys, values = zip(*rows, strict=True)
     arrays = (pa.array(topics, pa.string()), pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
     (result,) = internal.kafka_internal(iter([arrays]))
@@ -46,7 +43,7 @@ def test_other_topics_and_bad_bytes_never_fail():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    "given, message",
     [
         ((), r"the call is kafka_internal\(topic, key, value\), and 0 arguments were given"),
         (pa.array(["t"]), "and 1 argument was given"),

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import base64
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from broker import Broker
-from jvm_oracle import Oracle
 from kafka_session import SETTINGS, connector
 from long_run import MINUTES
 from paths import SEGMENTS
@@ -27,7 +25,7 @@ ISOLATION = ("read_committed", "read_uncommitted")
 TOPICS = ("txn", "all-codecs", "logappend", "compacted", "old")
 
 
-def old_records(folder: Path) -> None:
+def old_records(folder):
     """Magic 0, which has no timestamps, and magics 1 and 2 with some records without a timestamp."""
     with kafkarec.SegmentWriter(folder) as writer:
         for magic, codec in ((0, "none"), (0, "gzip"), (1, "none"), (1, "lz4"), (2, "zstd")):
@@ -42,7 +40,7 @@ class Run(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def ran(kafka: Oracle, fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def ran(kafka, fat, bare_python, tmp_path_factory):
     jars, folder = connector(), tmp_path_factory.mktemp("kafka")
     served = {name: folder / "served" / f"{name}-0" for name in TOPICS}
     for name in TOPICS[:-1]:
@@ -85,7 +83,7 @@ def test_where_a_record_has_no_timestamp_the_sources_differ(ran):
     assert ran.results["untimed read_uncommitted"] == [13, 13]
 
 
-@pytest.mark.parametrize(("topic", "isolation"), [("growing", "read_uncommitted"), ("txn", "read_committed")])
+@pytest.mark.parametrize("topic, isolation", [("growing", "read_uncommitted"), ("txn", "read_committed")])
 def test_streams_of_a_running_brokers_folders_equal_the_kafka_source(ran, topic, isolation):
     """`growing` is written while the stream runs, and between its stop and its restart, by Spark's sink: a task that it
     runs again writes its records again."""

@@ -1,8 +1,6 @@
 """Archives in folders key=value: columns, options, streams, several folders of one partition as one log. Which folders
 are found: tests/unit/storage/test_find.py."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -10,8 +8,6 @@ import shutil
 from collections import Counter
 from datetime import date
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -34,7 +30,7 @@ TXN = SEGMENTS / "txn-0"
 DAYS = ("2026-11-01", "2026-11-02", "2026-11-03")
 
 
-def parts(count: int, data: bytes = LOG) -> list[tuple[int, bytes]]:
+def parts(count, data=LOG):
     """The log cut between batches into `count` segments: (base offset, bytes)."""
     batches = list(kafkarec.batches(data))
     borders = [len(batches) * number // count for number in range(count + 1)]
@@ -44,7 +40,7 @@ def parts(count: int, data: bytes = LOG) -> list[tuple[int, bytes]]:
     ]
 
 
-def archive(root: Path, *folders: str, topic: str = "ev", data: bytes = LOG) -> Path:
+def archive(root, *folders, topic="ev", data=LOG):
     """The log in these folders, each with an equal part of it: <root>/<folder>/<topic>-0."""
     for folder, part in zip(folders, parts(len(folders), data), strict=True):
         log_folder(root / folder / f"{topic}-0", part)
@@ -52,7 +48,7 @@ def archive(root: Path, *folders: str, topic: str = "ev", data: bytes = LOG) -> 
 
 
 @pytest.fixture
-def days(tmp_path: Path) -> Path:
+def days(tmp_path):
     return archive(tmp_path / "arch", *(f"date={day}" for day in DAYS))
 
 
@@ -60,7 +56,7 @@ EXPECTED = [(record.offset, record.value) for record in kafkarec.decode(LOG)]
 FIRSTS = [base for base, _ in parts(3)]
 
 
-def values(rows: list[dict[str, Any]]) -> list[Any]:
+def values(rows):
     return [(row["offset"], row["value"]) for row in rows]
 
 
@@ -202,7 +198,7 @@ INFERRED = {
 }
 
 
-def one_row(folder: Path) -> None:
+def one_row(folder):
     folder.mkdir(parents=True)
     pq.write_table(pa.table({"id": [0]}), folder / "rows.parquet")
 
@@ -226,7 +222,7 @@ def test_names_values_and_types_are_those_of_sparks_file_sources(kind, tmp_path,
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("value", "spark"), [("1.5", "double"), ("1e5", "decimal(6,0)"), ("2026-11-01 05%3A00%3A00", "timestamp")]
+    "value, spark", [("1.5", "double"), ("1e5", "decimal(6,0)"), ("2026-11-01 05%3A00%3A00", "timestamp")]
 )
 def test_types_that_are_strings_here_and_not_in_spark(value, spark, tmp_path, spark_session):
     one_row(tmp_path / f"k={value}")
@@ -253,7 +249,7 @@ def test_a_base_path_gives_the_columns_of_the_folders_below_it(days):
 
 
 @pytest.mark.parametrize(
-    ("where", "message"),
+    "where, message",
     [
         ("", r"option where='': '' cannot be read; expected comparisons .* joined by AND, such as date"),
         ("offset > 5", "option where: no folder has the key 'offset'; there are: date"),
@@ -270,7 +266,7 @@ def test_a_where_that_cannot_be_right_is_refused(where, message, days):
 
 
 def test_folders_that_where_excludes_are_not_listed(days, monkeypatch):
-    listed: list[str] = []
+    listed = []
     real = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path=".": (listed.append(str(path)), real(path))[1])
     assert len(read(days, where="date = '2026-11-02'")) > 0
@@ -310,7 +306,7 @@ def test_a_stream_reads_new_date_folders(tmp_path):
 
 def test_a_streams_rows_have_their_date(days):
     query = Query(days, maxOffsetsPerTrigger="100", columns="topic,partition,offset,value,date")
-    seen: list[Any] = []
+    seen = []
     real = query._task
     query._task = lambda task: [seen.append((row["offset"], row["date"])) or row for row in real(task)]
     query.run()

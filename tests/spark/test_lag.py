@@ -1,10 +1,7 @@
 """The lag of a stream, from Spark's own progress reports in each of their forms."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -12,7 +9,7 @@ from spark_udfs import lag
 from spark_udfs.stream_lag import Lag
 
 
-def progress(done: Any, latest: Any) -> dict[str, Any]:
+def progress(done, latest):
     return {"sources": [{"description": "x", "endOffset": done, "latestOffset": latest}]}
 
 

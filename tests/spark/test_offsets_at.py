@@ -1,13 +1,8 @@
 """offsets_at has the offset at which startingTimestamp begins, for every partition."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import builders
 import pytest
@@ -22,11 +17,11 @@ NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 MS = 1_000 * int(NOON.timestamp())
 
 
-def offsets_at(path: Any, time: Any, **options: Any) -> dict[str, dict[int, int]]:
+def offsets_at(path, time, **options):
     return spark_udfs.offsets_at(SimpleNamespace(), path if isinstance(path, list) else str(path), time, **options)
 
 
-def oracle(path: Path, since: int) -> int:
+def oracle(path, since):
     """The first offset at or after a time, also of a transaction marker; the end of the log if there is none."""
     log = kafkarec.open(path)
     stamped = ((each.offset, each.timestamp) for each in log.read(control=True, columns=["offset", "timestamp"]))
@@ -34,13 +29,13 @@ def oracle(path: Path, since: int) -> int:
     return log.next_offset if found is None else found
 
 
-def times() -> Iterator[int]:
+def times():
     stamps = {each.timestamp for name in ("txn-0", "all-codecs-0", "logappend-0") for each in records(name)}
     yield from sorted(stamps)[::40]
     yield from (0, max(stamps) + 1)
 
 
-def records(name: str) -> Any:
+def records(name):
     return kafkarec.open(SEGMENTS / name).read(columns=["offset", "timestamp"])
 
 
@@ -96,7 +91,7 @@ def test_ways_to_write_a_time(tmp_path, time):
 
 
 @pytest.mark.parametrize(
-    ("time", "message"),
+    "time, message",
     [
         ("yesterday", "^time 'yesterday': must be milliseconds since 1970, or a time such as"),
         (-1, "^time -1: must be"),
@@ -111,7 +106,7 @@ def test_what_is_no_time(time, message):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options, message",
     [
         ({"startingOffsets": "earliest"}, "offsets_at has no option 'startingOffsets'; there are: subscribe"),
         ({"subscribe": "nothing"}, "subscribe: cannot find nothing; there are: "),

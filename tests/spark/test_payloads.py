@@ -1,7 +1,5 @@
 """docs/howto/payloads.md on the older Sparks, by `make sparks LONG=1`; on the newest it runs as every other page."""
 
-from __future__ import annotations
-
 import subprocess
 
 import doc_blocks

@@ -1,11 +1,7 @@
 """examples/pipeline.py by spark-submit, twice: its tables have what the standalone library reads, once."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 PIPELINE = ROOT / "examples" / "pipeline.py"
 
 
-def run(fat: Path, python: str, folder: Path) -> str:
+def run(fat, python, folder):
     """As `make pipeline` runs it; returns what it printed."""
     words = ("--py-files", str(fat), str(PIPELINE), str(folder / "tables"))
     submit, env = command(python, "local[2]", quick_conf(python), *words), environment(folder, python)
@@ -30,12 +26,12 @@ def run(fat: Path, python: str, folder: Path) -> str:
     return done.stdout
 
 
-def rows(table: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(table).to_pylist()
+def rows(table):
+    found = pq.read_table(table).to_pylist()
     return sorted(found, key=lambda row: (row["offset"] is None, row["offset"]))
 
 
-def event(value: bytes) -> dict[str, Any] | None:
+def event(value):
     try:
         decoded = json.loads(value)
     except ValueError:

@@ -1,14 +1,11 @@
 """Staging by the tasks and publication by the driver, without Spark, in a folder and in a bucket: what readers find.
 Drivers that die: test_crashed_commits.py."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
 import threading
 import time
-from typing import Any
 
 import pytest
 from publish_jobs import (
@@ -38,12 +35,12 @@ from spark_udfs.source.publishing import UnfinishedCommit
 NOTHING = {"records": 0, "first_offset": 0, "next_offset": 0}
 
 
-def done(out: str) -> Any:
+def done(out):
     """What the last job says of its partitions."""
     return json.loads((on_disk(out) / "_SUCCESS").read_text())["partitions"]
 
 
-def topic_id(out: str, name: str) -> bytes:
+def topic_id(out, name):
     return (on_disk(out) / name / "partition.metadata").read_bytes()
 
 
@@ -116,12 +113,12 @@ def test_a_reader_during_an_overwrite_in_a_bucket_finds_the_start_of_the_old_or_
     publish(store, "job-1", {"t-0": ["a", "b"]})
     publish(store, "job-2", {"t-0": ["c"]})
     old, new = numbered("a", "b", "c"), numbered("d", "e", "f")
-    found: list[list[tuple[int, str]]] = []
+    found = []
 
-    def reading(verb: str) -> Any:
+    def reading(verb):
         original = getattr(Dying, verb)
 
-        def call(*words: Any) -> Any:
+        def call(*words):
             found.append(content(store, UNFINISHED).get("t-0", []))
             there = objects(store).keys()
             assert all(name.replace(".log", ".index") in there for name in there if name.endswith(".log"))
@@ -155,7 +152,7 @@ def test_given_offsets_and_their_gaps_are_kept(out):
 
 
 @pytest.mark.parametrize(
-    ("tasks", "offsets", "message"),
+    "tasks, offsets, message",
     [
         (({"t-0": ["c"], "t-1": ["d"]},), {"t-0": [1]}, r"t-0: offsets 1 to 1 do not follow: the next .* is 2; "),
         (({"t-0": ["c"]}, {"t-0": ["d"]}), {"t-0": [5]}, r"2 tasks have records with offsets for t-0: .*write_log"),
@@ -200,7 +197,7 @@ def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(tmp_
     before, made = objects(store), begun(store, "job-2")
     upload, first, aborted = Dying.upload, threading.Lock(), threading.Event()
 
-    def failing_meanwhile(bucket: Dying, path: str, name: str) -> None:
+    def failing_meanwhile(bucket, path, name):
         # Files are uploaded by several threads: one of them removes the job, the others go on afterwards.
         if first.acquire(blocking=False):
             publisher(made).abort(made)
@@ -229,7 +226,7 @@ def test_a_micro_batch_that_is_done_is_not_written_again_and_that_of_another_que
 def test_more_partitions_than_permitted_open_files(tmp_path, monkeypatch):
     monkeypatch.setattr(staging, "MAX_OPEN_WRITERS", 2)
     monkeypatch.setattr(staging, "FLUSH_BYTES", 1)
-    made = begun(tmp_path, batch_size=1)
+    made = begun(tmp_path, batchSize=1)
     with staging_of(made) as one:
         for number in range(20):
             one.put("t", number % 5, table([str(number)]), False)
@@ -240,26 +237,26 @@ def test_more_partitions_than_permitted_open_files(tmp_path, monkeypatch):
 
 def test_a_large_last_segment_stays_unchanged_and_a_new_one_is_begun(tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "SMALL_SEGMENT", 100)
-    publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batch_size=100)
+    publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batchSize=100)
     first = tmp_path / "t-0" / f"{0:020}.log"
     before = (first.stat().st_ino, first.read_bytes())
-    publish(tmp_path, "job-2", {"t-0": ["b"]}, batch_size=100)
+    publish(tmp_path, "job-2", {"t-0": ["b"]}, batchSize=100)
     assert (first.stat().st_ino, first.read_bytes()) == before
     assert sorted(each.name for each in (tmp_path / "t-0").glob("*.log")) == [f"{0:020}.log", f"{1:020}.log"]
-    publish(tmp_path, "job-3", {"t-0": ["c" * 9000]}, batch_size=100)  # larger than that segment
+    publish(tmp_path, "job-3", {"t-0": ["c" * 9000]}, batchSize=100)  # larger than that segment
     assert content(tmp_path) == {"t-0": numbered("a" * 3000, "b", "c" * 9000)}
 
 
 @pytest.mark.parametrize("bad", [False, True], ids=["zeros", "wrong checksum"])
 def test_a_bad_last_batch_is_truncated_in_the_copy_only(tmp_path, monkeypatch, bad):
     monkeypatch.setattr(folders, "SMALL_SEGMENT", 100)
-    publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batch_size=100)
+    publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batchSize=100)
     log = tmp_path / "t-0" / f"{0:020}.log"
     whole = log.read_bytes()
     log.write_bytes(whole + ((1).to_bytes(8, "big") + whole[8:-1] + b"?" if bad else b"\0" * 20))
     with log.open("rb") as old:
         spoiled = log.read_bytes()
-        publish(tmp_path, "job-2", {"t-0": ["b"]}, batch_size=100)
+        publish(tmp_path, "job-2", {"t-0": ["b"]}, batchSize=100)
         assert old.read() == spoiled
     assert content(tmp_path) == {"t-0": numbered("a" * 3000, "b")}
 
@@ -299,7 +296,7 @@ def test_staging_that_the_driver_cannot_see_is_reported(tmp_path):
 
 
 def test_files_that_cannot_be_linked_are_copied(tmp_path, monkeypatch):
-    def refused(*_: Any, **__: Any) -> None:
+    def refused(*_, **__):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refused)
@@ -334,7 +331,7 @@ def test_a_foreign_write_after_the_commit_is_not_overwritten(out, monkeypatch):
     store = type(publisher(made).store)
     put, foreign = store.put, on_disk(out) / "t-0" / f"{1:020}.log"
 
-    def late(self: Any, name: str, data: bytes) -> None:
+    def late(self, name, data):
         put(self, name, data)
         if name.endswith("commit.json"):
             foreign.write_bytes(kafkarec.encode([(1, 0, None, b"somebody else's", [])]))
@@ -363,7 +360,7 @@ def test_a_driver_whose_lock_expired_stops_before_the_next_request(tmp_path, mon
         made, original = begun(store, "job-2"), getattr(Dying, verb)
         staged = stage(made, {"t-0": ["d"], "t-1": ["e"]})
 
-        def expiring(self: Any, *words: str, original: Any = original) -> None:
+        def expiring(self, *words, original=original):
             original(self, *words)
             monkeypatch.setattr(buckets, "STALE", -1.0)
 
@@ -404,8 +401,8 @@ def test_partition_folders_are_not_written_beside_another_table(tmp_path, name):
 
 
 def test_a_pickled_job_shows_no_keys(tmp_path):
-    made = job(tmp_path, storage=StorageOptions({"key": "an-id", "secret": "top-secret"}))
+    made = job(tmp_path, storageOptions=StorageOptions({"key": "an-id", "secret": "top-secret"}))
     again = pickle.loads(pickle.dumps(made))
-    assert again == made and again.storage["secret"] == "top-secret"
-    assert "top-secret" not in repr(again) + str(again) + f"{again.storage}"
+    assert again == made and again.options.storageOptions["secret"] == "top-secret"
+    assert "top-secret" not in repr(again) + str(again) + f"{again.options}"
     assert "StorageOptions(key, secret)" in repr(again)

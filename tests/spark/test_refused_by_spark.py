@@ -1,7 +1,5 @@
 """Each line of the table in docs/spark/write.md that says what Spark refuses is refused in those words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +12,7 @@ pytestmark = pytest.mark.spark
 Action = Callable[[Any, Any, str], Any]
 
 
-def stream(spark: Any, frame: Any, path: str) -> None:
+def stream(spark, frame, path):
     counts = spark.readStream.format("rate").load().groupBy("value").count().selectExpr("'t' AS topic", "'x' AS value")
     writer = (
         counts.writeStream.format("kafkarec").outputMode("update").option("checkpointLocation", f"{path}-checkpoint")
@@ -22,11 +20,11 @@ def stream(spark: Any, frame: Any, path: str) -> None:
     writer.trigger(availableNow=True).start(path).awaitTermination()
 
 
-def append(frame: Any) -> Any:
+def append(frame):
     return frame.write.format("kafkarec").mode("append")
 
 
-ACTIONS: dict[str, Action] = {
+ACTIONS = {
     'df.write.format("kafkarec").save(path)': lambda spark, frame, path: frame.write.format("kafkarec").save(path),
     '.mode("ignore").save(path)': lambda spark, frame, path: append(frame).mode("ignore").save(path),
     '.mode("append").partitionBy("topic").save(path)': lambda spark, frame, path: (
@@ -52,7 +50,7 @@ ACTIONS: dict[str, Action] = {
 }
 
 
-def table() -> dict[str, str]:
+def table():
     """What is written -> the words, from the page."""
     page = (ROOT / "docs" / "spark" / "write.md").read_text(encoding="utf-8")
     rows = page.partition("<!-- refused -->")[2].partition("<!-- end of refused -->")[0].strip().splitlines()[2:]
@@ -60,7 +58,7 @@ def table() -> dict[str, str]:
     return {_code(written): _code(words) for written, words, _ in cells}
 
 
-def _code(cell: str) -> str:
+def _code(cell):
     match = re.fullmatch(r"(`+)(.*?) ?\1", cell)
     assert match is not None, cell
     return match[2]

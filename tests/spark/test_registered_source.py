@@ -1,10 +1,7 @@
 """`register` where Spark has found our data source in the driver's Python, and does not let a session replace it (4.0;
 tests/spark/test_payloads.py runs there)."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -16,14 +13,14 @@ from spark_udfs.source import KafkarecDataSource
 class Session:
     """What `register` uses of a session to register a data source."""
 
-    def __init__(self, overwrites: str, refusal: str | None) -> None:
-        self.registered: list[type] = []
+    def __init__(self, overwrites, refusal):
+        self.registered = []
         self.overwrites, self.refusal = overwrites, refusal
         self.sparkContext = SimpleNamespace(defaultParallelism=6)
         self.conf = SimpleNamespace(get=lambda name, default: self.overwrites)
         self.dataSource = SimpleNamespace(register=self._register)
 
-    def _register(self, source: type) -> None:
+    def _register(self, source):
         if self.refusal is not None:
             error = AnalysisException(self.refusal)
             error.getCondition = lambda: self.refusal
@@ -31,8 +28,8 @@ class Session:
         self.registered.append(source)
 
 
-def register(session: Session, name: str) -> str | None:
-    made: Any = session
+def register(session, name):
+    made = session
     return registration._register_source(made, name)
 
 

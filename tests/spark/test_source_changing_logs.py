@@ -1,19 +1,15 @@
 """Batch reads of a log that is appended to, cleaned and truncated while it is listed, planned and read: no record is
 missing, or the job fails."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 import random
 import re
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import builders
 import log_cleaning
@@ -21,7 +17,6 @@ import pytest
 from log_cleaning import RepeatingThread
 from pyspark.sql.types import StructType
 from source_rows import Read, log_folder, offsets_of, read
-from stream_broker import Broker
 from unreadable_files import refuse_listing
 
 from kafkarec import distributed
@@ -34,15 +29,15 @@ from spark_udfs.source.paths import finder
 OFFSET = StructType().add("offset", "long")  # without options: folders are listed for the plan only
 
 
-def change_next_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Any]], list[Any]]) -> None:
+def change_next_listing(monkeypatch, change):
     """Let `change` edit the result of the next folder listing that has a .log file, while logs are looked for."""
     real, real_logs, waiting = folders.LocalFolder.entries, distributed.LogFinder.logs, [change]
 
-    def entries(self: folders.LocalFolder) -> list[Any]:
+    def entries(self):
         listed = real(self)
         return waiting.pop()(listed) if waiting and any(each.name.endswith(".log") for each in listed) else listed
 
-    def logs(self: distributed.LogFinder) -> Any:
+    def logs(self):
         with monkeypatch.context() as during:
             during.setattr(folders.LocalFolder, "entries", entries)
             return real_logs(self)
@@ -57,7 +52,7 @@ def test_a_segment_that_grows_and_rolls_during_the_listing(broker, monkeypatch):
     broker.write(10)
     before = len(broker.log())
 
-    def roll(listed: list[Any]) -> list[Any]:
+    def roll(listed):
         """A listing that returns older sizes for the first names and newer ones for the names that follow."""
         while len(broker.log()) == before:
             broker.write(10)
@@ -76,21 +71,16 @@ def test_a_segment_that_grows_and_rolls_during_the_listing(broker, monkeypatch):
     assert offsets == list(range(len(offsets))) and len(offsets) >= int(broker.log()[-2].stem)
 
 
-def options_of(broker: Broker, **source_options: str) -> Any:
+def options_of(broker, **source_options):
     from spark_udfs.source import options
 
     return options.parse({"path": str(broker.root), **source_options}, "read")
 
 
 @pytest.mark.parametrize("listed", [(), (0, 1), (1,)])
-@pytest.mark.parametrize(("deleted", "is_named"), [(0, False), (1, False), (1, True)])
+@pytest.mark.parametrize("deleted, is_named", [(0, False), (1, False), (1, True)])
 def test_segments_that_are_begun_and_deleted_during_the_listing(
-    broker,
-    monkeypatch,
-    tmp_path,
-    listed,
-    deleted,
-    is_named,
+    broker, monkeypatch, tmp_path, listed, deleted, is_named
 ):
     """The first names are read at once, without a second listing: of two new segments it may have the last one only.
     is_named: the deleted one was there still when the folder's names were read, but not for its `stat`."""
@@ -100,7 +90,7 @@ def test_segments_that_are_begun_and_deleted_during_the_listing(
     for path in begun:
         path.rename(tmp_path / path.name)
 
-    def change(entries: list[Any]) -> list[Any]:
+    def change(entries):
         for path in begun:
             (tmp_path / path.name).rename(path)
         gone = broker.log()[:deleted]
@@ -116,12 +106,12 @@ def test_segments_that_are_begun_and_deleted_during_the_listing(
     assert offsets_of(read(broker.root)) == list(range(start, end))
 
 
-def before_listing(monkeypatch: pytest.MonkeyPatch, changes: dict[int, Callable[[], object]]) -> None:
+def before_listing(monkeypatch, changes):
     """Let each of `changes` happen before one listing of a folder orders-0, by its number from 0 on. What it returns
     are names that this listing does not have."""
     real, numbers = os.scandir, iter(range(1000))
 
-    def scandir(folder: Any = ".") -> Any:
+    def scandir(folder="."):
         if not str(folder).endswith("orders-0"):
             return real(folder)
         hidden = changes.get(next(numbers), lambda: None)() or ()
@@ -134,12 +124,7 @@ def before_listing(monkeypatch: pytest.MonkeyPatch, changes: dict[int, Callable[
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("listing_number", range(6))
 def test_a_segment_that_is_moved_to_another_folder_of_its_partition(
-    broker,
-    monkeypatch,
-    tmp_path,
-    archived,
-    is_reversed,
-    listing_number,
+    broker, monkeypatch, tmp_path, archived, is_reversed, listing_number
 ):
     """To the archive that holds what is before it, while both folders are listed."""
     broker.fill(4)
@@ -155,7 +140,7 @@ def test_a_segment_that_is_moved_to_another_folder_of_its_partition(
     assert not moved.exists()
 
 
-@pytest.mark.parametrize(("number", "is_shown"), [(0, False), (0, True), (1, True)])
+@pytest.mark.parametrize("number, is_shown", [(0, False), (0, True), (1, True)])
 def test_a_segment_that_is_replaced_between_the_first_names_and_the_last(broker, monkeypatch, number, is_shown):
     """The listing between them has no name of it. is_shown: the last names are the first ones, and no .deleted is left;
     else they have neither the old name of the file nor the new one, as it is renamed meanwhile."""
@@ -163,13 +148,13 @@ def test_a_segment_that_is_replaced_between_the_first_names_and_the_last(broker,
     replaced, expected = broker.log()[number], broker.cleaned(number, number + 1)
     steps = log_cleaning.steps([replaced])
 
-    def remove() -> None:
+    def remove():
         for _ in range(3):
             next(steps)
         if is_shown:
             Path(f"{replaced}.deleted").unlink()
 
-    def rename() -> list[str]:
+    def rename():
         if is_shown:
             Path(f"{replaced}.swap").rename(replaced)
             return []
@@ -214,7 +199,7 @@ def test_names_that_never_stay_the_same_are_refused(broker, monkeypatch, caplog)
     broker.write(10)
     real, seen = os.scandir, iter(range(1000))
 
-    def scandir(folder: Any = ".") -> Any:
+    def scandir(folder="."):
         if str(folder).endswith("orders-0"):
             (Path(folder) / f"{next(seen)}.log.deleted").touch()
         return real(folder)
@@ -240,11 +225,11 @@ def test_an_unreadable_folder_is_reported(broker, monkeypatch, caplog):
 # ---- changes between listing and planning, and between planning and reading -----------------------------------------
 
 
-def change_after_next_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+def change_after_next_listing(monkeypatch, change):
     """Let `change` happen between the next listing and the planning."""
     real, waiting = listing.Listing.current, [change]
 
-    def current(self: listing.Listing) -> Any:
+    def current(self):
         listed = real(self)
         if waiting:
             waiting.pop()()
@@ -287,13 +272,13 @@ def test_read_committed_of_a_preallocated_file_that_is_written_to(tmp_path, monk
         entry = offset_index.write([(1, len(plain[0]))], 0)
         (folder / f"{0:020}.index").write_bytes(entry + bytes(80))
 
-    def write(count: int) -> None:
+    def write(count):
         with (folder / f"{0:020}.log").open("r+b") as file:
             file.write(b"".join(data[:count]))
 
     calls = iter(range(1000))
 
-    def after_writing(real: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def after_writing(real, *args, **options):
         if next(calls) == call:
             write(written)
         return real(*args, **options)
@@ -323,7 +308,7 @@ def test_retention_between_planning_and_reading(broker, caplog):
 
 
 @pytest.mark.parametrize("size", ["1g", "700"])
-@pytest.mark.parametrize(("begin", "end"), [(0, 1), (1, 2), (0, 3), (1, 4)])
+@pytest.mark.parametrize("begin, end", [(0, 1), (1, 2), (0, 3), (1, 4)])
 def test_a_log_that_is_cleaned_between_planning_and_reading(broker, caplog, size, begin, end):
     broker.fill(6)
     planned, lenient = (Read(broker.root, maxPartitionBytes=size, failOnDataLoss=flag) for flag in ("true", "false"))
@@ -357,11 +342,11 @@ def test_every_load_of_a_growing_log_is_a_prefix_of_it(broker):
     rng = random.Random(7)
     broker.write(3)
 
-    def write() -> None:
+    def write():
         broker.write(rng.randint(1, 9))
         time.sleep(0.0005)
 
-    lengths: list[int] = []
+    lengths = []
     with RepeatingThread(write):
         while len(lengths) < 12 or len(broker.log()) <= 20:
             last = broker.offsets[-1]
@@ -377,7 +362,7 @@ def test_every_load_of_a_log_being_cleaned_has_all_kept_records_or_fails(broker)
     for _ in range(100):
         broker.write(5)
 
-    def step() -> None:
+    def step():
         broker.write(rng.randint(1, 9))
         log_cleaning.clean_sometimes(broker.log(), rng)
         time.sleep(0.02)

@@ -1,9 +1,5 @@
 """Columns and options of the data source: a user's schema, metadata, the batches view, wrong values."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from paths import SEGMENTS
 from pyspark.sql import types as T
@@ -18,11 +14,11 @@ TXN = SEGMENTS / "txn-0"
 KAFKA_SOURCE = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
 
-def struct(**fields: T.DataType) -> T.StructType:
+def struct(**fields):
     return T.StructType([T.StructField(name, type_) for name, type_ in fields.items()])
 
 
-def names(**source_options: str) -> list[str]:
+def names(**source_options):
     chosen = options.parse({name.lower(): value for name, value in source_options.items()}, "read")
     struct_type = columns.spark_schema(columns.select_columns(chosen))
     assert columns.from_schema(struct_type, chosen) == columns.select_columns(chosen)
@@ -72,7 +68,7 @@ def test_a_users_schema_selects_and_orders_the_columns(path):
 
 
 @pytest.mark.parametrize(
-    ("source_options", "message"),
+    "source_options, message",
     [
         (struct(ofset=T.LongType()), r"no column 'ofset'; did you mean offset\?; there are: key binary, .* int"),
         (struct(offset=T.IntegerType()), "column offset is bigint, not int; cast it after reading"),
@@ -88,7 +84,7 @@ def test_wrong_columns_of_a_users_schema_are_refused(source_options, message):
 
 
 @pytest.mark.parametrize(
-    ("source_options", "message"),
+    "source_options, message",
     [
         ({"columns": "offset,ofset"}, "no column 'ofset'; did you mean offset"),
         ({"columns": "offset,offset"}, "named twice: offset"),
@@ -121,7 +117,7 @@ def test_wrong_options_are_refused(source_options, message):
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("1", 1), ("64m", 64 << 20), ("64MB", 64 << 20), ("2 GiB", 2 << 30), ("8k", 8 << 10)]
+    "text, number", [("1", 1), ("64m", 64 << 20), ("64MB", 64 << 20), ("2 GiB", 2 << 30), ("8k", 8 << 10)]
 )
 def test_sizes_are_parsed(text, number):
     assert options.parse({"maxpartitionbytes": text}, "read").maxPartitionBytes == number
@@ -171,7 +167,7 @@ def test_batches_view_reports_damage(tmp_path):
         data[10 + 181 * (seed % 2)] ^= 1 << (seed % 7)
         path = log_folder(tmp_path / f"t-{seed}", (0, bytes(data))) / f"{0:020}.log"
         table = kafkarec.open(path).scan(errors="skip")
-        source_options: dict[str, Any] = {"view": "batches", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "why"}
+        source_options = {"view": "batches", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "why"}
         rows = read(path, **source_options)
         assert [row["position"] for row in rows if row["why"] is None] == table.column("position")
         assert [row["position"] for row in rows if row["why"]] == [each.position for each in table.damage]

@@ -1,25 +1,21 @@
 """read_committed from the middle of a partition returns the records that a read of the whole partition returns."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import counted_files
 import pytest
 from source_rows import offsets_of, read
-from stream_broker import Broker
 from stream_engine import Query
 
 from spark_udfs.source import options, planning
 from spark_udfs.source.listing import Listing
 
 
-def fill(broker: Broker, seed: int, still_open: bool) -> None:
+def fill(broker, seed, still_open):
     rng = random.Random(seed)
-    opened: set[int] = set()
+    opened = set()
     if still_open:
         broker.write_in_transaction(99, 3)
     while len(broker.log()) < 6:
@@ -36,7 +32,7 @@ def fill(broker: Broker, seed: int, still_open: bool) -> None:
         broker.end_transaction(producer, commit=False)
 
 
-def walk(broker: Broker, start: int | None) -> planning.Uncommitted:
+def walk(broker, start):
     parsed = options.parse({"path": str(broker.root)}, "read")
     (partition,) = Listing(parsed).current().values()
     return planning.read_transactions(partition, parsed, start)
@@ -61,7 +57,7 @@ def test_only_the_segments_read_are_searched_for_markers(broker, monkeypatch):
     fill(broker, 1, False)
     readings = counted_files.counted(monkeypatch)
 
-    def searched() -> list[str]:
+    def searched():
         found = [Path(one.path).name for one in readings if one.path.endswith(".log")]
         readings.clear()
         return list(dict.fromkeys(found))
@@ -86,7 +82,7 @@ def test_an_open_transaction_before_the_start_hides_all_rows(broker, tmp_path):
     broker.write(7)
     broker.write_in_transaction(5, 2)
     broker.fill(5)
-    rows: list[Any] = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
+    rows = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
     assert rows == [] and walk(broker, 100).last_stable_offset == 7
     broker.end_transaction(5, commit=False)
     rows = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')

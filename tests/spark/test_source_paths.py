@@ -1,13 +1,9 @@
 """The paths of `load`: several; the errors of wrong paths; what the driver logs of them. Which logs a path
 names: tests/unit/storage/test_find.py."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -21,7 +17,7 @@ from spark_udfs.source import paths, publishing
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 
 
-def counts(*paths: Path | str, **options: str) -> dict[Any, int]:
+def counts(*paths, **options):
     where = {"path": str(paths[0])} if len(paths) == 1 else {"paths": json.dumps([str(each) for each in paths])}
     return dict(Counter(row["topic"] for row in Read(**where, **options).rows))
 
@@ -48,7 +44,7 @@ def test_several_paths_are_read_once():
 
 
 @pytest.mark.parametrize(
-    ("path", "message"),
+    "path, message",
     [
         ("/missing/folder", r"^\[PATH_NOT_FOUND\] Path does not exist: /missing/folder\."),
         ("/missing/*/x", r"^\[PATH_NOT_FOUND\] Path does not exist: /missing/\*/x\."),
@@ -63,7 +59,7 @@ def test_a_missing_path_is_reported_as_spark_reports_it(path, message):
 
 
 @pytest.mark.parametrize(
-    ("path", "why"),
+    "path, why",
     [
         ("hdfs://namenode/kafka/orders-0", r"this machine has no Hadoop client \(libhdfs\)"),
         ("dbfs:/mnt/kafka/*", r"dbfs: is no scheme that it knows"),
@@ -98,7 +94,7 @@ def test_a_plugins_store_is_refused(tmp_path):
 # ---- what the driver's log says -----------------------------------------------------------------------------------
 
 
-def warnings_of(caplog: pytest.LogCaptureFixture, path: Path, **given: str) -> tuple[list[dict[str, Any]], list[str]]:
+def warnings_of(caplog, path, **given):
     """The rows, and what the driver logs."""
     caplog.clear()
     rows = read(path, **given)

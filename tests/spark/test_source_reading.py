@@ -1,12 +1,8 @@
 """The data source returns the rows of the local API in every mode, however a segment is split."""
 
-from __future__ import annotations
-
 import json
 import logging
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -19,23 +15,22 @@ from spark_udfs.source.listing import DataLoss
 ALL_CODECS = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
 
 
-def names(path: Path) -> str:
+def names(path):
     return f"{path.parent.name}/{path.stem.lstrip('0') or 0}"
 
 
-def local(path: Path, **options: Any) -> list[dict[str, Any]]:
+def local(path, **options):
     segment = kafkarec.open(path)
     return [expected(each, segment.topic, segment.partition) for each in segment.read(**options)]
 
 
-def local_with_damage(path: Path) -> list[Any]:
+def local_with_damage(path):
     """Records and damaged ranges of a file in order: (position of the batch or damage, record or damage)."""
     segment = kafkarec.open(path)
-    assert isinstance(segment, kafkarec.Segment)
     columns = segment.read(
         errors="skip", columns=["offset", "timestamp", "timestamp_type", "key", "value", "headers", "batch_position"]
     )
-    rows: list[tuple[int, int, Any]] = [
+    rows = [
         (position, 1, expected(record, segment.topic, segment.partition))
         for position, record in zip(columns.column("batch_position"), columns, strict=True)
     ]
@@ -43,7 +38,7 @@ def local_with_damage(path: Path) -> list[Any]:
     return [what for _, _, what in sorted(rows, key=lambda row: row[:2])]
 
 
-def same(rows: list[dict[str, Any]], expected_rows: list[Any]) -> None:
+def same(rows, expected_rows):
     assert len(rows) == len(expected_rows)
     for row, what in zip(rows, expected_rows, strict=True):
         if isinstance(what, kafkarec.Damage):

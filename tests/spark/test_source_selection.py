@@ -1,10 +1,7 @@
 """Selection of partitions, offsets, times and transactions: the options of Spark's Kafka source."""
 
-from __future__ import annotations
-
 import json
 import random
-from pathlib import Path
 
 import builders
 import pytest
@@ -22,7 +19,7 @@ ALL_CODECS = SEGMENTS / "all-codecs-0"
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    "options, expected",
     [
         (
             {},
@@ -46,8 +43,24 @@ def test_partitions_can_be_selected(options, expected):
     assert {row["topic"] for row in read(SEGMENTS, **options)} == expected
 
 
+@pytest.mark.parametrize("option", ["subscribe", "subscribePattern"])
+def test_the_option_topic_names_files_without_a_topic(tmp_path, option):
+    path = log_folder(tmp_path / "copies", (0, (TXN / f"{0:020}.log").read_bytes())) / f"{0:020}.log"
+    rows = read(path, topic="txn", **{option: "txn"})
+    assert len(rows) == 30 and {row["topic"] for row in rows} == {"txn"}
+    if option == "subscribe":
+        with pytest.raises(ValueError, match="subscribe: cannot find other; there are: txn"):
+            read(path, topic="txn", subscribe="other")
+
+
+@pytest.mark.parametrize("options", [{"subscribePattern": "none"}, {"assign": "{}"}, {"assign": '{"txn": []}'}])
+def test_no_selected_partition_is_told(options, caplog):
+    assert read(TXN, **options) == []
+    assert "no rows: subscribePattern or assign selects none of the topics that there are: txn" in caplog.text
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options, message",
     [
         ({"subscribe": "txn,txm"}, "subscribe: cannot find txm; there are: .*txn"),
         ({"assign": '{"txn": [0, 1]}'}, "assign: cannot find txn-1; there are: .*txn-0"),
@@ -59,7 +72,7 @@ def test_missing_partitions_are_refused(options, message):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options, message",
     [
         ({"assign": "txn"}, "option assign='txn': must be a JSON object"),
         ({"assign": '{"txn": "0"}'}, r'must be JSON such as \{"topic": \[0, 1\]\}'),
@@ -77,7 +90,7 @@ def test_selections_that_cannot_be_read_are_refused(options, message):
 
 @pytest.mark.parametrize("splits", [{}, SPLITS])
 @pytest.mark.parametrize(
-    ("start", "end"), [(-2, -1), (0, 1), (29, 31), (30, -1), (100, 200), (-2, 30), (292, 293), (293, 293), (50, 50)]
+    "start, end", [(-2, -1), (0, 1), (29, 31), (30, -1), (100, 200), (-2, 30), (292, 293), (293, 293), (50, 50)]
 )
 def test_offsets_can_be_limited(start, end, splits):
     options = {
@@ -90,7 +103,7 @@ def test_offsets_can_be_limited(start, end, splits):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options, message",
     [
         ({"startingOffsets": "latest"}, "startingOffsets=latest is for streams"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
@@ -108,7 +121,7 @@ def test_wrong_offsets_are_refused(options, message):
 
 
 @pytest.mark.parametrize(
-    ("options", "is_told"),
+    "options, is_told",
     [
         ({"endingTimestamp": "1700000000"}, True),  # seconds
         ({"startingTimestamp": "2030-01-02", "endingTimestamp": "2030-01-01"}, False),  # no record is that late
@@ -137,7 +150,7 @@ def test_offsets_deleted_by_retention(tmp_path):
 # ---- times ------------------------------------------------------------------------------------------------
 
 
-def timed(folder: Path) -> list[int]:
+def timed(folder):
     """Write timestamps that do not rise with the offsets; return the ms by offset."""
     rng = random.Random(7)
     times = [1_700_000_000_000 + rng.randrange(10_000) for _ in range(400)]
@@ -198,10 +211,10 @@ def test_read_committed_returns_the_records_of_a_consumer(topic, size, option):
     assert offsets_of(rows) == [record["offset"] for record in consumed["records"]]
 
 
-def transactions(seed: int) -> bytes:
+def transactions(seed):
     """Three producers with overlapping transactions that abort and commit in turn; one transaction stays open."""
     rng, data, at = random.Random(seed), b"", 0
-    running: set[int] = set()
+    running = set()
     for _ in range(120):
         producer = rng.randrange(3)
         if producer in running and rng.random() < 0.4:

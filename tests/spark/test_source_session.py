@@ -1,38 +1,33 @@
 """What Spark passes to a data source in Python, on which its design stands: see docs/explanation/design.md."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
-from typing import Any
-
 import pytest
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter
+from pyspark.sql.datasource import DataSource, DataSourceReader
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def pushing_source() -> type[DataSource]:
+def pushing_source():
     """A source of one row, or of none after any filter was pushed. Its classes are local, so pickled as code."""
 
     class Reader(DataSourceReader):
         rows = 1
 
-        def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        def pushFilters(self, filters):
             self.rows = 0
             return filters
 
-        def read(self, partition: Any) -> Iterator[tuple[int]]:
+        def read(self, partition):
             yield from [(1,)] * self.rows
 
     class Source(DataSource):
         @classmethod
-        def name(cls) -> str:
+        def name(cls):
             return "pushing"
 
-        def schema(self) -> str:
+        def schema(self):
             return "n int"
 
-        def reader(self, schema: Any) -> DataSourceReader:
+        def reader(self, schema):
             return Reader()
 
     return Source

@@ -1,12 +1,8 @@
 """The data source by spark-submit on executors with pyspark, pyarrow and pandas only, and 512 MiB for each Python."""
 
-from __future__ import annotations
-
 import json
 import re
 import zlib
-from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -24,7 +20,7 @@ BUCKET_URL = f"s3a://{BUCKET}/kafka"
 CONF = {"spark.executor.pyspark.memory": "512m", "spark.executor.memory": "512m"}
 
 
-def large(folder: Path) -> Path:
+def large(folder):
     """One segment of about 120 MB: the same 1 000 records of 1 kB, half incompressible, repeated."""
     noise = [spoil(bytes(500), seed, 400) + bytes(500) for seed in range(50)]
     once = kafkarec.encode([(i, 1000 + i, None, noise[i % 50], []) for i in range(1000)], batch_size=1 << 16)
@@ -32,7 +28,7 @@ def large(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(fat, bare_python, tmp_path_factory):
     folder = tmp_path_factory.mktemp("source")
     for number, path in enumerate(LOGS):
         log_folder(folder / "damaged" / f"t-{number}", (0, spoil(path.read_bytes(), number, 1)))

@@ -1,7 +1,5 @@
 """Files that are no good segments and files that cannot be read: the result and the report of each mode."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import json
@@ -10,9 +8,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from damage_reports import nothing_is_shipped, report  # noqa: F401
@@ -32,17 +27,17 @@ VIEWS = ("records", "batches")
 NOISE = random.Random(1).randbytes(5000)
 
 
-def batch(base: int, count: int = 20) -> bytes:
-    return bytes(kafkarec.encode([(base + n, 1, None, b"%d" % n, []) for n in range(count)]))
+def batch(base):
+    return bytes(kafkarec.encode([(base + n, 1, None, b"%d" % n, []) for n in range(20)]))
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Two good segments; the bad file is placed between them."""
     return log_folder(tmp_path / "orders-0", (0, batch(0)), (2000, batch(2000)))
 
 
-def good_rows_and_reports(folder: Path, mode: str, view: str) -> tuple[list[Any], list[dict[str, Any]]]:
+def good_rows_and_reports(folder, mode, view):
     """The good rows as (offset or base offset), and the reports of the rest."""
     rows = read(folder.parent, mode=mode, view=view, columnNameOfCorruptRecord=schema.CORRUPT)
     name = "offset" if view == "records" else "base_offset"
@@ -50,7 +45,7 @@ def good_rows_and_reports(folder: Path, mode: str, view: str) -> tuple[list[Any]
     return expected_good_rows, [json.loads(row[schema.CORRUPT]) for row in rows if row[schema.CORRUPT]]
 
 
-def expected_good_rows(view: str) -> list[int]:
+def expected_good_rows(view):
     return [0, 2000] if view == "batches" else [*range(20), *range(2000, 2020)]
 
 
@@ -116,7 +111,7 @@ def test_zeros_and_empty_files_are_no_damage(folder, view, mode):
 # ---- files that cannot be read --------------------------------------------------------------------------------------
 
 
-def sources_of(monkeypatch: pytest.MonkeyPatch, path: Path, make: Callable[[], Any]) -> None:
+def sources_of(monkeypatch, path, make):
     real = folders.LocalFolder.open
     monkeypatch.setattr(
         folders.LocalFolder,
@@ -149,7 +144,7 @@ def test_a_file_that_may_not_be_read_fails_in_every_mode(folder, mode, monkeypat
     path = folder / BAD
     path.write_bytes(batch(1000))
 
-    def refuse() -> Any:
+    def refuse():
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
     sources_of(monkeypatch, path, refuse)
@@ -174,12 +169,24 @@ def test_a_dangling_link_is_a_data_loss(folder, mode, caplog):
     assert (row["file"], row["reason"], row["detail"]) == (str(path), "unreadable", message)
 
 
+def test_a_pipe_fails_in_every_mode(folder):
+    """Its size is 0, as that of an empty segment."""
+    for name in (BAD, f"{3000:020}.log"):
+        os.mkfifo(folder / name)
+        for mode in options.MODES:
+            with pytest.raises(OSError, match=f"a pipe, .*{folder / name}"):
+                read(folder, mode=mode)
+        (row,) = [each for each in report(folder).rows if each["reason"] != GAP]
+        assert (row["file"], row["reason"]) == (str(folder / name), "unreadable") and "a pipe" in row["detail"]
+        (folder / name).unlink()
+
+
 def test_a_file_without_a_known_size_is_read(folder, monkeypatch):
     """A file without stat() result in the listing is not taken for an empty one."""
     (folder / BAD).write_bytes(batch(1000))
     real = folders.LocalFolder.entries
 
-    def entries(self: folders.LocalFolder) -> list[Any]:
+    def entries(self):
         return [each._replace(size=0) if each.name == BAD else each for each in real(self)]
 
     monkeypatch.setattr(folders.LocalFolder, "entries", entries)

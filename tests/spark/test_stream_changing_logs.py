@@ -1,16 +1,12 @@
 """Streams over logs that are cleaned while a micro-batch runs, which then fails and is repeated, and over folders that
 do not change for a while."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import log_cleaning
 import pytest
@@ -21,12 +17,11 @@ import kafkarec
 from spark_udfs.source.listing import DataLoss
 
 
-def planned(query: Query, start: int, end: int) -> list[Any]:
-    tasks: list[Any] = query.reader.partitions({"orders": {"0": start}}, {"orders": {"0": end}})
-    return tasks
+def planned(query, start, end):
+    return query.reader.partitions({"orders": {"0": start}}, {"orders": {"0": end}})
 
 
-def got(query: Query, tasks: list[Any]) -> list[int]:
+def got(query, tasks):
     return [row["offset"] for task in tasks for row in query._task(task)]
 
 
@@ -34,7 +29,7 @@ def got(query: Query, tasks: list[Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("size", ["1g", "500"])
-@pytest.mark.parametrize(("begin", "end"), [(0, 1), (1, 2), (0, 3), (2, 5)])
+@pytest.mark.parametrize("begin, end", [(0, 1), (1, 2), (0, 3), (2, 5)])
 def test_a_replaced_segment_fails_a_task_and_is_read_by_the_batch_that_repeats_it(broker, size, begin, end):
     broker.fill(6)
     query = Query(broker.root, maxPartitionBytes=size)
@@ -97,7 +92,7 @@ def test_a_cleaner_that_runs_all_the_time(broker):
     broker.fill(6)
     query = Query(broker.root, maxOffsetsPerTrigger="150", maxPartitionBytes="900")
 
-    def step() -> None:
+    def step():
         segments = broker.log()
         if len(segments) > 300:  # a machine with other work: the query is far behind, and would be for ever
             time.sleep(0.05)
@@ -128,7 +123,7 @@ def test_a_cleaner_that_runs_all_the_time(broker):
 # ---- unchanged folders ----------------------------------------------------------------------------------------------
 
 
-def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+def clock(monkeypatch):
     """Return a function to call instead of `time.sleep`: a file is settled when it is unchanged for three seconds."""
     real, passed = time.monotonic, [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: real() + sum(passed))

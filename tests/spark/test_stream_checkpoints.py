@@ -1,14 +1,10 @@
 """A query of Spark continues with a checkpoint of an earlier version."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import Any
 
 import pytest
 from paths import TESTS
-from stream_engine import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -26,9 +22,9 @@ def test_a_checkpoint_of_an_earlier_version_opens(spark_session, broker, tmp_pat
     done, planned = (
         json.loads((checkpoint / "offsets" / str(number)).read_text().splitlines()[2]) for number in (1, 2)
     )
-    batches: dict[int, dict[tuple[str, int], list[Row]]] = {}
+    batches = {}
 
-    def take(frame: Any, number: int) -> None:
+    def take(frame, number):
         rows = batches.setdefault(number, {})
         for row in frame.collect():
             rows.setdefault((row.topic, row.partition), []).append((row.offset, bytes(row.value)))

@@ -1,13 +1,10 @@
 """Folders that grow, roll, and lose their first or last records while a stream runs: every record once, in order."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import random
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -60,7 +57,7 @@ def test_half_a_batch_is_awaited(broker, cut, zeros):
     broker.write(10)
     query = Query(broker.root)
     query.run()
-    finish = broker.begin_batch(20, cut=cut, zeros=zeros)
+    finish = broker.begin_batch(cut, zeros=zeros)
     assert query.run() == 0
     query.restart()
     assert query.run() == 0
@@ -72,7 +69,7 @@ def test_half_a_batch_is_awaited(broker, cut, zeros):
 def test_half_a_batch_in_an_empty_log_is_awaited(broker):
     broker.writer()
     query = Query(broker.root)
-    finish = broker.begin_batch(20, cut=80)
+    finish = broker.begin_batch(80)
     query.run()
     assert query.texts() == [{"orders": {"0": 0}}] and query.rows == {}
     finish()
@@ -128,7 +125,7 @@ def test_only_subscribed_topics_are_followed(broker):
 
 
 @pytest.mark.parametrize(
-    ("options", "first"),
+    "options, first",
     [
         ({}, 0),
         ({"startingOffsets": "latest"}, 60),
@@ -166,7 +163,7 @@ def test_records_appended_while_latest_is_resolved_survive_a_crash(broker):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options, message",
     [
         ({"startingOffsets": '{"orders": {"0": 99}}'}, "orders-0: startingOffsets asks for 99, and the log ends at"),
         ({"startingOffsets": '{"orders": {"7": 0}}'}, "startingOffsets: cannot find orders-7"),
@@ -315,7 +312,7 @@ def test_available_now_ends_at_the_offsets_of_its_start(broker):
 def test_available_now_tells_of_a_batch_that_is_not_whole(broker, caplog):
     broker.write(10)
     for cut in (0, 40):  # zeros; then the first bytes of a batch in their place
-        broker.begin_batch(20, cut=cut, zeros=5000 - cut)
+        broker.begin_batch(cut, zeros=5000 - cut)
         query = Query(broker.root)
         query.restart(available_now=True)
         query.run()
@@ -351,11 +348,11 @@ def test_crashes_lose_nothing_and_repeat_nothing(broker):
 
 
 class Plan:
-    def __init__(self, draw: Any, root: Path) -> None:
+    def __init__(self, draw, root):
         self.draw, self.broker = draw, Broker(root, draw(st.sampled_from([700, 2000, 1 << 20])))
-        self.unfinished: Any = None
+        self.unfinished = None
 
-    def act(self, query: Query) -> None:
+    def act(self, query):
         what = self.draw(st.sampled_from(["write"] * 4 + ["trigger"] * 3 + ["crash", "restart", "half", "delete"]))
         partition = self.draw(st.integers(0, 2))
         if self.unfinished and what in ("write", "half"):
@@ -366,7 +363,7 @@ class Plan:
             self.broker.write(count, partition=partition, compression=codec)
         elif what == "half" and ("orders", partition) in self.broker.writers:
             cut, zeros = self.draw(st.integers(1, 140)), self.draw(st.sampled_from([0, 300]))
-            self.unfinished = self.broker.begin_batch(20, partition=partition, cut=cut, zeros=zeros)
+            self.unfinished = self.broker.begin_batch(cut, partition, zeros)
         elif what in ("trigger", "crash"):
             query.trigger(crash=what == "crash")
         elif what == "restart":
@@ -374,7 +371,7 @@ class Plan:
 
 
 @st.composite
-def query_options(draw: st.DrawFn) -> dict[str, str]:
+def query_options(draw):
     source_options = {}
     limit = draw(st.sampled_from(["", "maxOffsetsPerTrigger", "maxBytesPerTrigger"]))
     if limit:
@@ -408,7 +405,7 @@ def test_random_growth_limits_and_restarts(tmp_path_factory, data, options):
 
 
 @pytest.fixture(scope="module")
-def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def long_log(tmp_path_factory):
     """A log of one segment of 10 MB."""
     broker = Broker(tmp_path_factory.mktemp("long") / "data", segment_bytes=64 << 20)
     for number in range(500):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -25,7 +24,7 @@ EXECUTORS, DRIVER_ONLY = ONE_EXECUTOR, "local[2]"
 
 
 @pytest.fixture(scope="module")
-def python(request: pytest.FixtureRequest) -> Iterator[str]:
+def python(request):
     chosen = older_python("4.1") or request.getfixturevalue("bare_python")
     with applications_removed(chosen):
         yield chosen
@@ -40,7 +39,7 @@ def test_a_reading_stream_returns_every_record_once(python, fat, tmp_path):
     options = {"maxPartitionBytes": "4k"} | ({} if older_python("4.1") else {"maxOffsetsPerTrigger": "500"})
     environ = {"KAFKAREC_CACHE": str(tmp_path / "cache")}
 
-    def started(place: str) -> Application:
+    def started(place):
         words = (str(tmp_path), place, f"killed {place}", json.dumps(options))
         master = PLACES.get(place, DRIVER_ONLY)
         return Application("killed_reading.py", fat, python, tmp_path, *words, environ=environ, master=master)
@@ -92,7 +91,7 @@ def test_a_writing_stream_stores_every_record_once_in_order(python, fat, tmp_pat
     }
     rule, out = tmp_path / "rule.json", tmp_path / "out"
 
-    def started() -> Application:
+    def started():
         words = (str(tmp_path), str(out))
         return Application("killed_writing.py", fat, python, tmp_path, *words, environ=environ, master=DRIVER_ONLY)
 

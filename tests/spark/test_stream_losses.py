@@ -1,12 +1,9 @@
 """Losses before a stream reads them: retention, truncation, damage; and objects in a bucket."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
 import re
-from pathlib import Path
 
 import pytest
 from builders import flipped
@@ -21,13 +18,13 @@ TELLS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record"}
 # ---- lost offsets ---------------------------------------------------------------------------------------------------
 
 
-def filled(broker: Broker) -> Query:
+def filled(broker):
     for _ in range(40):
         broker.write(10)
     return Query(broker.root, maxOffsetsPerTrigger="100")
 
 
-def is_lost(strict: Query, lenient: Query, message: str, caplog: pytest.LogCaptureFixture) -> int:
+def is_lost(strict, lenient, message, caplog):
     """The one query fails, also when it is started again; the other one logs it and goes on: return its batches."""
     for _ in range(2):
         with pytest.raises(DataLoss, match=re.escape(message)):
@@ -60,7 +57,7 @@ def test_retention_of_unread_records_is_a_loss(broker, caplog):
     assert query.run() and query.rows == broker.rows  # a query that has read nothing yet begins at the start of the log
 
 
-def packed(path: Path) -> Path:
+def packed(path):
     """Compress a segment as a whole."""
     path.with_suffix(".log.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
@@ -202,7 +199,7 @@ def test_a_deleted_partition_is_a_loss(broker, caplog):
 # ---- damage ---------------------------------------------------------------------------------------------------------
 
 
-def damage(path: Path | str, position: int) -> None:
+def damage(path, position):
     """Write over some bytes of the records of the batch there."""
     with open(path, "r+b") as file:
         file.seek(position + 70)
@@ -265,7 +262,7 @@ def test_micro_batches_have_the_damage_of_one_read(tmp_path, seed, segment_bytes
         assert places(query) == places(whole)
 
 
-def places(query: Query) -> list[tuple[str, int]]:
+def places(query):
     """Where the damage is that a query has reported."""
     return [(each["path"], each["position"]) for each in map(json.loads, query.damage)]
 

@@ -1,7 +1,5 @@
 """Offsets of a stream as JSON, and its options; without files."""
 
-from __future__ import annotations
-
 import json
 import random
 
@@ -30,7 +28,7 @@ def test_a_checkpoint_of_another_source_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    ("given_options", "message"),
+    "given_options, message",
     [
         ({"maxOffsetsPerTrigger": "5", "maxBytesPerTrigger": "5k"}, "only one of the options maxOffsetsPerTrigger"),
         ({"minOffsetsPerTrigger": "5"}, "no option 'minOffsetsPerTrigger'; did you mean maxOffsetsPerTrigger"),

@@ -1,12 +1,8 @@
 """read_committed in a stream: records up to the last stable offset without aborted ones, whatever the micro-batches
 are."""
 
-from __future__ import annotations
-
 import json
 import random
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from stream_broker import Broker
@@ -14,7 +10,7 @@ from stream_engine import Query
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
+def broker(tmp_path):
     started = Broker(tmp_path / "data", segment_bytes=1500)
     yield started
     started.close()
@@ -72,7 +68,7 @@ def test_the_rows_at_any_time_are_those_of_a_consumer(broker, seed):
     limit = rng.choice([{}, {"maxOffsetsPerTrigger": "11"}, {"maxBytesPerTrigger": "300"}])
     broker.write(3)
     query = Query(broker.root, isolationLevel="read_committed", **limit)
-    opened: set[int] = set()
+    opened = set()
     for _ in range(60):
         producer = rng.randrange(1, 4)
         what = rng.randrange(10)

@@ -3,11 +3,7 @@
 Two executor processes with pyspark, pyarrow and pandas only. What each function returns: test_versions.py.
 """
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import golden
 import pytest
@@ -20,7 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(fat, bare_python, tmp_path_factory):
     folder = tmp_path_factory.mktemp("everything")
     vectors = str(golden.VECTORS)
     words = ("all_functions.py", fat, bare_python, folder, vectors)

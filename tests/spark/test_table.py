@@ -1,13 +1,9 @@
 """write_table: the rows are those of the source, each once, whatever is killed and whoever else writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import builders
 import duckdb
@@ -25,16 +21,15 @@ import spark_udfs
 from spark_udfs import cluster
 from spark_udfs.source import publishing
 from spark_udfs.source.listing import DataLoss
-from spark_udfs.table_writing import WrittenTable
 
 DAY = 86_400_000
 
 
-def write(source: Path | str, out: Path | str, **options: Any) -> WrittenTable:
+def write(source, out, **options):
     return spark_udfs.write_table(Frames(), str(source), str(out), **options)
 
 
-def rows(out: Path | str) -> list[dict[str, Any]]:
+def rows(out):
     """The rows of a table as pyarrow reads them, sorted."""
     types = pa.schema([("topic", pa.string()), ("date", pa.string())])
     hive = ds.partitioning(types, flavor="hive")
@@ -42,43 +37,43 @@ def rows(out: Path | str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (str(row["topic"]), row["partition"], row["offset"]))
 
 
-def files(out: Path | str) -> list[str]:
+def files(out):
     """Everything that readers of `**/*.parquet` find."""
     return sorted(str(path.relative_to(out)) for path in Path(out).rglob("*.parquet"))
 
 
-def expected(source: Path, **options: str) -> list[dict[str, Any]]:
+def expected(source, **options):
     found = read(source, **options)
     for row in found:
         row["date"] = None if row["timestamp"] is None else row["timestamp"].date().isoformat()
     return sorted(found, key=lambda row: (str(row["topic"]), row["partition"], row["offset"]))
 
 
-def grown(folder: Path, *values: str, partition: int = 0, topic: str = "t", time: int = DAY) -> None:
+def grown(folder, *values, partition=0, topic="t", **options):
     """Appends records to a log, each in a batch of its own, a day after one another."""
-    with kafkarec.SegmentWriter(folder / f"{topic}-{partition}") as writer:
+    with kafkarec.SegmentWriter(folder / f"{topic}-{partition}", **options) as writer:
         for number, value in enumerate(values):
-            writer.write([(0, time + number * DAY, b"k", value.encode(), [])])
+            writer.write([(0, (number + 1) * DAY, b"k", value.encode(), [])])
 
 
-def values(out: Path | str) -> list[str]:
+def values(out):
     return [f"{row['topic']}-{row['partition']} {row['offset']} {row['value'].decode()}" for row in rows(out)]
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path):
     grown(tmp_path / "source", "a", "b", "c")
     grown(tmp_path / "source", "d", partition=1)
     return tmp_path / "source"
 
 
 @pytest.fixture
-def out(tmp_path: Path) -> Path:
+def out(tmp_path):
     return tmp_path / "table"
 
 
 @pytest.fixture(autouse=True)
-def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_fsync(monkeypatch):
     """Skip fsync: in these tests processes crash, machines do not."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
@@ -108,7 +103,7 @@ def test_the_rows_are_those_of_the_source(out, options):
     assert not (out / "_temporary").exists()
 
 
-def with_odd_values(folder: Path) -> Path:
+def with_odd_values(folder):
     """Logs with times before 1970, before year 1, after 9999 and none, topics that look like other types, and a key of
     folders that needs escapes."""
     times = (-200_000 * DAY, -DAY - 1, -2, 0, 253_402_300_799_999, 253_402_300_800_000, -62_135_596_800_001)
@@ -141,7 +136,7 @@ def test_duckdb_polars_and_pyarrow_read_the_same_rows(tmp_path, out, by):
     times = table["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
     in_pyarrow = zip(*table.set_column(4, "timestamp", times).to_pydict().values(), strict=True)
 
-    def ordered(found: Any) -> list[Any]:
+    def ordered(found):
         return sorted(map(tuple, found), key=lambda row: row[:4])
 
     assert len(in_duckdb) == 13 and ordered(in_duckdb) == ordered(in_polars) == ordered(in_pyarrow)
@@ -269,8 +264,7 @@ def test_folders_that_readers_ignore_are_refused(tmp_path, out):
 def test_an_empty_log_makes_an_empty_table(tmp_path, out):
     log_folder(tmp_path / "source" / "t-0", (5, b""))
     assert write(tmp_path / "source", out).rows == 0
-    with kafkarec.SegmentWriter(tmp_path / "source" / "t-0") as writer:
-        writer.write([(0, DAY, None, b"a", [])])
+    grown(tmp_path / "source", "a")
     assert write(tmp_path / "source", out).offsets == {"t": {0: [5, 6]}}
 
 
@@ -317,8 +311,7 @@ def test_a_log_that_is_shorter_than_the_table(source, out):
 def test_a_log_that_begins_after_the_table(source, out):
     write(source, out)
     shutil.rmtree(source / "t-0")
-    with kafkarec.SegmentWriter(source / "t-0", start_offset=9) as writer:
-        writer.write([(0, DAY, None, b"x", [])])
+    grown(source, "x", start_offset=9)
     with pytest.raises(DataLoss, match=r"t-0: the table ends at 3, and the log begins at offset 9: .*failOnDataLoss"):
         write(source, out)
     assert write(source, out, failOnDataLoss=False).offsets["t"][0] == [9, 10]
@@ -341,8 +334,7 @@ def test_append_does_not_go_back_and_says_so(source, out):
 def test_folders_that_where_leaves_out_between_two_calls(tmp_path, out):
     source = tmp_path / "source"
     for number in range(3):
-        with kafkarec.SegmentWriter(source / f"day={number}" / "t-0", start_offset=number) as writer:
-            writer.write([(0, DAY, None, b"x", [])])
+        grown(source / f"day={number}", "x", start_offset=number)
     assert write(source, out, where="day = 0").rows == 1
     with pytest.raises(DataLoss, match="begins at offset 2: it was truncated, or where leaves its first folders out"):
         write(source, out, where="day = 2")
@@ -355,7 +347,7 @@ def test_folders_that_where_leaves_out_between_two_calls(tmp_path, out):
 
 def test_damage(tmp_path, out):
     source = tmp_path / "source"
-    data = [builders.good_batch(3, base_offset=3 * number) for number in range(4)]
+    data = builders.good_batches(4)
     bad = flipped(b"".join(data), len(data[0]) + 80)
     log_folder(source / "t-0", (0, bad))
     with pytest.raises(kafkarec.KafkaRecordError):
@@ -380,7 +372,7 @@ def test_damage(tmp_path, out):
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    "options, text",
     [
         ({"format": "iceberg"}, "does not write format='iceberg' yet"),
         ({"format": "delta"}, "does not write format='delta' yet"),
@@ -442,10 +434,10 @@ def test_no_table_is_written_into_a_folder_that_is_read(source):
 class Meanwhile(Frames):
     """What `happens` when the tasks have ended, and before the driver commits."""
 
-    def __init__(self, happens: Callable[[], Any]) -> None:
+    def __init__(self, happens):
         self.happens = happens
 
-    def collect(self) -> list[Any]:
+    def collect(self):
         self.happens()
         return super().collect()
 
@@ -466,11 +458,11 @@ def test_of_two_drivers_one_gets_a_conflict(source, out, mode, is_new):
 
 
 class InTasks(Frames):
-    def first(self) -> Any:
+    def first(self):
         return self.lines[0]
 
 
-def conflicts() -> None:
+def conflicts():
     raise spark_udfs.Conflict("the table has changed")
 
 

@@ -1,9 +1,6 @@
 """The table function kafka_explode: the rows of kafka_decode one at a time, and arguments checked before it runs."""
 
-from __future__ import annotations
-
 import pickle
-from typing import Any
 
 import golden
 import pyarrow as pa
@@ -20,7 +17,7 @@ from spark_udfs import decoding, function_options, schema, udtf
 NAMES = [column.name for column in schema.RECORD_COLUMNS]
 
 
-def rows_of_kafka_decode(value: bytes, options: function_options.FunctionOptions) -> list[dict[str, Any]]:
+def rows_of_kafka_decode(value, options):
     """The rows of kafka_decode, with timestamps as Python's datetime."""
     list_array = pa.concat_arrays(decoding.decode_values(pa.array([value], pa.binary()), options))
     at = NAMES.index("timestamp")
@@ -33,7 +30,7 @@ def rows_of_kafka_decode(value: bytes, options: function_options.FunctionOptions
     return [dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def rows_of_udtf(value: bytes, options: function_options.FunctionOptions) -> list[dict[str, Any]]:
+def rows_of_udtf(value, options):
     return [dict(zip(NAMES, row, strict=True)) for row in udtf.record_tuples(value, options)]
 
 
@@ -69,7 +66,7 @@ def test_the_handler_is_sent_to_workers_by_reference():
     assert pickle.loads(sent) is udtf.KafkaExplode and len(sent) < 200
 
 
-def argument(value: Any, kind: Any, constant: bool = True) -> AnalyzeArgument:
+def argument(value, kind, constant=True):
     return AnalyzeArgument(dataType=kind, value=value, isTable=False, isConstantExpression=constant)
 
 
@@ -85,7 +82,7 @@ def test_the_schema_is_that_of_kafka_decode():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    "arguments, error, message",
     [
         ({"value": argument("a", StringType())}, ValueError, "takes a binary column, not string"),
         ({"mode": argument("LENIENT", StringType())}, ValueError, "the modes are FAILFAST and PERMISSIVE"),

@@ -5,12 +5,8 @@ Without KAFKAREC_SPARK_ENVIRONMENTS only the newest Spark, that of the other tes
 tools/spark_versions made) all others.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import doc_spark
 import golden
@@ -39,10 +35,10 @@ TXN = kafkarec.open(SEGMENTS / "txn-0")
 class Run:
     """What the application did on one version."""
 
-    def __init__(self, version: str, steps: dict[str, Any], work: Path, log: str) -> None:
+    def __init__(self, version, steps, work, log):
         self.version, self.steps, self.work, self.log = version, steps, work, log
 
-    def rows(self, step: str) -> Any:
+    def rows(self, step):
         """The rows of a step; skips the test if this version cannot do it, which another test checks."""
         (line,) = (each for each in doc_spark.LINES if each.step == step)
         if not line.works_on(self.version):
@@ -52,7 +48,7 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run(spark_version: tuple[str, str], fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(spark_version, fat, tmp_path_factory):
     (version, python), folder = spark_version, tmp_path_factory.mktemp("versions")
     once = WITH_CODEGEN | {"spark.task.maxFailures": "1"}  # what fails here fails again
     words = ("versions.py", fat, python, folder, str(VECTORS), str(folder / "work"))
@@ -62,7 +58,7 @@ def run(spark_version: tuple[str, str], fat: Path, tmp_path_factory: pytest.Temp
     return Run(version, steps, folder / "work", log)
 
 
-def of_values(**options: Any) -> dict[str, Any]:
+def of_values(**options):
     found = {}
     for case in golden.vectors():
         rows = [record_row(record) for record in kafkarec.decode(case.bytes, **options)]
@@ -70,13 +66,13 @@ def of_values(**options: Any) -> dict[str, Any]:
     return found
 
 
-def of_files(folder: str, **options: Any) -> list[list[Any]]:
+def of_files(folder, **options):
     log = kafkarec.open(SEGMENTS / folder)
     rows = ([log.topic, log.partition, *record_row(each)[:6]] for each in log.read(**options))
     return [[topic, partition, *row] for topic, partition, *row in rows]
 
 
-def ordered(rows: list[Any]) -> list[Any]:
+def ordered(rows):
     return sorted(rows, key=json.dumps)
 
 
@@ -167,7 +163,7 @@ def test_functions_of_the_user_get_and_return_pandas(run):
 
 def test_internal_topics(run):
     records = list(kafkarec.open(SEGMENTS / "__consumer_offsets-0").read())
-    expected: list[Any] = []
+    expected = []
     for record in records:
         value = internal._struct("__consumer_offsets" if record.offset else "orders", record.key, record.value)
         expected.append([record.offset, value and list(value)])
@@ -307,7 +303,7 @@ def test_a_stream_is_written_once(run):
         assert [record_row(each) for each in log.read()] == [row + [None] * 3 for _, _, *row in of_files("txn-0")]
 
 
-def line_of(step: str) -> doc_spark.Line:
+def line_of(step):
     return next(line for line in doc_spark.LINES if line.step == step)
 
 

@@ -1,15 +1,11 @@
 """Which errors a worker reports without a traceback, and how it is asked to."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -24,7 +20,7 @@ HIDE = "SPARK_HIDE_TRACEBACK"
 
 
 @pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def worker(monkeypatch):
     """This process as one of Spark's workers; afterwards nothing is hidden."""
     module = SimpleNamespace(__spec__=SimpleNamespace(name="pyspark.daemon"))
     monkeypatch.setitem(sys.modules, "__main__", module)
@@ -33,15 +29,15 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     errors.hide_traceback(False)
 
 
-def wrong_option() -> Exception:
+def wrong_option():
     return caught(lambda: report_cause_first(options.whole_number)("no"))
 
 
-def mistake() -> Exception:
+def mistake():
     return caught(lambda: report_cause_first(function_options.to_literal)({}))
 
 
-def caught(action: Any) -> Exception:
+def caught(action):
     try:
         action()
     except Exception as error:
@@ -50,7 +46,7 @@ def caught(action: Any) -> Exception:
 
 
 @pytest.mark.parametrize(
-    ("explained", "action"),
+    "explained, action",
     [
         (True, lambda: kafkarec.decode(b"x" * 100)),
         (True, lambda: options.parse({"mode": "no"}, "read")),
@@ -106,16 +102,16 @@ def test_an_application_is_left_alone():
 
 
 def test_generators_are_covered_and_nested_calls_report_once(worker, monkeypatch):
-    reported: list[bool] = []
+    reported = []
     monkeypatch.setattr(errors, "hide_traceback", reported.append)
 
     @report_cause_first
-    def inner(rows: list[str]) -> Iterator[int]:
+    def inner(rows):
         for row in rows:
             yield options.whole_number(row)
 
     @report_cause_first
-    def outer(rows: list[str]) -> Iterator[int]:
+    def outer(rows):
         yield from inner(rows)
 
     found = outer(["1", "no"])

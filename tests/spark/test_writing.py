@@ -1,14 +1,9 @@
 """df.write.format("kafkarec"): written records are read back equal; append, overwrite, what cannot be written. Without
 Spark but for two tests; write_log on every Spark: test_versions.py."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import random
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -33,19 +28,12 @@ TYPES = {
 }
 
 
-def save(
-    path: Path,
-    table: pa.Table,
-    mode: str = "append",
-    source: type[KafkarecDataSource] = KafkarecDataSource,
-    fails: bool = False,
-    **options: str,
-) -> None:
+def save(path, table, mode="append", source=KafkarecDataSource, fails=False, **options):
     """As Spark does, with one task. fails: after its rows."""
     given = {name.lower(): value for name, value in options.items()}
     writer = source({"path": str(path), **given}).writer(from_arrow_schema(table.schema), mode == "overwrite")
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches():
         yield from table.to_batches(max_chunksize=BATCHES)
         if fails:
             raise RuntimeError("no")
@@ -58,23 +46,23 @@ def save(
         raise
 
 
-def a_table(columns: dict[str, list[Any]], **types: pa.DataType) -> pa.Table:
+def a_table(columns, **types):
     return pa.table({name: pa.array(values, (TYPES | types)[name]) for name, values in columns.items()})
 
 
-def values(*numbers: int, topic: str = "t") -> pa.Table:
+def values(*numbers, topic="t"):
     """Rows without offsets: the even numbers in partition 0."""
     columns = {"topic": [topic] * len(numbers), "partition": [number % 2 for number in numbers]}
     return a_table({**columns, "value": [str(number).encode() for number in numbers]})
 
 
-def counts(path: Path) -> dict[str, int]:
+def counts(path):
     return {name: len(rows) for name, rows in content(path).items()}
 
 
-def rows(count: int) -> tuple[pa.Table, dict[str, Any]]:
+def rows(count):
     """Records with all combinations of fields and nulls, and gaps between offsets; what is read of them."""
-    expected: dict[str, Any] = {"orders-0": [], "orders-1": []}
+    expected = {"orders-0": [], "orders-1": []}
     for number in range(count):
         key = None if number % 7 == 0 else b"k%d" % (number % 11)
         value = None if number % 13 == 0 else random.Random(number).randbytes(number % 200)
@@ -162,7 +150,7 @@ X = [b"x", b"y"]
 
 
 @pytest.mark.parametrize(
-    ("columns", "options", "message"),
+    "columns, options, message",
     [
         ({"key": X, "topic": ["t"] * 2}, {}, "no column 'value'"),
         ({"value": [1, 2], "topic": ["t"] * 2}, {}, "column 'value' is bigint; it must be binary or string"),

@@ -1,17 +1,12 @@
 """Partition folders written by spark-submit on bare executors, one of which is killed in a job: each record is stored
 once, on a disk and in a bucket."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from long_run import MINUTES
 from publish_jobs import records
-from s3server import BUCKET, Server, running
+from s3server import BUCKET, running
 from spark_submit import Application
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
@@ -21,15 +16,13 @@ NOW = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[Server]:
+def bucket():
     with running() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def written(
-    fat: Path, bare_python: str, bucket: Server, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, Any]]:
+def written(fat, bare_python, bucket, tmp_path_factory):
     folder = tmp_path_factory.mktemp("writing")
     arguments = (str(folder / "out"), f"s3a://{BUCKET}/out", json.dumps(bucket.options()))
     results = Application("writing.py", fat, bare_python, folder / "app", *arguments).result()
@@ -38,7 +31,7 @@ def written(
     return folder / "out", results
 
 
-def expected(partition: int) -> list[tuple[Any, ...]]:
+def expected(partition):
     """The records of a partition: offset, timestamp, key, value, headers."""
     return [
         (each, NOW + each, str(each % 1000).encode(), b"value %d" % each, [("h", str(each).encode())])

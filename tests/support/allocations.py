@@ -173,11 +173,10 @@ class _RedirectedCalls:
 
     names: tuple[str, ...] = ()
 
-    def __init__(self, *modules: ModuleType) -> None:
+    def __init__(self, *modules: ModuleType):
         self.library = library()
-        self.places: list[tuple[str, ctypes.c_void_p]] = []
+        self.places = []
         for module in modules:
-            assert module.__file__ is not None
             path = Path(module.__file__).resolve()
             first, places = loaded_at(path), references(path)
             named = [name for name in self.names if name in places]
@@ -185,13 +184,13 @@ class _RedirectedCalls:
         assert self.places
         self.originals = [place.value for _, place in self.places]
 
-    def redirect(self) -> None:
+    def redirect(self):
         for name, place in self.places:
             page = ctypes.addressof(place) // PAGE * PAGE
             ctypes.CDLL(None).mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), READ_WRITE)
             place.value = ctypes.cast(self.library[f"heap_{name}"], ctypes.c_void_p).value
 
-    def restore(self) -> None:
+    def restore(self):
         for (_, place), original in zip(self.places, self.originals, strict=True):
             place.value = original
 
@@ -205,7 +204,7 @@ class Allocations(_RedirectedCalls):
     names = HEAP
     calls = alive = overrun = 0
 
-    def __init__(self, module: ModuleType, refused: int = 0) -> None:
+    def __init__(self, module: ModuleType, refused: int = 0):
         super().__init__(*{module, _core})
         self.refused = refused
 
@@ -216,9 +215,7 @@ class Allocations(_RedirectedCalls):
         self.redirect()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
         kafkarec.release_memory()
         if self.number("heap_alive").value:
             gc.collect()
@@ -239,7 +236,7 @@ class Preads(_RedirectedCalls):
     names = READS
     calls = cached_calls = 0
 
-    def __init__(self, module: ModuleType, max_bytes: int = 1 << 30, bad: range = range(0), cached: int = 0) -> None:
+    def __init__(self, module: ModuleType, max_bytes: int = 1 << 30, bad: range = range(0), cached: int = 0):
         super().__init__(module)
         self.max_bytes, self.bad, self.cached = max_bytes, bad, cached
 
@@ -250,9 +247,7 @@ class Preads(_RedirectedCalls):
         self.redirect()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
         self.restore()
         self.calls, self.cached_calls = (self.number(f"pread_{name}").value for name in ("calls", "cached_calls"))
 

@@ -35,7 +35,7 @@ def anomalies(batch: oracle.Batch) -> list[Anomaly]:
     return [*_of_offsets(batch, base, last), *_of_header_keys(batch), *(Anomaly(*one, offset) for one in plain)]
 
 
-def _of_offsets(batch: oracle.Batch, base: object, last: int) -> Iterator[Anomaly]:
+def _of_offsets(batch: oracle.Batch, base, last: int) -> Iterator[Anomaly]:
     mine = [int(record["offset"]) for record in batch.records]
     if not mine:
         return
@@ -75,7 +75,7 @@ def _of_batch(batch: oracle.Batch) -> Iterator[Plain]:
         return
     stream = oracle_codecs.stream(codec, payload, 2)
     yield from _of_stream(codec, stream)
-    kinds: set[str] = set()
+    kinds = set()
     _walk(stream.content, count, kinds)
     base = struct.unpack_from(">q", batch.raw)[0]
     for kind in sorted(kinds):
@@ -94,7 +94,7 @@ def _of_no_records(codec: int, payload: bytes) -> Iterator[Plain]:
         yield "count_zero_with_payload", f"no records declared, and {size} bytes of records are there"
 
 
-def _walk(payload: bytes, count: int, found: set[str]) -> None:
+def _walk(payload: bytes, count: int, found: set[str]):
     """Adds the kinds of what is odd in the records of a payload."""
     at = 0
     for _ in range(count):
@@ -136,7 +136,6 @@ def _of_messages(batch: oracle.Batch) -> Iterator[Plain]:
     if codec == 0:
         return
     value = oracle._value(batch.raw[12:])
-    assert value is not None
     stream = oracle_codecs.stream(codec, value, batch.magic)
     yield from _of_stream(codec, stream)
     left = len(stream.content)

@@ -74,7 +74,7 @@ def _shared() -> Path:
     return made
 
 
-def _make_shared(folder: Path, source: Path) -> None:
+def _make_shared(folder: Path, source: Path):
     with tempfile.TemporaryDirectory() as work:
         classes = Path(work) / "classes"
         words = ["--release", "17", "-proc:none", "-cp", f"{JARS}/*", "-d", str(classes), str(source)]
@@ -102,16 +102,14 @@ class Broker:
     process_roles="controller": it serves nothing. java: its options, and its folder is formatted by Kafka's own tool;
     else the usual options, and a copy of what the tool writes, which takes a second."""
 
-    def __init__(
-        self, folder: Path, joins: Broker | None = None, java: list[str] | None = None, **settings: str
-    ) -> None:
+    def __init__(self, folder: Path, joins: Broker | None = None, java: list[str] | None = None, **settings: str):
         self._options = java or [
             *_OPTIONS, f"-XX:SharedArchiveFile={_shared() / 'classes.jsa'}", "-cp", _class_path(_shared()),
         ]  # fmt: skip
         self.data = folder / "data"
         self._log = folder / "broker.log"
         self._settings = folder / "server.properties"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = None
         port, controller = _free_ports()
         self.address = f"127.0.0.1:{port}"
         self._controller = joins._controller if joins else f"127.0.0.1:{controller}"
@@ -141,7 +139,7 @@ class Broker:
         else:
             self._format(str(properties["log.dirs"]).split(","), f"{properties['node.id']}", is_controller=not joins)
 
-    def _format(self, folders: Sequence[str], node: str, is_controller: bool) -> None:
+    def _format(self, folders: Sequence[str], node: str, is_controller: bool):
         for folder in map(Path, folders):
             folder.mkdir()
             ids = {"version": 1, "cluster.id": self._cluster, "node.id": node, "directory.id": _random_id()}
@@ -157,7 +155,7 @@ class Broker:
         partitions: Mapping[str, Path | Sequence[Path]],
         configs: dict[str, str] | None = None,
         clean: bool = False,
-    ) -> None:
+    ):
         """Create the topics that are missing, replace the files of each by those of its folder, or those of each of its
         partitions by those of one of its folders, and restart the broker.
 
@@ -195,7 +193,7 @@ class Broker:
         """The broker's log output so far."""
         return self._log.read_text()
 
-    def stop(self, how: signal.Signals = signal.SIGTERM, patience: int = 60) -> None:
+    def stop(self, how: signal.Signals = signal.SIGTERM, patience: int = 60):
         """End the process: a clean shutdown, or SIGKILL."""
         if self._process is not None:
             self._process.send_signal(how)
@@ -205,7 +203,6 @@ class Broker:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Nothing is written meanwhile, as in a snapshot of the file system."""
-        assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)  # all its threads have stopped
         try:
@@ -213,11 +210,11 @@ class Broker:
         finally:
             self._process.send_signal(signal.SIGCONT)
 
-    def start(self) -> None:
+    def start(self):
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._java("kafka.Kafka", str(self._settings)), stdout=log, stderr=log)
 
-    def script(self, folder: Path) -> None:
+    def script(self, folder: Path):
         """Write kafka-configs.sh, as in a distribution of Kafka."""
         path = folder / "kafka-configs.sh"
         jars = f"{_shared() / 'logging.jar'}{os.pathsep}{TOOLS}/*"

@@ -47,7 +47,7 @@ class Log:
     most: int = 40
     batches: list[bytes] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.random = random.Random(self.seed)
         self.odd_ones = Maker(self.seed)
         self.offset = self.random.choice([0, 0, 5, 1000, 2**40])
@@ -79,7 +79,7 @@ class Log:
         chunks = [b"".join(self.batches[a:b]) for a, b in zip(borders, ends, strict=True)]
         return [(_first_offset(chunk), chunk) for chunk in chunks]
 
-    def step(self) -> None:
+    def step(self):
         self.now += self.random.randrange(2000)
         self.epoch += self.random.randrange(30) == 0
         if self.gaps and self.random.randrange(12) == 0:
@@ -119,7 +119,7 @@ class Log:
             return []
         return [(self.random.choice(self.header_keys), self.value()) for _ in range(self.random.randrange(3))]
 
-    def write(self, producer: Producer | None) -> None:
+    def write(self, producer: Producer | None):
         last = self.random.choice([0, 0, 1, 2, 4, 19])
         deltas = [delta for delta in range(last + 1) if not self.compacted or self.random.randrange(3)]
         times = [self.random.choice([delta, delta * 1000, 0, -1, 70]) for delta in deltas]
@@ -130,7 +130,7 @@ class Log:
             for delta, time in zip(deltas, times, strict=True)
         ]
         attributes = self.append_time | (self.random.randrange(12) == 0) * builders.DELETE_HORIZON
-        fields: dict[str, Any] = {}
+        fields = {}
         if producer:
             attributes |= producer.transactional * builders.TRANSACTIONAL
             producer.open |= producer.transactional
@@ -156,7 +156,7 @@ class Log:
     def where(self) -> dict[str, Any]:
         return {"base_offset": self.offset, "base_timestamp": self.now, "leader_epoch": self.epoch}
 
-    def end(self, producer: Producer) -> None:
+    def end(self, producer: Producer):
         producer.epoch += self.bumps
         if self.bumps:
             producer.sequence = 0
@@ -165,11 +165,11 @@ class Log:
         producer.open = False
         self.put(builders.end_marker(commit=commit, **who, **self.where()), 1)
 
-    def leader_change(self) -> None:
+    def leader_change(self):
         record = builders.record(key=struct.pack(">hh", 0, 2), value=b"\x00\x00\x00\x00\x00\x01\x01\x01\x00")
         self.put(builders.batch([record], attributes=builders.CONTROL, **self.where()), 1)
 
-    def legacy(self, magic: int) -> None:
+    def legacy(self, magic: int):
         """Uncompressed messages, or a wrapper."""
         codec = self.codec(magic)
         count = self.random.choice([1, 2, 5])
@@ -197,7 +197,7 @@ class Log:
             count,
         )
 
-    def put(self, batch: bytes, offsets: int) -> None:
+    def put(self, batch: bytes, offsets: int):
         self.batches.append(batch)
         self.offset += offsets
 
@@ -208,7 +208,7 @@ def _first_offset(data: bytes) -> int:
     return int(kafkarec.decode(data, columns=["offset"])[0].offset if base is None else base)
 
 
-def convertible(seed: int, **options: Any) -> Log:
+def convertible(seed: int, **options) -> Log:
     """A log of every magic, with header keys that are not UTF-8."""
     keys = (b"h", b"", b"\xff", b"\xed\xa0\x80", "€😀".encode())
     return Log(seed, **{"magics": (0, 1, 2, 2, 2), "header_keys": keys, "epochs": (-1, 0, 3), "most": 13, **options})
@@ -223,10 +223,10 @@ def partition(seed: int, folder: Path) -> Log:
     return log
 
 
-def rows(data: Any) -> list[tuple[object, ...]]:
+def rows(data) -> list[tuple[object, ...]]:
     """Return every batch's fields and records, and the bytes of uncompressed batches."""
     names = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "is_control")
-    found: list[tuple[object, ...]] = []
+    found = []
     for batch in kafkarec.batches(data, header_keys="binary"):
         plain = bytes(batch.raw) if batch.compression == "none" else None
         records = [tuple(getattr(record, name) for name in names) for record in batch]
@@ -251,7 +251,7 @@ _STORED = (
 )
 
 
-def records(data: Any) -> list[tuple[Any, ...]]:
+def records(data) -> list[tuple[Any, ...]]:
     """Return every record column that magic 2 can store; magic 0 has no timestamp type: it becomes CreateTime (0)."""
     columns = kafkarec.decode(
         data, columns=_STORED, control=True, header_keys="binary", timestamp_unit="int64", check_crcs="all"

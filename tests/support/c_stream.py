@@ -70,29 +70,29 @@ _get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 class StreamMethodOnly:
     """An object with `__arrow_c_stream__` and no other method: the least that a consumer may rely on."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source):
         self._source = source
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+    def __arrow_c_stream__(self, requested_schema=None) -> object:
         return self._source.__arrow_c_stream__(requested_schema)
 
 
 class Capsules:
     """An object whose Arrow methods return the same capsules at every call."""
 
-    def __init__(self, stream: object = None, array: object = None) -> None:
+    def __init__(self, stream=None, array=None):
         if stream is not None:
             self.__arrow_c_stream__ = lambda requested_schema=None: stream
         if array is not None:
             self.__arrow_c_array__ = lambda requested_schema=None: array
 
 
-def stream_of(capsule: object) -> ArrowArrayStream:
+def stream_of(capsule) -> ArrowArrayStream:
     """Return the struct of the capsule, which must outlive it."""
     return ArrowArrayStream.from_address(_get_pointer(capsule, b"arrow_array_stream"))
 
 
-def schema_of(capsule: object) -> ArrowSchema:
+def schema_of(capsule) -> ArrowSchema:
     return ArrowSchema.from_address(_get_pointer(capsule, b"arrow_schema"))
 
 
@@ -128,7 +128,7 @@ def array_fields(array: ArrowArray) -> tuple[Any, ...]:
     return array.length, array.null_count, array.offset, buffers, children
 
 
-def stream_addresses(source: Any) -> list[int]:
+def stream_addresses(source) -> list[int]:
     """Return all buffer addresses of one export, which is read and released through the C interface alone."""
     capsule = source.__arrow_c_stream__()
     stream = stream_of(capsule)
@@ -142,12 +142,12 @@ def stream_addresses(source: Any) -> list[int]:
     return buffer_addresses
 
 
-def array_of(capsule: object) -> ArrowArray:
+def array_of(capsule) -> ArrowArray:
     """Return the struct of the capsule, which must outlive it."""
     return ArrowArray.from_address(_get_pointer(capsule, b"arrow_array"))
 
 
-def _released(struct: Any) -> None:
+def _released(struct):
     struct.contents.release = type(struct.contents.release)()
 
 
@@ -163,7 +163,7 @@ _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 class Stream:
     """A stream of one schema and of arrays that need not match it. Counts releases of the stream."""
 
-    def __init__(self, schema: object, arrays: list[object]) -> None:
+    def __init__(self, schema, arrays: list[object]):
         self._kept = (schema, arrays)
         self._remaining = list(arrays)
         self.released = 0
@@ -172,15 +172,15 @@ class Stream:
             setattr(self.struct, name, dict(ArrowArrayStream._fields_)[name](function))
         self.capsule = _new_capsule(ctypes.addressof(self.struct), b"arrow_array_stream", None)
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+    def __arrow_c_stream__(self, requested_schema=None) -> object:
         return self.capsule
 
-    def _schema(self, _: Any, out: Any) -> int:
+    def _schema(self, _, out) -> int:
         ctypes.memmove(out, _get_pointer(self._kept[0], b"arrow_schema"), ctypes.sizeof(ArrowSchema))
         out.contents.release = NO_OP_RELEASE_SCHEMA  # the capsule keeps the schema's memory alive
         return 0
 
-    def _next(self, _: Any, out: Any) -> int:
+    def _next(self, _, out) -> int:
         if not self._remaining:
             ctypes.memset(out, 0, ctypes.sizeof(ArrowArray))
             return 0
@@ -189,6 +189,6 @@ class Stream:
         array.release = ReleaseArray()  # ownership passes to the consumer
         return 0
 
-    def _release(self, stream: Any) -> None:
+    def _release(self, stream):
         self.released += 1
         stream.contents.release = ReleaseStream()

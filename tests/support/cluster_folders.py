@@ -34,7 +34,7 @@ def records(*changes: tuple[str, dict[str, Any]], base: int = END) -> bytes:
     return builders.batch(made, base_offset=base, leader_epoch=1)
 
 
-def partition(topic: str, kind: str = "PartitionChangeRecord", **fields: Any) -> tuple[str, dict[str, Any]]:
+def partition(topic: str, kind: str = "PartitionChangeRecord", **fields) -> tuple[str, dict[str, Any]]:
     return kind, {"partitionId": 0, "topicId": TOPIC_IDS[topic], **fields}
 
 
@@ -42,7 +42,7 @@ def setting(topic: str, name: str, value: str) -> tuple[str, dict[str, Any]]:
     return "ConfigRecord", {"resourceType": 2, "resourceName": topic, "name": name, "value": value}
 
 
-def add_metadata(root: Path, *changes: tuple[str, dict[str, Any]]) -> None:
+def add_metadata(root: Path, *changes: tuple[str, dict[str, Any]]):
     with open(root / f"{METADATA}-0" / f"{0:020}.log", "ab") as log:
         log.write(records(*changes))
 

@@ -21,20 +21,19 @@ COMMAND = [sys.executable, "-m", "kafkarec"]
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONUNBUFFERED="")
 
 
-def interruptible(*words: object, **kwargs: Any) -> subprocess.Popen[bytes]:
+def interruptible(*words, **kwargs) -> subprocess.Popen[bytes]:
     """Start the command in a new process that Ctrl-C interrupts, also if this one ignores it, as under nohup."""
     kwargs = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT} | kwargs
     return subprocess.Popen([*COMMAND, *map(str, words)], preexec_fn=_take_interrupts, **kwargs)
 
 
-def _take_interrupts() -> None:
+def _take_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def assert_quiet_at_a_closed_pipe(*words: str) -> None:
+def assert_quiet_at_a_closed_pipe(*words: str):
     """Runs the command in a new process; its reader goes away after 20 bytes."""
     child = subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
-    assert child.stdout is not None and child.stderr is not None
     assert child.stdout.read(20)
     child.stdout.close()
     assert child.stderr.read() == b""
@@ -67,17 +66,17 @@ class Here:
 
     capture: pytest.CaptureFixture[bytes]
 
-    def __call__(self, *argv: object) -> Ran:
+    def __call__(self, *argv) -> Ran:
         status = main([str(word) for word in argv])
         out, err = self.capture.readouterr()
         return Ran(status, out, err.decode())
 
 
-def own_process(*argv: object, stdin: bytes = b"", file: Any = None, modules: Path | None = None, **kwargs: Any) -> Ran:
+def own_process(*argv, stdin: bytes = b"", file=None, modules: Path | None = None, **kwargs) -> Ran:
     """Run `python -m kafkarec`; standard input is a pipe with `stdin`, or `file` itself. `modules`: a folder at the
     front of the module search path."""
     first = {} if modules is None else {"PYTHONPATH": os.pathsep.join([str(modules), str(ROOT)])}
-    given: dict[str, Any] = {"input": stdin} if file is None else {"stdin": file}
+    given = {"input": stdin} if file is None else {"stdin": file}
     done = subprocess.run(
         [*COMMAND, *map(str, argv)],
         capture_output=True,

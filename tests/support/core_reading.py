@@ -29,7 +29,7 @@ INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 INT_MIN = -(2**31)
 
 
-def check_array(array: pa.Array) -> None:
+def check_array(array: pa.Array):
     """Assert that null counts are right, offsets never fall, and null entries have no stored bytes."""
     counted = sum(not valid for valid in array.is_valid().to_pylist())
     assert array.null_count == counted, f"{array.null_count} nulls declared, {counted} there"
@@ -66,7 +66,7 @@ def what_was_left_out(got: kafkarec.RecordColumns) -> tuple[Any, ...]:
     )
 
 
-def checked_table(columns: Any) -> pa.Table:
+def checked_table(columns) -> pa.Table:
     table = pa.table(columns)
     table.validate(full=True)
     for column in table.columns:
@@ -76,7 +76,7 @@ def checked_table(columns: Any) -> pa.Table:
     return table
 
 
-def checked_rows(columns: Any) -> list[dict[str, Any]]:
+def checked_rows(columns) -> list[dict[str, Any]]:
     """Return the rows by Arrow, checked against the row view; `columns` may be any projection."""
     checked_table(columns)
     rows = reading.arrow_rows(columns)
@@ -86,11 +86,11 @@ def checked_rows(columns: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def offsets(columns: Any) -> list[int]:
+def offsets(columns) -> list[int]:
     return [row["offset"] for row in checked_rows(columns)]
 
 
-def decode_error(data: bytes, **options: Any) -> kafkarec.KafkaRecordError | None:
+def decode_error(data: bytes, **options) -> kafkarec.KafkaRecordError | None:
     try:
         kafkarec.decode(data, control=True, **options)
     except kafkarec.KafkaRecordError as error:
@@ -106,7 +106,7 @@ def error_fields(error: kafkarec.KafkaRecordError | None) -> tuple[Any, ...]:
 
 
 def read_as(
-    verdict: oracle.Verdict, data: bytes, read: Callable[..., kafkarec.RecordColumns] = kafkarec.decode, **options: Any
+    verdict: oracle.Verdict, data: bytes, read: Callable[..., kafkarec.RecordColumns] = kafkarec.decode, **options
 ) -> kafkarec.RecordColumns | kafkarec.KafkaRecordError:
     """Read `data`; return the columns, or the error. Assert a slow reader's verdict, its rows and the bytes left."""
     try:
@@ -136,7 +136,7 @@ def decode_range(
     data: bytes,
     offsets: tuple[int | None, int | None] | None = None,
     times: tuple[int | None, int | None] | None = None,
-    **options: Any,
+    **options,
 ) -> kafkarec.RecordColumns:
     return reading.decode_source(data, engine={"offsets": offsets, "times": times}, **{"control": True, **options})
 
@@ -160,11 +160,10 @@ def varint_encodings(value: int, most: int) -> Iterator[bytes]:
 
 def _arrow_values(column: pa.ChunkedArray) -> list[Any]:
     """The values; timestamps as they are stored, since not all fit into Python's."""
-    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-    return values
+    return (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
 
 
-def _outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tuple[Any, ...]:
+def _outcome(read: Callable[..., kafkarec.RecordColumns], **options) -> tuple[Any, ...]:
     """Everything that a caller can see but for types; by columns, by rows and by Arrow."""
     try:
         got = read(**options)
@@ -183,12 +182,12 @@ def _outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tup
     )
 
 
-def assert_viewed_as_copied(data: Any, read: Callable[..., Any] = kafkarec.decode, **options: Any) -> None:
+def assert_viewed_as_copied(data, read: Callable[..., Any] = kafkarec.decode, **options):
     call = partial(read, data, **options)
     assert _outcome(call, layout="view") == _outcome(call), options
 
 
-def assert_agree(data: bytes, *, deep: bool = True, **options: Any) -> oracle.Verdict:
+def assert_agree(data: bytes, *, deep: bool = True, **options) -> oracle.Verdict:
     """Assert that engine and oracle agree, and that views are as copies. `deep` also compares `batches` and `scan`."""
     assert_viewed_as_copied(data, errors="skip", control=True, columns=FIELDS, **options)
     verdict = oracle.decode(data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import builders
 from builders import varint
@@ -115,16 +114,16 @@ RULES = Rules(2, 0, None, True, False, NO_LIMIT, NO_LIMIT, 0, True, builders.NOW
 """A topic and a client for which nothing but broken records is refused."""
 
 
-def summed(data: bytes, **demands: Any) -> RequestCheck:
+def summed(data: bytes, **demands) -> RequestCheck:
     """Return a produce request whose batches were checked; `demands`: what more is demanded of them."""
     usual = {"check_crcs": True, "from_zero": False, "rising": False, "leader_epoch": None, "most_bytes": NO_LIMIT}
     return RequestCheck(data, **{**usual, **demands})
 
 
-def stats_of(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload: bytes | None = None) -> RequestCheck:
+def stats_of(data: bytes, rules: Rules = RULES, *, payload: bytes | None = None) -> RequestCheck:
     """Return the request, with the sums over the records of its batch, which are checked by `rules`."""
     request = summed(data)
     if data[16] == 2 and payload is None:
         payload = data[61 : 12 + struct.unpack_from(">i", data, 8)[0]]
-    request.scan_records(payload, rules, partly, rules.limit)
+    request.scan_records(payload, rules, False, rules.limit)
     return request

@@ -22,7 +22,7 @@ class _CountedFile(LocalFile):
 
     readings: list[Reading]
 
-    def __init__(self, path: str, disk: bool = False) -> None:
+    def __init__(self, path: str, disk: bool = False):
         super().__init__(path, disk)
         self._number, self.descriptor = self.descriptor or 0, None
         self.skip_bytes = 0  # so that headers alone are read in windows
@@ -32,13 +32,13 @@ class _CountedFile(LocalFile):
         self.readings.append(Reading(self.name, position, len(data)))
         return data
 
-    def close(self) -> None:
+    def close(self):
         os.close(self._number)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Reading]:
     """Return the list that gets every reading of files in folders from now on."""
-    readings: list[Reading] = []
+    readings = []
     monkeypatch.setattr(_CountedFile, "readings", readings, raising=False)
     monkeypatch.setattr(folders, "LocalFile", _CountedFile)
     return readings

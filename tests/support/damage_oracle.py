@@ -74,13 +74,13 @@ def far_above(offset: int, other: int) -> bool:
 class Search:
     """The search in `data` up to `length`: the end of the part that is read, or of all."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes):
         self.data = data
         self.length = len(data)
         self.crc_left = 6 * len(data) + 4096
         self.odd_left = 2 * len(data)
         self.limited = False
-        self.seen: dict[int, tuple[int, bool]] = {}
+        self.seen = {}
         self.without_candidates = range(0)
         self.good_next = NEVER
 

@@ -30,10 +30,10 @@ class DumpResult:
     err: tuple[str, ...]
 
 
-def ours(files: Sequence[object], *flags: str, **options: Any) -> DumpResult:
+def ours(files: Sequence[object], *flags: str, **options) -> DumpResult:
     """Return what `dump` prints. flags: those of internal topics, or none."""
-    out: list[str] = []
-    err: list[str] = []
+    out = []
+    err = []
     if flags:
         options["decode"] = decoders.decoder_of_options(flags)
     try:
@@ -69,7 +69,7 @@ def agree(our: DumpResult, kafkas: DumpResult, *, index: bool = False) -> bool:
 
 def _sections(lines: tuple[str, ...]) -> list[list[str]]:
     """Headings with their lines. Kafka's tool prints them in the order of a HashMap."""
-    found: list[list[str]] = []
+    found = []
     for line in lines:
         if line.startswith(_HEADINGS) or not found:
             found.append([])
@@ -91,7 +91,7 @@ def random_words(maker: Maker, size: int, *, index: bool = False) -> tuple[list[
     random = maker.random
     switches = _OF_INDEXES if index else _OF_LOGS
     words = [word for word, (_, share) in switches.items() if random.random() < share]
-    options: dict[str, Any] = {switches[word][0]: True for word in words}
+    options = {switches[word][0]: True for word in words}
     if not random.randrange(10):
         word, name = ("--max-message-size", "max_message_size") if index else ("--max-bytes", "max_bytes")
         options[name] = random.choice([0, 17, 61, 100, size // 2, size, size + 5, 5000])

@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 
 def run_in_child(action: Callable[[], object]) -> int:
@@ -28,8 +27,8 @@ def counted_calls(names: tuple[str, ...], at: Callable[[int, str], None]) -> Ite
     number = 0
     real = {name: getattr(os, name) for name in names}
 
-    def counting(name: str) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def counting(name):
+        def call(*args, **kwargs):
             nonlocal number
             number += 1
             at(number, name)
@@ -49,11 +48,11 @@ def counted_calls(names: tuple[str, ...], at: Callable[[int, str], None]) -> Ite
 def killed_before(call_number: int, names: tuple[str, ...], action: Callable[[], object]) -> int:
     """Run `action` in a process that is killed before this call of one of these functions; return its wait status."""
 
-    def at(number: int, name: str) -> None:
+    def at(number, name):
         if number == call_number:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def counted() -> None:
+    def counted():
         with counted_calls(names, at):
             action()
 
@@ -67,7 +66,7 @@ class _Gone(BaseException):
 def without_power_from(call_number: int, names: tuple[str, ...], action: Callable[[], object]) -> bool:
     """Run `action`, which ends at this call of one of these functions; return whether it made fewer."""
 
-    def at(number: int, name: str) -> None:
+    def at(number, name):
         if number >= call_number:
             raise _Gone
 

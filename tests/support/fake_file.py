@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass, field
-from typing import Any
 
 import reading
 
@@ -45,9 +44,9 @@ class FakeFile:
     def is_damage(self, error: OSError) -> bool:
         return True
 
-    def close(self) -> None:
+    def close(self):
         """Do nothing: no file is open."""
 
 
-def read(fake: FakeFile, **options: Any) -> kafkarec.RecordColumns:
+def read(fake: FakeFile, **options) -> kafkarec.RecordColumns:
     return reading.decode_file(fake, fake.name, **{"control": True, **options})

@@ -29,7 +29,7 @@ def packed(format_: str, *numbers: int) -> bytes:
 _empty: list[tuple[bytearray, bytes]] = []  # (buffer that is still zeros, its later content)
 
 
-def array_over(type_: pa.DataType, rows: int, parts: list[bytes | None], children: Any = None) -> pa.Array:
+def array_over(type_: pa.DataType, rows: int, parts: list[bytes | None], children=None) -> pa.Array:
     """Return an array over zeroed buffers, which pyarrow accepts; `filled` writes the real content into them."""
     areas = [None if part is None else bytearray(len(part)) for part in parts]
     if areas[0] is not None:
@@ -39,14 +39,14 @@ def array_over(type_: pa.DataType, rows: int, parts: list[bytes | None], childre
     return pa.Array.from_buffers(type_, rows, buffers, children=children)
 
 
-def filled(made: Any) -> Any:
+def filled(made):
     while _empty:
         area, part = _empty.pop()
         area[:] = part
     return made
 
 
-def table_of(**columns: Any) -> pa.Table:
+def table_of(**columns) -> pa.Table:
     return filled(pa.table(columns))
 
 
@@ -58,7 +58,7 @@ def view(length: int, index: int = 0, offset: int = 0) -> bytes:
     return struct.pack("<i4sii", length, b"abcd", index, offset)
 
 
-def headers_of(kind: str, first: list[int], second: list[int] | None = None, keys: Any = None) -> pa.Array:
+def headers_of(kind: str, first: list[int], second: list[int] | None = None, keys=None) -> pa.Array:
     """Return lists over four entries; first, second: offsets, or starts and sizes."""
     keys = pa.array([f"k{i}" for i in range(4)]) if keys is None else keys
     entries = pa.StructArray.from_arrays([keys, pa.array([b"1", b"2", b"3", b"4"])], fields=list(PAIR))
@@ -67,7 +67,7 @@ def headers_of(kind: str, first: list[int], second: list[int] | None = None, key
     return array_over(LISTS[kind], len(first) - (second is None), parts, children=[entries])
 
 
-def assert_refused(records: Any, column: str | None, row: int | None, words: str) -> kafkarec.InvalidArrowError:
+def assert_refused(records, column: str | None, row: int | None, words: str) -> kafkarec.InvalidArrowError:
     with pytest.raises(kafkarec.InvalidArrowError, match=words) as caught:
         kafkarec.encode(records)
     error = caught.value
@@ -95,7 +95,7 @@ class ExportedBatch:
     structs, after which the capsules release their content.
     """
 
-    def __init__(self, **columns: pa.Array) -> None:
+    def __init__(self, **columns: pa.Array):
         self._capsules = pa.record_batch(columns).__arrow_c_array__()
         self.schema = c_stream.schema_of(self._capsules[0])
         self.array = c_stream.array_of(self._capsules[1])
@@ -103,16 +103,16 @@ class ExportedBatch:
         self._pointers = [(one, list(one.buffers[: one.n_buffers])) for one in _structs(self.array)]
         self.array.release = c_stream.NO_OP_RELEASE_ARRAY
 
-    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+    def __arrow_c_array__(self, requested_schema=None) -> tuple[object, object]:
         return self._capsules
 
-    def child(self, *path: int) -> Any:
+    def child(self, *path: int):
         return _below(self.array, path)
 
-    def schema_child(self, *path: int) -> Any:
+    def schema_child(self, *path: int):
         return _below(self.schema, path)
 
-    def restore(self) -> None:
+    def restore(self):
         for one, was in self._before:
             ctypes.memmove(ctypes.addressof(one), was, len(was))
         for one, pointers in self._pointers:
@@ -120,11 +120,11 @@ class ExportedBatch:
                 one.buffers[i] = pointer_
 
 
-def _below(struct_: Any, path: tuple[int, ...]) -> Any:
+def _below(struct_, path: tuple[int, ...]):
     for i in path:
         struct_ = struct_.children[i].contents
     return struct_
 
 
-def _structs(top: Any) -> list[Any]:
+def _structs(top) -> list[Any]:
     return [top, *(one for i in range(top.n_children) for one in _structs(top.children[i].contents))]

@@ -95,7 +95,7 @@ def null_if_absent(value: int | None) -> int | None:
     return None if value == -1 else value
 
 
-def blob(record: dict[str, Any], field: str) -> Any:
+def blob(record: dict[str, Any], field: str):
     """Return the bytes of a key or value; above 16 KiB the pair (length, sha256 in hex)."""
     if f"{field}Sha256" in record:
         return (record[f"{field}Length"], record[f"{field}Sha256"])
@@ -103,7 +103,7 @@ def blob(record: dict[str, Any], field: str) -> Any:
     return None if text is None else base64.b64decode(text)
 
 
-def same_blob(got: bytes | None, wanted: Any) -> bool:
+def same_blob(got: bytes | None, wanted) -> bool:
     if isinstance(wanted, tuple):
         return got is not None and (len(got), hashlib.sha256(got).hexdigest()) == wanted
     return got == wanted

@@ -14,7 +14,7 @@ def expected_records(batch: dict[str, Any]) -> list[dict[str, Any]]:
     return [golden.expected_record(record, batch) for record in batch["records"]]
 
 
-def assert_same_records(got: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+def assert_same_records(got: list[dict[str, Any]], wanted: list[dict[str, Any]]):
     assert len(got) == len(wanted)
     for index, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
         for name, value in theirs.items():
@@ -22,7 +22,7 @@ def assert_same_records(got: list[dict[str, Any]], wanted: list[dict[str, Any]])
             assert same, f"record {index}: {name}: {mine[name]!r}, Kafka reads {value!r}"
 
 
-def assert_reads_as(data: bytes, wanted: dict[str, Any]) -> None:
+def assert_reads_as(data: bytes, wanted: dict[str, Any]):
     """Assert that decode, scan and batches return what Kafka's classes read."""
     headers = [golden.expected_batch(batch) for batch in wanted["batches"]]
     per_batch = [expected_records(batch) for batch in wanted["batches"]]

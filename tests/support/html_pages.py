@@ -9,13 +9,13 @@ from pathlib import Path
 class Page(html.parser.HTMLParser):
     """Asserts that every tag is closed, and that nothing is loaded from elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.open: list[str] = []
-        self.seen: list[str] = []
+        self.open = []
+        self.seen = []
         self.text = ""
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]):
         names = {name for name, _ in attrs}
         assert not names & {"src", "href", "srcset", "action", "style"} and not any(n.startswith("on") for n in names)
         assert tag not in ("script", "link", "iframe", "img", "object", "embed", "base", "form")
@@ -23,13 +23,13 @@ class Page(html.parser.HTMLParser):
         if tag not in ("meta",):
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]):
         self.seen.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag: str):
         assert self.open.pop() == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data: str):
         self.text += data
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import random
 import struct
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import builders
 
@@ -102,7 +102,7 @@ def prototype(chance: random.Random, number: int) -> Prototype:
         last = len(values) - 1
         return Prototype(raw, len(values), [(n - last, one) for n, one in enumerate(values)], last)
     producer = chance.choice([-1, -1, 7, 8, 9])
-    fields: dict[str, Any] = {"base_timestamp": now}
+    fields = {"base_timestamp": now}
     if producer >= 0:
         fields |= {"producer_id": producer, "producer_epoch": chance.choice([0, 0, 3])}
     if kind < 0.16 and producer >= 0:
@@ -114,7 +114,7 @@ def prototype(chance: random.Random, number: int) -> Prototype:
         deltas = sorted(chance.sample(deltas, chance.randrange(count + 1)))
     fields["attributes"] = chance.choice([0, 0, 0, 8]) | (builders.TRANSACTIONAL if producer in (7, 9) else 0)
     fields["base_sequence"] = number if producer >= 0 else -1
-    rows: Rows = [(n, mark + bytes([n]) + value) for n in deltas]
+    rows = [(n, mark + bytes([n]) + value) for n in deltas]
     records = [builders.record(offset_delta=n, value=one) for n, one in rows]
     raw = builders.batch(records, last_offset_delta=count - 1, codec=chance.choice(CODECS), **fields)
     return Prototype(raw, count, rows)
@@ -313,12 +313,12 @@ def damaged(chance: random.Random, log: WrittenLog, count: int) -> list[Stored]:
     found = [stored(segment) for segment in log.segments]
     for _ in range(count):
         number = chance.randrange(len(found))
-        change: Callable[..., Stored] = aimed if chance.random() < 1 / 3 else elsewhere
+        change = aimed if chance.random() < 1 / 3 else elsewhere
         found[number] = change(chance, found[number], log.segments[number])
     return found
 
 
-def write_folder(folder: Path, log: WrittenLog, parts: Sequence[Stored]) -> None:
+def write_folder(folder: Path, log: WrittenLog, parts: Sequence[Stored]):
     """A partition folder with the damaged segments, and the side files from before the damage."""
     folder.mkdir(parents=True)
     for segment, one in zip(log.segments, parts, strict=True):

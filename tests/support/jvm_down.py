@@ -27,7 +27,7 @@ class Answer(NamedTuple):
     refusal: str | None = None
 
 
-def needed() -> None:
+def needed():
     """Skip the calling test, with the reason, if the jars or the JDK are missing."""
     if not list(Path(JARS).glob(f"kafka-clients-{VERSION}.jar")):
         pytest.skip(f"no kafka-clients {VERSION} jars; run tools/kafka_jars")
@@ -38,7 +38,7 @@ def needed() -> None:
 class DownConverter(Jvm):
     """One JVM that converts batches; requests and answers go through pipes."""
 
-    def __init__(self, classes: Path) -> None:
+    def __init__(self, classes: Path):
         super().__init__(compile_java(classes, "Down", jars=JARS, sources=SUPPORT / "jvm39"), "Down")
 
     def __call__(self, data: bytes, magic: int) -> Answer:

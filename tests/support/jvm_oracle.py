@@ -14,7 +14,6 @@ import struct
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import SUPPORT
@@ -47,7 +46,7 @@ def version() -> str | None:
     return found[0] if found else None
 
 
-def needed() -> None:
+def needed():
     """Skip the calling test, with the reason, if the oracle cannot run."""
     reason = missing()
     if reason:
@@ -77,20 +76,18 @@ def compile_java(classes: Path, *names: str, jars: str = JARS, sources: Path = S
 class Jvm:
     """A program that answers on its standard output until its standard input ends."""
 
-    def __init__(self, path: str, program: str, *arguments: str) -> None:
+    def __init__(self, path: str, program: str, *arguments: str):
         self._jvm = subprocess.Popen(
             [str(tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
 
-    def _write(self, data: bytes) -> None:
-        assert self._jvm.stdin is not None
+    def _write(self, data: bytes):
         self._jvm.stdin.write(data)
         self._jvm.stdin.flush()
 
     def _read(self, size: int) -> bytes:
-        assert self._jvm.stdout is not None
         data = self._jvm.stdout.read(size)
         assert len(data) == size, "the oracle's JVM ended"
         return data
@@ -98,8 +95,7 @@ class Jvm:
     def _integer(self) -> int:
         return int(struct.unpack(">i", self._read(4))[0])
 
-    def close(self) -> None:
-        assert self._jvm.stdin is not None
+    def close(self):
         self._jvm.stdin.close()
         self._jvm.wait(30)
 
@@ -107,10 +103,10 @@ class Jvm:
 class Oracle(Jvm):
     """One JVM. The first word of `ask` names a verb of tests/support/jvm/Oracle.java, which answers."""
 
-    def __init__(self, classes: Path) -> None:
+    def __init__(self, classes: Path):
         super().__init__(compile_java(classes, "Oracle"), "Oracle", TOOLS)
 
-    def ask(self, *words: Any) -> Answer:
+    def ask(self, *words) -> Answer:
         texts = [str(word).encode() for word in words]
         self._write(struct.pack(">i", len(texts)) + b"".join(struct.pack(">i", len(text)) + text for text in texts))
         status = self._integer()

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import builders
 
@@ -24,7 +23,7 @@ from kafkarec import (
 )
 from kafkarec.ops.segment_writer import AppendRefused
 
-SETTINGS: dict[str, Any] = {
+SETTINGS = {
     "segment_bytes": 1300,
     "index_interval_bytes": 300,
     "topic_id": "pmqbwj8JRCSCfzvNTqatEw",
@@ -37,7 +36,7 @@ def batches() -> tuple[bytes, ...]:
     """Return 22 batches for several segments: every codec, transactions, two leader epochs, gaps in the offsets."""
     made, offset, sequence = [], 0, 0
     for number in range(22):
-        where: dict[str, Any] = {
+        where = {
             "base_offset": offset,
             "leader_epoch": 0 if number < 9 else 3,
             "base_timestamp": builders.NOW + 10 * number,
@@ -69,7 +68,7 @@ def ends() -> tuple[int, ...]:
     return tuple(kafkarec.scan(b"".join(batches())).column("next_offset"))
 
 
-def run(folder: Path, acknowledge: Callable[[int], object] = lambda offset: None, **settings: Any) -> SegmentWriter:
+def run(folder: Path, acknowledge: Callable[[int], object] = lambda offset: None, **settings) -> SegmentWriter:
     """Write all batches that the folder does not have yet; `acknowledge` gets each recovery point."""
     with SegmentWriter(folder, **(SETTINGS | settings)) as writer:
         acknowledge(writer.recovery_point)
@@ -91,7 +90,7 @@ def log_bytes(files: dict[str, bytes]) -> bytes:
     return b"".join(files[name] for name in sorted(files) if name.endswith(".log"))
 
 
-def check_what_is_left(folder: Path, acknowledged: int) -> None:
+def check_what_is_left(folder: Path, acknowledged: int):
     """Assert that the folder has all acknowledged batches, byte for byte, then whole batches and at most a torn one."""
     files = content(folder)
     logs = sorted(name for name in files if name.endswith(".log"))
@@ -118,17 +117,17 @@ class Disk:
     """Simulates a folder's content after a power failure: each file has at least its content at its last fsync, each
     folder the names at its last fsync; later changes may be present, absent or partial. Patches os while `watching`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path):
         self._folder = folder
-        self._synced: dict[int, bytes] = {}
-        self._names: dict[int, dict[str, int]] = {}  # inode of a folder -> name -> inode
-        self._descriptors: list[int] = []  # open descriptors, so that no inode number is used again
+        self._synced = {}
+        self._names = {}  # inode of a folder -> name -> inode
+        self._descriptors = []  # open descriptors, so that no inode number is used again
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         real, one_by_one = os.fsync, threading.Lock()
 
-        def fsync(descriptor: int) -> None:
+        def fsync(descriptor):
             with one_by_one:  # else a thread could put an earlier list of names in place of a later one
                 real(descriptor)
                 status = os.fstat(descriptor)
@@ -144,11 +143,11 @@ class Disk:
         finally:
             os.fsync = real
 
-    def leave(self, to: Path, random_: random.Random) -> None:
+    def leave(self, to: Path, random_: random.Random):
         """Write a folder as a power failure may leave it."""
         self._leave_folder(self._folder, to, random_)
 
-    def _leave_folder(self, folder: Path, to: Path, random_: random.Random) -> None:
+    def _leave_folder(self, folder: Path, to: Path, random_: random.Random):
         to.mkdir()
         synced_names, current_names = self._names.get(folder.stat().st_ino, {}), _inodes(folder)
         folders = {path.stat().st_ino: path for path in folder.iterdir() if path.is_dir()}
@@ -169,13 +168,13 @@ class Disk:
             )
             (to / name).write_bytes(safe + tail)
 
-    def forget(self) -> None:
+    def forget(self):
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors = []
 
 
-def batch(offset: int = 0, count: int = 3, **fields: Any) -> bytes:
+def batch(offset: int = 0, count: int = 3, **fields) -> bytes:
     return builders.batch(builders.records(count, value=b"v" * 90), base_offset=offset, **fields)
 
 

@@ -29,7 +29,7 @@ class Form(NamedTuple):
         options = ",".join(f"{name}={value}" for name, value in self.options.items())
         return f"{self.module.__name__.rpartition('.')[2]} {options}".strip()
 
-    def from_v2(self, data: Any, **options: Any) -> bytes:
+    def from_v2(self, data, **options) -> bytes:
         return self.module.from_v2(data, **{**self.options, **options})
 
 
@@ -52,7 +52,7 @@ def real_batches() -> dict[str, bytes]:
     return found
 
 
-def records_of(columns: Any) -> list[dict[str, Any]]:
+def records_of(columns) -> list[dict[str, Any]]:
     return reading.arrow_rows(columns)
 
 

@@ -24,7 +24,7 @@ def decode(data: bytes, *, header_first: bool = False) -> oracle.Verdict:
     return verdict
 
 
-def _read_batch(batch: oracle.Batch, header_first: bool) -> None:
+def _read_batch(batch: oracle.Batch, header_first: bool):
     raw = batch.raw
     if len(raw) < 44:
         raise Refused("batch below 44 bytes")
@@ -88,7 +88,7 @@ def _read(content: bytes, data_at: int | None, attributes: int, count: int) -> l
     fields_end = len(content) if data is None else data
     at, found = 0, []
 
-    def take() -> bytes | None:
+    def take():
         """A length, and what has it."""
         nonlocal at, data
         length, at = oracle.varint(content[:end], at, 5)

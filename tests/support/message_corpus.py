@@ -32,9 +32,9 @@ CORPUS = VECTORS / "messages" / "corpus.jsonl"
 def cases(seed: int, count: int) -> list[dict[str, Any]]:
     """Return random records as cases, without Kafka's answers."""
     maker = samples.Maker(seed)
-    found: list[dict[str, Any]] = []
+    found = []
 
-    def add(topic: str, what: str, key: bytes | None, value: bytes | None) -> None:
+    def add(topic, what, key, value):
         shown = [None if blob is None else blob.hex() for blob in (key, value)]
         found.append({"flag": samples.FLAGS[topic], "what": what, "key": shown[0], "value": shown[1]})
 

@@ -71,10 +71,10 @@ class Sample(NamedTuple):
 class Maker:
     """Makes random fields of any schema; the same seed makes the same fields."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int):
         self.random = random.Random(seed)
 
-    def scalar(self, type_: str) -> Any:
+    def scalar(self, type_: str):
         pick = self.random.choice
         if type_ in _BITS:
             high = 1 << (_BITS[type_] - 1)
@@ -92,7 +92,7 @@ class Maker:
             }[type_]
         )
 
-    def value(self, field: MessageField, version: int) -> Any:
+    def value(self, field: MessageField, version: int):
         if field.nullable and self.random.random() < 0.25:
             return None
         if field.tag is not None and self.random.random() < 0.3:
@@ -101,7 +101,7 @@ class Maker:
             return [self.one(field, version) for _ in range(self.random.choice([0, 1, 1, 2, 5]))]
         return self.one(field, version)
 
-    def one(self, field: MessageField, version: int) -> Any:
+    def one(self, field: MessageField, version: int):
         return self.fields(field.struct, version) if field.struct else self.scalar(field.type)
 
     def fields(self, of: MessageStruct, version: int) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Maker:
         key_bytes = None if key is None else write_key(kind, key)
         return Sample(topic, kind, version, key_bytes, write_value(topic, kind, version, value), key, value)
 
-    def _consumers(self, group: dict[str, Any]) -> None:
+    def _consumers(self, group: dict[str, Any]):
         """Give the group members of the consumer protocol, some with a wrong version."""
         group["protocolType"] = self.random.choice(["consumer", "consumer", "connect"])
         for member in group["members"]:
@@ -129,7 +129,7 @@ class Maker:
                 said = self.random.choice([version, version, 9, -1])
                 member[name] = said.to_bytes(2, "big", signed=True) + body
 
-    def _make_plausible(self, fields: dict[str, Any]) -> None:
+    def _make_plausible(self, fields: dict[str, Any]):
         """Change most remote log metadata so that Kafka's classes accept it."""
         if self.random.random() < 0.2:
             return

@@ -83,7 +83,7 @@ def decode(data: bytes, *, check_crcs: bool = True) -> Verdict:
 
 
 def frames(data: bytes, magics: Container[int] = range(3)) -> tuple[list[Batch], int, str | None]:
-    batches: list[Batch] = []
+    batches = []
     at = 0
     while len(data) - at >= 12:
         left = len(data) - at
@@ -142,7 +142,7 @@ def batch_columns(raw: bytes, position: int) -> dict[str, object]:
 def legacy_columns(raw: bytes, position: int) -> dict[str, object]:
     offset, size, crc, magic, attributes = struct.unpack_from(">qiIbb", raw)
     timestamp = struct.unpack_from(">q", raw, 18)[0] if magic == 1 else -1
-    columns: dict[str, object] = dict.fromkeys(
+    columns = dict.fromkeys(
         (
             "partition_leader_epoch",
             "delete_horizon_ms",
@@ -172,12 +172,12 @@ def legacy_columns(raw: bytes, position: int) -> dict[str, object]:
     }
 
 
-def ensure_size(batch: Batch) -> None:
+def ensure_size(batch: Batch):
     if batch.magic == 2 and len(batch.raw) < BATCH_OVERHEAD:
         raise Refused("batch below 61 bytes")
 
 
-def ensure_valid(batch: Batch) -> None:
+def ensure_valid(batch: Batch):
     ensure_size(batch)
     if batch.magic == 2:
         (stored,) = struct.unpack_from(">I", batch.raw, 17)
@@ -189,7 +189,7 @@ def ensure_valid(batch: Batch) -> None:
         raise Refused("crc")
 
 
-def read_records(batch: Batch) -> None:
+def read_records(batch: Batch):
     batch.records = batch_records(batch) if batch.magic == 2 else message_records(batch.raw)
 
 

@@ -49,7 +49,7 @@ def decompress(codec: int, payload: bytes, magic: int) -> bytes:
     return stream(codec, payload, magic).content
 
 
-def open_only(codec: int, payload: bytes, magic: int) -> None:
+def open_only(codec: int, payload: bytes, magic: int):
     """Check what the stream's constructor checks: Kafka does no more for a batch that declares no records."""
     if codec == 1:
         _gzip_header(payload, 0)
@@ -143,7 +143,7 @@ def snappy_stream(data: bytes) -> Stream:
         raise Refused("snappy: empty stream")
     if not _has_xerial_header(data):
         return Stream(_snappy_block(data))
-    out: list[bytes] = []
+    out = []
     at, streams, ended_at = 16, 1, 0
     while len(data) - at >= 4:
         (size,) = struct.unpack_from(">i", data, at)
@@ -229,7 +229,7 @@ def xxh32(data: bytes) -> int:
     p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     mask = 0xFFFFFFFF
 
-    def rotl(x: int, r: int) -> int:
+    def rotl(x, r):
         return (x << r | x >> 32 - r) & mask
 
     at, n = 0, len(data)
@@ -280,7 +280,7 @@ def zstd_stream(data: bytes) -> Stream:
 
 
 class _Cursor:
-    def __init__(self, data: bytes, at: int) -> None:
+    def __init__(self, data: bytes, at: int):
         self.data = data
         self.at = at
 

@@ -1,7 +1,5 @@
 """The folders of this repository; tests and helpers use these names only."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 SUPPORT = Path(__file__).resolve().parent

@@ -16,12 +16,12 @@ def batch(base: int, count: int, *, epoch: int = 0, value: bytes = b"value %d", 
     return builders.batch(builders.records(count, value=value), base_offset=base, leader_epoch=epoch, codec=codec)
 
 
-def flip(path: Path, position: int = -1, bits: int = 1) -> None:
+def flip(path: Path, position: int = -1, bits: int = 1):
     """Flip bits of one byte of a file."""
     path.write_bytes(builders.flipped(path.read_bytes(), position, bits))
 
 
-def exchange(folder: Path, one: int, other: int, suffix: str = ".log") -> None:
+def exchange(folder: Path, one: int, other: int, suffix: str = ".log"):
     """Give two segments each other's name."""
     first, second = (folder / f"{base:020}{suffix}" for base in (one, other))
     first.rename(folder / "held")

@@ -33,12 +33,12 @@ WIDE = (
 class Made:
     """Random records and options of encode."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int):
         self.dice = dice = random.Random(seed)
         self.magic = dice.choice((0, 1, 2, 2, 2))
         self.codec = dice.choice(("none", "none", "gzip", "snappy", "lz4", *(("zstd",) if self.magic == 2 else ())))
         self.size = dice.choice(SIZES)
-        self.options: dict[str, Any] = {"magic": self.magic, "compression": self.codec, "batch_size": self.size}
+        self.options = {"magic": self.magic, "compression": self.codec, "batch_size": self.size}
         self.append_time = None if dice.random() < 0.85 else NOW
         if self.append_time is not None:
             self.options |= {"timestamp_type": "log_append_time", "log_append_time": NOW}

@@ -23,7 +23,7 @@ def vectors() -> tuple[bytes, ...]:
 class Maker:
     """Makes random logs; the same seed makes the same logs."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int):
         self.random = random.Random(seed)
 
     def blob(self) -> bytes | None:
@@ -61,9 +61,9 @@ class Maker:
             for i in range(count)
         ]
 
-    def batch(self, offset: int, **fields: object) -> bytes:
+    def batch(self, offset: int, **fields) -> bytes:
         producer = self.some(-1, -1, 7, bits=64)
-        wanted: dict[str, object] = {
+        wanted = {
             "codec": self.random.choice(builders.CODECS),
             "base_offset": offset,
             "leader_epoch": self.some(0, 3),
@@ -76,8 +76,8 @@ class Maker:
 
     def control_batch(self, offset: int) -> bytes:
         kind = self.some(0, 1, 0, 1, 2, 3, 4, 5, 6, 7, -1, bits=16)
-        key: bytes | None = struct.pack(">hh", self.some(0, 0, 1, bits=16), kind)
-        value: bytes | None = self.message(kind)
+        key = struct.pack(">hh", self.some(0, 0, 1, bits=16), kind)
+        value = self.message(kind)
         if not self.random.randrange(6):
             key = self.random.choice([None, b"", b"\0\0\0", (key or b"") + b"more"])
         if not self.random.randrange(6):

@@ -21,9 +21,9 @@ import pyarrow as pa
 import kafkarec
 from kafkarec import BatchTable
 from kafkarec._core import Decoder, PassResult, Source
-from kafkarec.read.decode_options import DecodeRequest, request
+from kafkarec.read.decode_options import DecodeRequest, request, scan_request
 from kafkarec.read.passes import as_columns, batch_table, read_at_once, read_chunks
-from kafkarec.read.walk import BytesSegment
+from kafkarec.read.walk import HEADERS, BytesSegment, walk_request
 from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
 
 RECORD_FIELDS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence")
@@ -33,7 +33,7 @@ MS = pa.timestamp("ms", tz="UTC")
 
 
 def decode_request(
-    *, engine: Mapping[str, Any] | None = None, named: Mapping[str, Any] | None = None, **options: Any
+    *, engine: Mapping[str, Any] | None = None, named: Mapping[str, Any] | None = None, **options
 ) -> DecodeRequest:
     """Return decode's options, with the engine's own, and with what is known of the file: topic, partition, file."""
     chosen = request(**options)
@@ -42,7 +42,7 @@ def decode_request(
     return chosen._replace(options=chosen.options._replace(**engine or {}), named=dict(named or {}))
 
 
-def file_request(file: str | None = "test.log", **options: Any) -> DecodeRequest:
+def file_request(file: str | None = "test.log", **options) -> DecodeRequest:
     """Return decode's options with the name of a file, whose end and damage are read by the rules for files."""
     return decode_request(named={"file": file}, **options)
 
@@ -51,7 +51,7 @@ class FileInMemory(BytesSegment):
     """Bytes as a segment of a walk to which the rules for files apply. evidence: what other files say of its
     transactions."""
 
-    def __init__(self, data: Any, path: str, evidence: Evidence = NO_EVIDENCE) -> None:
+    def __init__(self, data, path: str, evidence: Evidence = NO_EVIDENCE):
         super().__init__(data)
         self.path, self.evidence = path, evidence
 
@@ -60,41 +60,41 @@ class FileInMemory(BytesSegment):
         return decode_request._replace(named={"file": self.path, "later_segment": False})
 
 
-def decoder(*columns: str, **options: Any) -> Decoder:
+def decoder(*columns: str, **options) -> Decoder:
     """Return a Decoder of these columns; `options` as of `decode_request`."""
     return decode_request(columns=columns, **options).decoder()
 
 
-def source_of(data: Any) -> Source:
+def source_of(data) -> Source:
     """Return the Source of bytes, of a file like FakeFile, or itself."""
     if isinstance(data, Source):
         return data
     return Source(file=data) if hasattr(data, "read_at") else Source(data)
 
 
-def read_batches(data: Any, start: int = 0, stop: int | None = None, **options: Any) -> PassResult:
+def read_batches(data, start: int = 0, stop: int | None = None, **options) -> PassResult:
     """Return what the engine reads of bytes or a file; `options` as of `decode_request`."""
     return read_at_once(decode_request(**options), source_of(data), start, stop)
 
 
-def decode_source(data: Any, **options: Any) -> kafkarec.RecordColumns:
+def decode_source(data, **options) -> kafkarec.RecordColumns:
     """Decode bytes or a file; `options` as of `decode_request`."""
     return as_columns(decode_request(**options), read_batches(data, **options))
 
 
-def decode_file(data: Any, file: str = "test.log", **options: Any) -> kafkarec.RecordColumns:
+def decode_file(data, file: str = "test.log", **options) -> kafkarec.RecordColumns:
     """Decode bytes as if they were a file of a partition."""
     return decode_source(data, named={"file": file}, **options)
 
 
-def arrow_table(columns: Any) -> pa.Table:
+def arrow_table(columns) -> pa.Table:
     """Return the Arrow table of columns, validated in full."""
     table = pa.table(columns)
     table.validate(full=True)
     return table
 
 
-def arrow_rows(columns: Any) -> list[dict[str, Any]]:
+def arrow_rows(columns) -> list[dict[str, Any]]:
     table = arrow_table(columns)
     for index, field in enumerate(table.schema):
         if field.type == MS:
@@ -106,31 +106,31 @@ def arrow_rows(columns: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def record_row(record: Any) -> dict[str, Any]:
+def record_row(record) -> dict[str, Any]:
     row = {name: getattr(record, name) for name in RECORD_FIELDS}
     row["headers"] = tuple(row["headers"])
     return row
 
 
-def by_columns(data: Any, **options: Any) -> list[dict[str, Any]]:
+def by_columns(data, **options) -> list[dict[str, Any]]:
     return arrow_rows(kafkarec.decode(data, columns=RECORD_FIELDS, **options))
 
 
-def by_records(data: Any, **options: Any) -> list[dict[str, Any]]:
+def by_records(data, **options) -> list[dict[str, Any]]:
     return [record_row(record) for record in kafkarec.decode(data, columns=RECORD_FIELDS, **options)]
 
 
-def batch_rows(table: Any) -> list[dict[str, Any]]:
+def batch_rows(table) -> list[dict[str, Any]]:
     """Return the rows of a BatchTable, by Arrow."""
     return arrow_rows(table)
 
 
-def batch_attributes(batch: Any) -> dict[str, Any]:
+def batch_attributes(batch) -> dict[str, Any]:
     """Return a RecordBatch's attributes as a row."""
     return {name: getattr(batch, name) for name in BATCH_FIELDS}
 
 
-def assert_tiles(data: bytes, columns: Any) -> None:
+def assert_tiles(data: bytes, columns):
     """Assert that good batches, damage and tail cover the input once, without a gap or an overlap."""
     rows = batch_rows(columns.batches)
     pieces = [(row["position"], row["size_in_bytes"]) for row in rows]
@@ -144,18 +144,14 @@ def assert_tiles(data: bytes, columns: Any) -> None:
 
 
 def scan_pieces(
-    data: Any,
-    start: int = 0,
-    stop: int | None = None,
-    *,
-    file: str | None = "test.log",
-    whole: bool = False,
+    data, start: int = 0, stop: int | None = None, *, file: str | None = "test.log", whole: bool = False
 ) -> Iterator[BatchTable]:
     """Batch tables of bytes or a file from headers alone; whole: one of all batches."""
-    chosen = file_request(file).of_headers(whole=whole)
+    headers = scan_request("raise") if whole else walk_request(HEADERS)
+    chosen = headers._replace(named=file_request(file).named)
     return map(batch_table, read_chunks(chosen, source_of(data), start, stop))
 
 
-def scan(data: Any) -> BatchTable:
+def scan(data) -> BatchTable:
     """Return the table of all pieces."""
     return BatchTable.joined(list(scan_pieces(data)))

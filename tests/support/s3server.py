@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,16 +35,16 @@ class Refusal(NamedTuple):
 class Server:
     """The server. `served`: bytes of objects sent; `requests`: (method, path, range); the others: see above."""
 
-    def __init__(self, application: Any) -> None:
+    def __init__(self, application):
         self._application = application
         self._lock = threading.Lock()
         self.url = ""
         self.served = 0
-        self.requests: list[tuple[str, str, str | None]] = []
-        self.refusal: Refusal | None = None
-        self.before: Callable[[str, str], None] | None = None
+        self.requests = []
+        self.refusal = None
+        self.before = None
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    def __call__(self, environ: dict[str, Any], start_response) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         with self._lock:
             self.requests.append((method, path, environ.get("HTTP_RANGE")))
@@ -58,7 +58,7 @@ class Server:
                 self.served += len(body)
         return [body]
 
-    def _refuse(self, refusal: Refusal, method: str, start_response: Any) -> Iterable[bytes]:
+    def _refuse(self, refusal: Refusal, method: str, start_response) -> Iterable[bytes]:
         region = f"<Region>{refusal.region}</Region>" if refusal.region else ""
         text = f"<Code>{refusal.code}</Code><Message>{refusal.message}</Message>{region}<RequestId>1</RequestId>"
         body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{text}</Error>'.encode()
@@ -68,10 +68,10 @@ class Server:
         start_response(refusal.status, headers)
         return [] if method == "HEAD" else [body]
 
-    def put(self, key: str, body: bytes) -> None:
+    def put(self, key: str, body: bytes):
         _client(self.url).put_object(Bucket=BUCKET, Key=key, Body=body)
 
-    def remove(self, key: str) -> None:
+    def remove(self, key: str):
         _client(self.url).delete_object(Bucket=BUCKET, Key=key)
 
     def get(self, key: str) -> bytes:
@@ -81,14 +81,14 @@ class Server:
         """Return the names of all objects except pyarrow's folder markers."""
         return sorted(key for key in list(self._objects()) if key.startswith(prefix) and not key.endswith("/"))
 
-    def _objects(self) -> Any:
+    def _objects(self):
         """moto's objects by name, which are in this process: a request costs a thousand times as much."""
         from moto.core import DEFAULT_ACCOUNT_ID
         from moto.s3.models import s3_backends
 
         return s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[BUCKET].keys
 
-    def put_folder(self, folder: Path, key: str, suffixes: tuple[str, ...]) -> None:
+    def put_folder(self, folder: Path, key: str, suffixes: tuple[str, ...]):
         for path in sorted(folder.rglob("*")):
             if path.is_file() and (path.name.endswith(suffixes) or "." not in path.name):
                 self.put(f"{key}/{path.relative_to(folder)}", path.read_bytes())
@@ -97,11 +97,11 @@ class Server:
         params = {"Bucket": BUCKET, "Key": key}
         return str(_client(self.url).generate_presigned_url("get_object", Params=params))
 
-    def reset(self) -> None:
+    def reset(self):
         self.served, self.refusal, self.before = 0, None, None
         self.requests.clear()
 
-    def options(self, **more: Any) -> dict[str, Any]:
+    def options(self, **more) -> dict[str, Any]:
         """Return storage_options with credentials."""
         inner = {"endpoint_url": self.url, "region_name": "us-east-1"}
         return {"key": "an-id", "secret": "a-secret", "client_kwargs": inner, **more}
@@ -112,7 +112,7 @@ class Server:
 
 
 @functools.cache
-def _client(url: str) -> Any:
+def _client(url: str):
     import boto3
 
     names = {"aws_access_key_id": "an-id", "aws_secret_access_key": "a-secret", "region_name": "us-east-1"}
@@ -156,11 +156,11 @@ def without_aws() -> dict[str, str]:
     }
 
 
-def without_s3fs(patch: pytest.MonkeyPatch) -> None:
+def without_s3fs(patch: pytest.MonkeyPatch):
     """Lets fsspec find no package for s3://, as on executors, where pyarrow reads it. To hide the module s3fs would not
     do: fsspec keeps the class."""
 
-    def url_to_fs(url: str, **options: Any) -> Any:
+    def url_to_fs(url, **options):
         raise ImportError("Install s3fs to access S3")
 
     patch.setattr("fsspec.core.url_to_fs", url_to_fs)

@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import failing_calls
 from failing_calls import run_in_child
@@ -46,20 +45,20 @@ def logs(found: dict[str, str]) -> dict[str, str]:
 WRITING = ("open", "write", "pwrite", "ftruncate", "fsync", "replace", "mkdir", "unlink", "close")
 
 
-def leave_unfinished(source: Any, out: Path, calls: int = 40, **options: Any) -> bool:
+def leave_unfinished(source, out: Path, calls: int = 40, **options) -> bool:
     """Kill a salvage before this system call; False: it made fewer."""
     return os.WIFSIGNALED(failing_calls.killed_before(calls, WRITING, lambda: salvage(source, out, **options)))
 
 
-def killed_before(name: str, source: Any, out: Path, **options: Any) -> None:
+def killed_before(name: str, source, out: Path, **options):
     """Kill a salvage when it would put the file or folder of this name in place."""
 
-    def made(event: str, arguments: tuple[Any, ...]) -> None:
+    def made(event, arguments):
         which = {"os.rename": 1, "os.mkdir": 0}.get(event)  # that of os.replace, too
         if which is not None and Path(arguments[which]).name == name:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def action() -> None:
+    def action():
         sys.addaudithook(made)
         salvage(source, out, **options)
 
@@ -82,7 +81,7 @@ def set_aside(out: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted((out / "set-aside").rglob("*.log")))
 
 
-def assert_kafka_loads(kafka: Oracle, made: Path, work: Path, next_offset: int) -> None:
+def assert_kafka_loads(kafka: Oracle, made: Path, work: Path, next_offset: int):
     """Assert that Kafka's log loader cuts and deletes nothing, and that the log ends at `next_offset`."""
     shutil.copytree(made, work / made.name)
     before = {path.name: path.read_bytes() for path in made.glob("*.log")}

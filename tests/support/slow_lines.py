@@ -41,17 +41,17 @@ def decoded(blob: bytes) -> str:
         raise NoText from None
 
 
-def _no_constant(name: str) -> None:
+def _no_constant(name: str):
     raise ValueError(name)
 
 
 def stored_json(blob: bytes) -> str:
     text = decoded(blob)
     try:
-        json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
+        json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise NoText from None
-    return text.replace("\n", " ").replace("\r", " ")
+    return text.strip().replace("\n", " ").replace("\r", " ")
 
 
 def whole_number(blob: bytes, size: int) -> str:
@@ -84,7 +84,7 @@ def time_text(ms: int) -> str | None:
     return time.strftime("%m-%dT%H:%M:%S").join((f"{time.year:04}-", f".{time.microsecond // 1000:03}Z"))
 
 
-def json_cell(name: str, value: Any, form: str, iso_times: bool) -> str:
+def json_cell(name: str, value, form: str, iso_times: bool) -> str:
     """`"name":value`."""
     if value is None:
         return f'"{name}":null'
@@ -94,7 +94,7 @@ def json_cell(name: str, value: Any, form: str, iso_times: bool) -> str:
         suffix, show, quotes = FORMS[form]
         try:
             text = show(value)
-            if form == "json" and text.strip() == "null":  # which is a record without a value
+            if form == "json" and text == "null":  # which is a record without a value
                 raise NoText
         except NoText:
             return f'"{name}_base64":"{base64_text(value)}"'
@@ -114,12 +114,12 @@ def json_headers(pairs: Sequence[tuple[str, bytes | None]]) -> str:
     return f"[{','.join(shown)}]"
 
 
-def json_lines(rows: Sequence[Row], names: Sequence[str], forms: Mapping[str, str], iso_times: bool = False) -> bytes:
+def json_lines(rows: Sequence[Row], names: Sequence[str], forms: Mapping[str, str], iso_times: bool) -> bytes:
     lines = (",".join(json_cell(name, row[name], forms.get(name, "utf8"), iso_times) for name in names) for row in rows)
     return "".join(f"{{{line}}}\n" for line in lines).encode()
 
 
-def csv_cells(name: str, value: Any, form: str | None, iso_times: bool) -> Iterator[str]:
+def csv_cells(name: str, value, form: str | None, iso_times: bool) -> Iterator[str]:
     """One cell, or for a key or value (`form`) that and the one of its base64."""
     both = form not in (None, "base64", "hex")
     quoted, text = True, ""
@@ -151,12 +151,7 @@ def csv_cells(name: str, value: Any, form: str | None, iso_times: bool) -> Itera
         yield ""
 
 
-def csv_rows(
-    rows: Sequence[Row],
-    names: Sequence[str],
-    forms: Mapping[str, str],
-    iso_times: bool = False,
-) -> bytes:
+def csv_rows(rows: Sequence[Row], names: Sequence[str], forms: Mapping[str, str], iso_times: bool = False) -> bytes:
     """The rows without the line of names. `forms` of key and value, and of no other column."""
     lines = (
         ",".join(cell for name in names for cell in csv_cells(name, row[name], forms.get(name), iso_times))

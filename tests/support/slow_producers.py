@@ -23,9 +23,7 @@ class SlowStates:
                   the epoch and time in such a batch's header are used, as in the state of the broker that wrote it
     """
 
-    def __init__(
-        self, snapshot: Iterable[SnapshotEntry] = (), end_offset: int = 0, *, as_recovery: bool = False
-    ) -> None:
+    def __init__(self, snapshot: Iterable[SnapshotEntry] = (), end_offset: int = 0, *, as_recovery: bool = False):
         self.producers = {one.producer_id: one for one in snapshot}
         self.end_offset = end_offset
         self._as_recovery = as_recovery
@@ -35,7 +33,7 @@ class SlowStates:
             if one.last_offset >= 0:
                 self._keep(one)
 
-    def _keep(self, one: SnapshotEntry) -> None:
+    def _keep(self, one: SnapshotEntry):
         first = (one.last_sequence - one.offset_delta) % 2**31  # sequences run from 0 to 2^31-1
         self._sequences[one.producer_id].append((first, one.last_sequence))
 

@@ -80,7 +80,6 @@ def is_type_checking(node: ast.AST) -> bool:
 def loaded(path: str) -> ModuleType:
     """The module of a file that is in no package, such as a benchmark, with the modules beside it; `sys.path` stays."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     before, sys.modules[spec.name] = list(sys.path), module
     sys.path.insert(0, str((ROOT / path).parent))

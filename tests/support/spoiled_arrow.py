@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import random
 import struct
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -27,7 +26,7 @@ def random_table(chance: random.Random) -> pa.Table:
     rows = 20
     kinds = [pa.binary(), pa.large_binary(), pa.binary_view()]
     lists = [pa.list_(PAIR), pa.large_list(PAIR), pa.map_(pa.string(), pa.binary())]
-    columns: dict[str, Any] = {
+    columns = {
         "offset": range(rows),
         "timestamp": [1_700_000_000_000 + i for i in range(rows)],
         "key": pa.array([b"k%d" % i if i % 5 else None for i in range(rows)], chance.choice([*kinds, pa.string()])),

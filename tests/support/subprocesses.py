@@ -48,7 +48,6 @@ def limit_memory(extra):
 def run(code: str) -> str:
     """Return the code's standard output. Fail with its standard error if it raises or dies by a signal."""
     found = find_spec("kafkarec")  # that of the checkout, or an unpacked wheel (tools/other_pythons.py)
-    assert found is not None and found.origin is not None
     path = [os.path.dirname(os.path.dirname(found.origin)), str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)

@@ -81,7 +81,7 @@ def logs(draw: st.DrawFn) -> list[Event]:
         )
     )
     epochs_rise = draw(st.booleans())
-    epochs: dict[int, int] = {}
+    epochs = {}
     events, base, time = [], draw(st.integers(0, 50)), builders.NOW
     for kind, producer, count, elapsed in drawn:
         time += elapsed
@@ -109,7 +109,7 @@ def ended(events: Sequence[Event]) -> list[CompletedTransaction]:
     for at, marker in enumerate(events):
         if marker.kind not in MARKERS:
             continue
-        data: list[Event] = []
+        data = []
         for event in events[:at]:
             if event.producer == marker.producer and event.kind in MARKERS:
                 data = []
@@ -122,7 +122,7 @@ def ended(events: Sequence[Event]) -> list[CompletedTransaction]:
 def still_open(events: Sequence[Event]) -> list[tuple[Event, ...]]:
     """Return the data of each transaction that no marker ends, by first offset."""
     decided = {event for txn in ended(events) for event in txn.data}
-    by_producer: dict[int, list[Event]] = {}
+    by_producer = {}
     for event in events:
         if event.kind == DATA and event not in decided:
             by_producer.setdefault(event.producer, []).append(event)
@@ -179,14 +179,13 @@ def write_log(
     return folder
 
 
-def write_index(folder: Path, *entries: tuple[int, int, int, int]) -> None:
-    (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([AbortedTransaction(*entry) for entry in entries]))
+def write_index(folder: Path, *entries: tuple[int, int, int, int], base: int = 0):
+    (folder / f"{base:020}.txnindex").write_bytes(txn_index.write([AbortedTransaction(*entry) for entry in entries]))
 
 
-def transaction_state(folder: Path, *states: tuple[str, int, int], **fields: object) -> None:
+def transaction_state(folder: Path, *states: tuple[str, int, int], **fields):
     """Write __transaction_state: (transactional id, producer id, status), status -1: deleted. fields: of all values."""
     kind = TOPICS["__transaction_state"].types[0]
-    assert kind.key is not None
     usual = (0, -1, -1, 3, -1, 60_000, 1, [], builders.NOW, builders.NOW, 2)
     records = []
     for name, producer, status in states:

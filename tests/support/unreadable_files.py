@@ -9,39 +9,38 @@ import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 Spoil = Callable[[Path, pytest.MonkeyPatch], None]
 
 
-def dangling_link(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def dangling_link(path: Path, monkeypatch: pytest.MonkeyPatch):
     path.unlink()
     path.symlink_to(path.parent / "gone")
 
 
-def link_to_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def link_to_itself(path: Path, monkeypatch: pytest.MonkeyPatch):
     path.unlink()
     path.symlink_to(path.name)
 
 
-def pipe(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def pipe(path: Path, monkeypatch: pytest.MonkeyPatch):
     path.unlink()
     os.mkfifo(path)
 
 
-def folder(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(path: Path, monkeypatch: pytest.MonkeyPatch):
     path.unlink()
     path.mkdir()
 
 
-def folder_of_tmpfs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder_of_tmpfs(path: Path, monkeypatch: pytest.MonkeyPatch):
     """A folder in which seeking fails, as on tmpfs; on other file systems reading does."""
     folder(path, monkeypatch)
     real = os.lseek
 
-    def sought(descriptor: int, *args: int) -> int:
+    def sought(descriptor, *args):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         return real(descriptor, *args)
@@ -49,12 +48,12 @@ def folder_of_tmpfs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "lseek", sought)
 
 
-def linked_device(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def linked_device(path: Path, monkeypatch: pytest.MonkeyPatch):
     path.unlink()
     path.symlink_to(os.devnull)
 
 
-def listening_socket(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def listening_socket(path: Path, monkeypatch: pytest.MonkeyPatch):
     path.unlink()
     monkeypatch.chdir(path.parent)  # the path of a socket has at most 107 bytes
     socket.socket(socket.AF_UNIX).bind(path.name)
@@ -63,10 +62,10 @@ def listening_socket(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def refused(code: int) -> Spoil:
     """The system refuses to open the file. Simulated, as root may read every file."""
 
-    def spoil(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(path, monkeypatch):
         real = os.open
 
-        def opened(name: Any, *args: Any, **kwargs: Any) -> int:
+        def opened(name, *args, **kwargs):
             if os.path.abspath(os.fsdecode(name)) == str(path):
                 raise OSError(code, os.strerror(code), name)
             return real(name, *args, **kwargs)
@@ -92,11 +91,11 @@ SPOILS: dict[str, tuple[Spoil, str, str]] = {
 }
 
 
-def refuse_listing(monkeypatch: pytest.MonkeyPatch, ending: str, error: int) -> None:
+def refuse_listing(monkeypatch: pytest.MonkeyPatch, ending: str, error: int):
     """Listing a folder whose path has this ending fails with the errno. Simulated, as root may list every folder."""
     real = os.scandir
 
-    def scandir(path: Any) -> Any:
+    def scandir(path):
         if str(path).endswith(ending):
             raise OSError(error, os.strerror(error), path)
         return real(path)

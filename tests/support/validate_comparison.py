@@ -68,7 +68,7 @@ class Answer:
     numbers: list[int]
 
 
-def ask(kafka: Any, requests: list[Request]) -> list[Answer]:
+def ask(kafka, requests: list[Request]) -> list[Answer]:
     """Return LogValidator's answers; 100 requests are sent at once."""
     answers = []
     for start in range(0, len(requests), 100):
@@ -151,7 +151,7 @@ def uncompressed(data: bytes) -> list[tuple[bytes, ...]]:
     return found
 
 
-def _same_refusal(ours: kafkarec.KafkaRecordError, kafkas: Answer) -> None:
+def _same_refusal(ours: kafkarec.KafkaRecordError, kafkas: Answer):
     assert kafkas.refusal is not None
     if ours.reason == "batch_too_small":
         return  # the log checks checksums before LogValidator, and a batch without a full header has none
@@ -166,13 +166,12 @@ def _same_refusal(ours: kafkarec.KafkaRecordError, kafkas: Answer) -> None:
         _same_numbers(str(ours), kafkas.message)
     if kafkas.record_errors:
         mine = ours.record_errors
-        assert mine is not None
         assert [index for index, _ in mine] == [index for index, _ in kafkas.record_errors]
         for (_, text), (_, wanted) in zip(mine, kafkas.record_errors, strict=True):
             _same_words(text, wanted)
 
 
-def _same_numbers(ours: str, kafkas: str) -> None:
+def _same_numbers(ours: str, kafkas: str):
     """Assert that both error messages have the same numbers, where Kafka's message has them."""
     for pattern in (
         r"Inconsistent batch offset range \[(-?\d+), (-?\d+)\] and count of records (-?\d+)",
@@ -189,7 +188,7 @@ def _same_numbers(ours: str, kafkas: str) -> None:
             assert set(found.groups()) <= set(re.findall(r"-?\d+", ours)), (ours, kafkas)
 
 
-def _same_words(ours: str, kafkas: str) -> None:
+def _same_words(ours: str, kafkas: str):
     words = {
         "Compacted topic": "no key",
         "is out of range": "out of range",
@@ -237,7 +236,7 @@ def batch(random: Random) -> bytes:
     """Return a batch of magic 2."""
     count = random.choice((1, 2, 3, 3, 5, 5, 40))
     codec = random.choice(CODECS)
-    fields: dict[str, Any] = {
+    fields = {
         "codec": codec,
         "base_offset": random.choice((0, 0, 0, 9, 2**33)),
         "base_timestamp": random.choice((NOW, NOW, NOW, -1, 0, -9, NO_LIMIT)),
@@ -275,7 +274,7 @@ def batch(random: Random) -> bytes:
 
 
 def record(random: Random, delta: int, *, odd: bool = False) -> bytes:
-    fields: dict[str, Any] = {
+    fields = {
         "offset_delta": delta,
         "timestamp_delta": random.choice((0, 1, delta, 3, -1, -40, 2**33)) if random.random() < 0.2 else delta,
         "key": random.choice((b"k", b"k", b"key" * 30, b"", None)),
@@ -313,7 +312,7 @@ def plain_messages(random: Random) -> bytes:
 
 
 def message(random: Random, magic: int, offset: int) -> bytes:
-    fields: dict[str, Any] = {
+    fields = {
         "magic": magic,
         "offset": offset,
         "timestamp": random.choice((NOW, NOW, NOW + offset, -1, NOW - 40)),
@@ -342,7 +341,7 @@ def wrapper(random: Random) -> bytes:
     inner = [message(random, inner_magic, offset) for offset in offsets]
     if random.random() < 0.03:
         inner.append(random.choice((b"\x00" * 9, inner[0][:-1], struct.pack(">qi", 0, 13) + b"x" * 13)))
-    fields: dict[str, Any] = {
+    fields = {
         "codec": random.choice(("gzip", "snappy", "lz4")) if random.random() > 0.02 else random.choice(("zstd", 5, 7)),
         "offset": random.choice((count - 1, count - 1, offsets[-1], 0, 500)),
         "timestamp": random.choice((NOW, NOW, -1, NOW + 5)),

@@ -10,7 +10,7 @@ from kafkarec import Report
 from kafkarec.ops import verify
 
 
-def assert_tiles(report: Report) -> None:
+def assert_tiles(report: Report):
     """Assert that the ranges of each file cover it once, and that its numbers add up to its size."""
     for file in report.files:
         at = 0
@@ -48,15 +48,15 @@ def data_folder(folder: Path, **checkpoints: str) -> Path:
     return folder
 
 
-def add_checkpoint(folder: Path, *lines: str, name: str = "replication") -> None:
+def add_checkpoint(folder: Path, *lines: str, name: str = "replication"):
     (folder / f"{name}-offset-checkpoint").write_text("".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)))
 
 
-def good(base: int, count: int = 5, **fields: object) -> bytes:
+def good(base: int, count: int = 5, **fields) -> bytes:
     return builders.good_batch(count, base_offset=base, **fields)
 
 
-def verified(path: object, **options: object) -> Report:
+def verified(path, **options) -> Report:
     report = verify.verify(path, **options)
     assert_tiles(report)
     return report

@@ -32,7 +32,7 @@ def golden(root: Path, name: str) -> Path:
     return Path(shutil.copytree(SEGMENTS / name, root / name, ignore=skipped))
 
 
-def cut(log: Path, position: int, *, zeros: bool = False) -> None:
+def cut(log: Path, position: int, *, zeros: bool = False):
     """Truncate a file at `position`; zeros: replace what was there by zeros."""
     size = log.stat().st_size
     with open(log, "r+b") as file:
@@ -242,7 +242,7 @@ HEALTHY: dict[str, Make] = {
 
 
 def checkpoint(name: str, end: int) -> Make:
-    def make(root: Path) -> Path:
+    def make(root):
         folder = small(root)
         data_folder(root, **{name: f"orders 0 {end}"})
         return folder

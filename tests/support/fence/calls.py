@@ -50,20 +50,20 @@ class Recorder:
     part: what a call's name begins with, where a scenario makes the same calls several times; rows: what they showed.
     """
 
-    def __init__(self, scenario: str) -> None:
+    def __init__(self, scenario: str):
         self.scenario = scenario
         self.part = ""
-        self.rows: list[Row] = []
+        self.rows = []
         self._here = (os.getcwd().encode(), os.path.realpath(os.getcwd()).encode())
 
-    def run(self, line: str) -> None:
+    def run(self, line: str):
         """One command line without the program's name; `verb ... < FILE` reads standard input from a file."""
         words = shlex.split(line)
         source = words[words.index("<") + 1] if "<" in words else os.devnull
         words = words[: words.index("<")] if "<" in words else words
         status, out, err = _output(words, source)
-        sentences: list[str] = []
-        fact: dict[str, Any] = {"status": status}
+        sentences = []
+        fact = {"status": status}
         shown = self._same(out)
         if "--format json" in line and words[0] not in ("build", "convert", "compact"):
             fact["json"] = _ends([_facts(each, sentences) for each in _documents(shown)])
@@ -79,9 +79,9 @@ class Recorder:
         for path in Path().glob(OUT):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def ask(self, name: str, call: Callable[[], Any]) -> None:
+    def ask(self, name: str, call: Callable[[], Any]):
         """One Python call: what it returns, or its error, as facts and sentences."""
-        sentences: list[str] = []
+        sentences = []
         try:
             value = call()
         except kafkarec.KafkaRecordError as error:
@@ -92,7 +92,7 @@ class Recorder:
         plain = json.loads(self._same(json.dumps(value, default=_plain).encode()))
         self._add(name, _facts(plain, sentences), sentences)
 
-    def _add(self, call: str, fact: Any, sentences: list[str]) -> None:
+    def _add(self, call: str, fact, sentences: list[str]):
         call = self._same((f"{self.part}: {call}" if self.part else call).encode())
         self.rows.append(Row("facts", self.scenario, call, fact))
         if sentences:
@@ -104,7 +104,7 @@ class Recorder:
         data = _CHOICES.sub(b"(choose from <choices>)", _MEASURES.sub(b"<measured>", data))
         return data.replace(kafkarec.__version__.encode(), b"<version>").decode("utf-8", "backslashreplace")
 
-    def _file(self, path: Path, sentences: list[str]) -> Any:
+    def _file(self, path: Path, sentences: list[str]):
         data = path.read_bytes()
         if path.suffix == ".json":
             return [_facts(each, sentences) for each in _documents(self._same(data))]
@@ -129,7 +129,7 @@ def _output(words: list[str], source: str) -> tuple[int | str, bytes, bytes]:
         sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, mode, closefd=False) for n, mode in enumerate("rww"))
         try:
             try:
-                status: int | str = main(words)
+                status = main(words)
             except BaseException as error:  # nothing may leave the function; where it does, the snapshot shows it
                 status = f"raised {type(error).__name__}: {error}"
             for stream in (sys.stdout, sys.stderr):
@@ -157,7 +157,7 @@ def _documents(text: str) -> Iterator[Any]:
         yield value
 
 
-def _facts(value: Any, sentences: list[str], key: str = "") -> Any:
+def _facts(value, sentences: list[str], key: str = ""):
     """The value without sentences and measured numbers; the sentences are appended to the list.
 
     Findings, damage and restored fields are sets: their order is not a fact.
@@ -186,7 +186,7 @@ def digest(data: bytes | bytearray | memoryview) -> str:
     return f"{len(data)} {hashlib.sha256(data).hexdigest()[:8]}"
 
 
-def content(data: bytes) -> Any:
+def content(data: bytes):
     """The digest of batches, or of their records where one is gzip: ISA-L's output depends on the processor."""
     if "gzip" not in kafkarec.scan(data, errors="skip").column("compression"):
         return digest(data)
@@ -205,6 +205,6 @@ def _written() -> Iterator[tuple[str, Path]]:
     return ((str(path), path) for path in sorted(found) if path.is_file())
 
 
-def _plain(value: Any) -> Any:
+def _plain(value):
     """What JSON does not have: bytes by length and digest, all else by its text."""
     return digest(value) if isinstance(value, bytes | bytearray | memoryview) else str(value)

@@ -37,13 +37,12 @@ def put(name: str, to: Path | None = None) -> Path:
 @cache
 def harvested() -> dict[str, list[tuple[str, bytes]]]:
     """Id -> the files of each folder that tests of 0.2.0 built (tests/fence/README.md)."""
-    found: dict[str, list[tuple[str, bytes]]] = {}
+    found = {}
     with tarfile.open(fileobj=io.BytesIO(lzma.decompress(HARVESTED.read_bytes()))) as archive:
         for member in archive:
             top, _, name = member.name.partition("/")
             if name and member.isfile():
                 file = archive.extractfile(member)
-                assert file is not None
                 found.setdefault(top, []).append((name, file.read()))
             elif name:
                 found.setdefault(top, []).append((f"{name}/", b""))
@@ -71,7 +70,7 @@ def borders(data: bytes) -> list[int]:
     return found
 
 
-def edit(path: Path, change: Callable[[bytes], bytes]) -> None:
+def edit(path: Path, change: Callable[[bytes], bytes]):
     path.write_bytes(change(path.read_bytes()))
 
 
@@ -94,7 +93,7 @@ def damages(name: str) -> dict[str, Damage]:
     """Name -> what spoils a copy of this healthy folder."""
     source = healthy()[name]
     logs = [path for path in sorted(source.glob("*.log")) if path.stat().st_size]
-    found: dict[str, Damage] = {}
+    found = {}
     for which, path in {"first": logs[0], "last": logs[-1]}.items():
         if which == "last" and len(logs) == 1:
             break
@@ -113,10 +112,10 @@ def _of_log(path: Path) -> Iterator[tuple[str, Damage]] | dict[str, Damage]:
     chosen = len(starts) // 2
     at, behind = starts[chosen], [*starts, len(data)][chosen + 1]
 
-    def on(change: Callable[[bytes], bytes]) -> Damage:
+    def on(change):
         return lambda folder: edit(folder / path.name, change)
 
-    def renamed(suffix: str) -> Damage:
+    def renamed(suffix):
         return lambda folder: (folder / path.name).rename(folder / (path.name + suffix)) and None
 
     return {
@@ -146,10 +145,10 @@ def _of_log(path: Path) -> Iterator[tuple[str, Damage]] | dict[str, Damage]:
 def _of_side_file(path: Path) -> dict[str, Damage]:
     size = path.stat().st_size
 
-    def on(change: Callable[[bytes], bytes]) -> Damage:
+    def on(change):
         return lambda folder: edit(folder / path.name, change)
 
-    found: dict[str, Damage] = {"gone": lambda folder: (folder / path.name).unlink()}
+    found = {"gone": lambda folder: (folder / path.name).unlink()}
     if size:
         found |= {f"flip{at}": on(flip(at, 2)) for at in (0, 3, size // 2, size - 1)}
         found |= {"cut": on(lambda d: d[:-3]), "zero": on(lambda d: bytes(len(d))), "twice": on(lambda d: d + d)}
@@ -163,7 +162,7 @@ def _text(name: str, text: str) -> Damage:
     return lambda folder: (folder / name).write_text(text) and None
 
 
-def data_folder(*folders: Path, **checkpoints: int) -> None:
+def data_folder(*folders: Path, **checkpoints: int):
     """Makes the working directory a broker's data folder: recovery_point=7 writes recovery-point-offset-checkpoint."""
     Path("meta.properties").write_text("version=1\nnode.id=1\ncluster.id=pmqbwj8JRCSCfzvNTqatEw\n")
     for name, offset in checkpoints.items():
@@ -173,7 +172,7 @@ def data_folder(*folders: Path, **checkpoints: int) -> None:
 
 
 def _of_data_folder(last: Path) -> dict[str, Damage]:
-    def cleaned(folder: Path) -> None:
+    def cleaned(folder):
         data_folder(folder, cleaner=20)
         edit(folder / last.name, lambda d: d[: len(d) // 2])
 

@@ -48,7 +48,7 @@ def _python() -> Iterator[tuple[str, Any]]:
     yield "internal_topics", sorted(internal_topics.__all__)
 
 
-def _described(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _described(name: str, value) -> Iterator[tuple[str, Any]]:
     if not inspect.isclass(value):
         yield name, _parameters(value) if callable(value) else type(value).__name__
         return
@@ -65,12 +65,12 @@ def _described(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     yield name, {"bases": bases, "members": {one: _member(value, one) for one in known}}
 
 
-def _member(value: type, name: str) -> Any:
+def _member(value: type, name: str):
     found = inspect.getattr_static(value, name, None)
     return _parameters(getattr(value, name)) if callable(getattr(found, "__func__", found)) else "value"
 
 
-def _parameters(value: Any) -> Any:
+def _parameters(value):
     """`name` or `name=default` of each parameter; "by name" before those that are passed by name only."""
     try:
         parameters = inspect.signature(value).parameters.values()
@@ -84,7 +84,7 @@ def _parameters(value: Any) -> Any:
     return found
 
 
-def _shown(default: Any) -> Any:
+def _shown(default):
     return "<function>" if inspect.isfunction(default) else default
 
 
@@ -139,7 +139,7 @@ def _spark() -> Iterator[tuple[str, Any]]:
 
 
 def _listed(found: Callable[[], Iterator[tuple[str, Any]]]) -> Callable[[Recorder], None]:
-    def run(here: Recorder) -> None:
+    def run(here):
         here.rows += [Row("names", here.scenario, name, value) for name, value in found()]
 
     return run

@@ -12,21 +12,14 @@ from typing import Any
 import builders
 
 import kafkarec
-from kafkarec.sidecars import (
-    leader_epochs,
-    offset_index,
-    partition_metadata,
-    producer_snapshot,
-    time_index,
-    txn_index,
-)
+from kafkarec.sidecars import leader_epochs, offset_index, partition_metadata, producer_snapshot, time_index, txn_index
 
 from .calls import Recorder, content
 
 _TOPIC_ID = "pmqbwj8JRCSCfzvNTqatEw"
 _FEW = 12
 """So many rows are shown each; of more, their number and the digest of all."""
-_READS: dict[str, dict[str, Any]] = {
+_READS = {
     "strict": {},
     "skip": {"errors": "skip", "control": True, "columns": ["offset", "key", "value", "base_offset", "sequence"]},
     "committed": {"errors": "skip", "isolation": "read_committed"},
@@ -35,7 +28,7 @@ _READS: dict[str, dict[str, Any]] = {
 }
 
 
-def of_bytes(here: Recorder, data: bytes) -> None:
+def of_bytes(here: Recorder, data: bytes):
     for name, options in _READS.items():
         here.ask(f"decode {name}", partial(_decode, data, **options))
     here.ask("scan", lambda: _rows(kafkarec.scan(data)))
@@ -47,7 +40,7 @@ def of_bytes(here: Recorder, data: bytes) -> None:
     here.ask("validate appended", lambda: _validated(data, append_checks=True, assign_offsets=False))
 
 
-def of_log(here: Recorder, folder: Path) -> None:
+def of_log(here: Recorder, folder: Path):
     with kafkarec.open(folder) as log:
         here.ask("log", lambda: [repr(log), log.topic, log.partition, log.start_offset, log.next_offset, log.size])
         here.ask("last stable offset", lambda: log.last_stable_offset)
@@ -67,9 +60,9 @@ def of_log(here: Recorder, folder: Path) -> None:
             here.ask(f"segment {segment.name}", partial(_segment, segment))
 
 
-def of_options(here: Recorder, data: bytes) -> None:
+def of_options(here: Recorder, data: bytes):
     """Each option of decode, the forms for columns of values, and the texts of what is returned."""
-    options: dict[str, dict[str, Any]] = {
+    options = {
         "view": {"layout": "view"},
         "threads": {"threads": 2},
         "microseconds": {"timestamp_unit": "us"},
@@ -92,35 +85,33 @@ def of_options(here: Recorder, data: bytes) -> None:
     here.ask("texts", lambda: [*shown, *map(str, columns.damage), repr(columns[0])])
 
 
-def _lists(decode: Callable[..., Any], values: list[Any], **options: Any) -> list[Any]:
+def _lists(decode: Callable[..., Any], values: list[Any], **options) -> list[Any]:
     return [
         [list(one.offsets), one.validity, _rows(one.records), [str(each) for each in (*one.damage, *one.incomplete)]]
         for one in decode(values, **options)
     ]
 
 
-def of_side_files(here: Recorder, folder: Path) -> None:
+def of_side_files(here: Recorder, folder: Path):
     """What `kafkarec.sidecars` reads from each side file, and whether it writes the same bytes."""
     kinds = {".index": offset_index, ".timeindex": time_index, ".txnindex": txn_index, ".snapshot": producer_snapshot}
     names = {"leader-epoch-checkpoint": leader_epochs, "partition.metadata": partition_metadata}
     for path in sorted(folder.iterdir()):
-        kind: Any = kinds.get(path.suffix) or names.get(path.name)
+        kind = kinds.get(path.suffix) or names.get(path.name)
         if kind is not None:
             base = [int(path.stem)] if kind in (offset_index, time_index) else []
             here.ask(f"side file {path.name}", partial(_parsed, kind, path.read_bytes(), *base))
 
 
-def _parsed(kind: Any, data: bytes, *base: int) -> list[Any]:
+def _parsed(kind, data: bytes, *base: int) -> list[Any]:
     found = kind.read(data, *base)
     return [kind.write(found) == data if hasattr(kind, "write") else str(found), *(list(one) for one in found)]
 
 
-def of_writers(here: Recorder) -> None:
-    rows: list[Any] = [
-        (n * 2, 1_700_000_000_000 + n, b"k%d" % (n % 3), b"v" * n, [("h", b"x")] * (n % 2)) for n in range(9)
-    ]
+def of_writers(here: Recorder):
+    rows = [(n * 2, 1_700_000_000_000 + n, b"k%d" % (n % 3), b"v" * n, [("h", b"x")] * (n % 2)) for n in range(9)]
     dicts = [{"key": b"k", "value": b"v%d" % n, "timestamp": 1_700_000_000_000 - n, "headers": []} for n in range(7)]
-    options: dict[str, dict[str, Any]] = {
+    options = {
         "plain": {}, "small": {"batch_size": 100}, "magic 1": {"magic": 1}, "magic 0": {"magic": 0},
         "idempotent": {"producer_id": 5, "producer_epoch": 1, "base_sequence": 2147483645, "is_transactional": True},
         "append time": {"timestamp_type": "log_append_time", "log_append_time": 1_700_000_000_500},
@@ -143,7 +134,7 @@ def of_writers(here: Recorder) -> None:
             here.ask(f"validate {name} {also}", partial(_validated, data, first_offset=30, **also))
 
 
-_CHECKED: list[dict[str, Any]] = [
+_CHECKED = [
     {}, {"compression": "lz4"}, {"magic": 1}, {"compacted": True}, {"max_message_bytes": 90},
     {"timestamp_before_max_ms": 1000, "now": 1_800_000_000_000}, {"timestamp_type": "log_append_time", "now": 7},
 ]  # fmt: skip
@@ -160,11 +151,11 @@ _PRODUCED = {
 }
 
 
-def _decode(data: bytes, **options: Any) -> dict[str, Any]:
+def _decode(data: bytes, **options) -> dict[str, Any]:
     return _decoded(kafkarec.decode(data, **options))
 
 
-def _read(log: Any, **options: Any) -> dict[str, Any]:
+def _read(log, **options) -> dict[str, Any]:
     return _decoded(log.read(**options))
 
 
@@ -185,12 +176,12 @@ def _decoded(columns: kafkarec.RecordColumns) -> dict[str, Any]:
     }
 
 
-def _rows(table: kafkarec.RecordColumns | kafkarec.BatchTable) -> Any:
+def _rows(table: kafkarec.RecordColumns | kafkarec.BatchTable):
     names = table.schema.names
     return [names, _few([list(row) for row in zip(*map(table.column, names), strict=True)])]
 
 
-def _few(rows: list[Any]) -> Any:
+def _few(rows: list[Any]):
     if len(rows) <= _FEW:
         return rows
     return [len(rows), hashlib.sha256(repr(rows).encode()).hexdigest()[:12], rows[0], rows[-1]]
@@ -201,11 +192,11 @@ def _batch(batch: kafkarec.RecordBatch) -> list[Any]:
     return [batch.base_offset, batch.last_offset, batch.magic, batch.compression, len(batch.raw), _few(records)]
 
 
-def _rewritten(result: Any) -> list[Any]:
+def _rewritten(result) -> list[Any]:
     return [content(bytes(result)), str(result.stats)]
 
 
-def _validated(data: bytes, **options: Any) -> dict[str, Any]:
+def _validated(data: bytes, **options) -> dict[str, Any]:
     result = kafkarec.validate(data, now=options.pop("now", 1_700_000_000_000), **options)
     return {
         "bytes": content(bytes(result)),
@@ -213,7 +204,7 @@ def _validated(data: bytes, **options: Any) -> dict[str, Any]:
     }
 
 
-def _is_value(result: Any, name: str) -> bool:
+def _is_value(result, name: str) -> bool:
     return not name.startswith("_") and not callable(getattr(result, name)) and not hasattr(bytes, name)
 
 

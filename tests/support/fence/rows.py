@@ -39,7 +39,7 @@ class Row(NamedTuple):
         return self[:3]
 
 
-def write(rows: Iterable[Row]) -> None:
+def write(rows: Iterable[Row]):
     """Writes the snapshot, sorted by layer; rows of one layer keep their order, so that like stands beside like."""
     ordered = sorted(rows, key=lambda row: LAYERS.index(row.layer))
     data = "".join(f"{_line(row)}\n" for row in ordered).encode()
@@ -49,7 +49,7 @@ def write(rows: Iterable[Row]) -> None:
 
 def read() -> dict[str, list[Row]]:
     """The rows of each scenario."""
-    found: dict[str, list[Row]] = {}
+    found = {}
     for line in lzma.decompress(SNAPSHOT.read_bytes()).decode().splitlines():
         row = Row(*json.loads(line))
         found.setdefault(row.scenario, []).append(row)
@@ -71,7 +71,7 @@ def recorded_digests() -> str | None:
     return found and found[1]
 
 
-def record_digests() -> None:
+def record_digests():
     """Writes the digests into the line of the changelog that has them."""
     text = CHANGELOG.read_text(encoding="utf-8")
     CHANGELOG.write_text(_DIGESTS.sub(f"Fence: {digests()}", text, count=1), encoding="utf-8")
@@ -97,7 +97,7 @@ def _readable(rows: dict[tuple[str, str, str], Any], key: tuple[str, str, str]) 
     return [f"{line}\n" for line in _lines(rows[key])] if key in rows else []
 
 
-def _lines(value: Any) -> Iterator[str]:
+def _lines(value) -> Iterator[str]:
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         yield from (line for text in value for line in text.splitlines())
     else:

@@ -93,7 +93,7 @@ def of_make_test() -> list[str]:
     return [name for name in scenarios() if name.split("/")[1] not in DAMAGED_IN_CI or name.startswith("healthy/")]
 
 
-def _calls(here: Recorder, lines: str | Iterable[str], folder: Path | str = "") -> None:
+def _calls(here: Recorder, lines: str | Iterable[str], folder: Path | str = ""):
     for line in filter(None, lines.splitlines() if isinstance(lines, str) else lines):
         here.run(" ".join(str(folder) if word == "F" else word for word in line.split(" ")))
 
@@ -105,7 +105,7 @@ def _healthy() -> dict[str, Run]:
     return {f"healthy/{name}": partial(_sound, name=name) for name in folders.healthy()}
 
 
-def _sound(here: Recorder, *, name: str) -> None:
+def _sound(here: Recorder, *, name: str):
     folder = folders.put(name)
     _calls(here, EVERY_FOLDER + SOUND_FOLDER, folder)
     # one by one: the tool's order of several files is that of a Java HashMap, by the hashes of their whole paths
@@ -121,7 +121,7 @@ def _damaged() -> dict[str, Run]:
     }
 
 
-def _spoiled(here: Recorder, *, name: str, label: str) -> None:
+def _spoiled(here: Recorder, *, name: str, label: str):
     folder = folders.put(name)
     folders.damages(name)[label](folder)
     _calls(here, EVERY_FOLDER, folder)
@@ -131,7 +131,7 @@ def _harvested() -> dict[str, Run]:
     return {f"harvested/{name}": partial(_found, name=name) for name in folders.harvested()}
 
 
-def _found(here: Recorder, *, name: str) -> None:
+def _found(here: Recorder, *, name: str):
     folder = folders.put_harvested(name)
     _calls(here, EVERY_FOLDER, folder)
     _calls(here, ["cat F --errors skip --from-offset 7 --to-offset 12", "scan F --errors skip --format json"], folder)
@@ -142,7 +142,7 @@ def _files() -> dict[str, Run]:
     return {f"{path.parent.name}/{path.stem}": partial(_file, path=path) for path in paths}
 
 
-def _file(here: Recorder, *, path: Path) -> None:
+def _file(here: Recorder, *, path: Path):
     shutil.copy(path, "bytes.bin")
     _calls(
         here, ["verify F --format json", "cat F --errors skip -n 50", "explain F", "scan F --errors skip"], "bytes.bin"
@@ -202,7 +202,7 @@ for _name, _arguments in {
     "magic1-lz4": {"magic": 1, "codec": "lz4"}, "magic0-gzip": {"magic": 0, "codec": "gzip"},
 }.items():  # fmt: skip
 
-    def _ranges(here: Recorder, arguments: dict[str, object] = _arguments) -> None:
+    def _ranges(here: Recorder, arguments: dict[str, object] = _arguments):
         folder = _log("orders-0", 20, **arguments)
         _calls(here, (f"cat F {one}" for one in RANGES), folder)
         _calls(
@@ -219,7 +219,7 @@ for _name, _arguments in {
 
     _BUILT[f"built/ranges-{_name}"] = _ranges
 
-    def _headers(here: Recorder, arguments: dict[str, object] = _arguments) -> None:
+    def _headers(here: Recorder, arguments: dict[str, object] = _arguments):
         """Each field that no checksum covers is damaged in the first, a middle and the last batch."""
         data = next(_log("orders-0", **arguments).glob("*.log")).read_bytes()
         starts = folders.borders(data)
@@ -245,7 +245,7 @@ explain F
 
 
 @_built
-def _replicas(here: Recorder) -> None:
+def _replicas(here: Recorder):
     """Two replicas, damaged at different places; one ends earlier."""
     a, b = (folders.put("txn-0", Path(side) / "txn-0") for side in "ab")
     first, last = (sorted(path.name for path in a.glob("*.log"))[n] for n in (0, -1))
@@ -270,7 +270,7 @@ txn a b
 
 
 @_built
-def _diverged_replicas(here: Recorder) -> None:
+def _diverged_replicas(here: Recorder):
     """The same offsets, other records: a leader that did not know the last batches went on in a later epoch."""
     common = [_batch(3 * n) for n in range(6)]
     plain_logs.log(Path("a/orders-0"), [*common, _batch(18, "zstd"), _batch(21, "zstd")], epochs=[(0, 0)])
@@ -279,7 +279,7 @@ def _diverged_replicas(here: Recorder) -> None:
 
 
 @_built
-def _different_topics(here: Recorder) -> None:
+def _different_topics(here: Recorder):
     for side, topic_id in {"a": _TOPIC_ID, "b": "tqimKeZwStOEOwRzT3L5oQ"}.items():
         folder = _log(f"{side}/orders-0", 4)
         (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
@@ -288,7 +288,7 @@ def _different_topics(here: Recorder) -> None:
 
 
 @_built
-def _exchanged_names(here: Recorder) -> None:
+def _exchanged_names(here: Recorder):
     folder = folders.put("txn-0")
     first, second = sorted(folder.glob("*.log"))[:2]
     first.rename("held")
@@ -298,7 +298,7 @@ def _exchanged_names(here: Recorder) -> None:
 
 
 @_built
-def _wrong_names(here: Recorder) -> None:
+def _wrong_names(here: Recorder):
     """A segment named too low, one named too high, and a file without a name."""
     folder = folders.put("txn-0")
     sorted(folder.glob("*.log"))[1].rename(folder / f"{3:020}.log")
@@ -322,7 +322,7 @@ cat #12345 --topic t -n 2
 
 
 @_built
-def _other_files(here: Recorder) -> None:
+def _other_files(here: Recorder):
     """Copies with Kafka's suffixes, with and without a hole in the log that they would fill."""
     folder = folders.put("txn-0")
     log = sorted(folder.glob("*.log"))[-1]
@@ -339,7 +339,7 @@ def _other_files(here: Recorder) -> None:
 
 
 @_built
-def _packed(here: Recorder) -> None:
+def _packed(here: Recorder):
     """Segments packed by gzip and zstd, whole, torn and damaged."""
     folder = _log("orders-0", 40)
     log = next(folder.glob("*.log"))
@@ -363,7 +363,7 @@ def _packed(here: Recorder) -> None:
 
 
 @_built
-def _data_folder(here: Recorder) -> None:
+def _data_folder(here: Recorder):
     """A broker's folder: several partitions, checkpoints, folders that are deleted or stray, a coordinator's log."""
     parts = [
         folders.put(name) for name in ("txn-0", "compacted-0", "all-codecs-0", "orders-158", "__consumer_offsets-0")
@@ -403,7 +403,7 @@ diff txn-0 compacted-0
 
 
 @_built
-def _producers(here: Recorder) -> None:
+def _producers(here: Recorder):
     """Sequences with a gap, a batch twice, a new epoch, a producer without a beginning."""
     steps = [(0, 0, 7), (3, 3, 7), (6, 9, 7), (9, 9, 7), (12, 12, 7), (15, 40, 8), (18, 43, 8), (21, 0, 8)]
     batches = [_batch(base, producer=producer, sequence=sequence) for base, sequence, producer in steps]
@@ -413,7 +413,7 @@ def _producers(here: Recorder) -> None:
 
 
 @_built
-def _open_transactions(here: Recorder) -> None:
+def _open_transactions(here: Recorder):
     """One that hangs, one that is open, one aborted, one committed; the same with each marker damaged."""
     flags = {"attributes": builders.TRANSACTIONAL}
     parts, at = [], 0
@@ -441,7 +441,7 @@ def _open_transactions(here: Recorder) -> None:
 
 
 @_built
-def _gaps(here: Recorder) -> None:
+def _gaps(here: Recorder):
     """Offsets that are missing inside a segment, between two, and before the first."""
     folder = plain_logs.log(
         Path("orders-0"), [_batch(30), _batch(33), _batch(60)], [_batch(90), _batch(93)], epochs=[(0, 0)]
@@ -452,7 +452,7 @@ def _gaps(here: Recorder) -> None:
 
 
 @_built
-def _epochs(here: Recorder) -> None:
+def _epochs(here: Recorder):
     """Leader epochs that fall, that rise without a line, and lines that no batch has."""
     folder = plain_logs.log(
         Path("orders-0"), [_batch(0, epoch=3), _batch(3, epoch=5), _batch(6, epoch=4), _batch(9, epoch=9)],
@@ -462,7 +462,7 @@ def _epochs(here: Recorder) -> None:
 
 
 @_built
-def _standard_input(here: Recorder) -> None:
+def _standard_input(here: Recorder):
     """Each verb that reads `-`, for a sound log, a damaged one, and bytes that are no log."""
     folder = _log("orders-0", 6)
     sound = next(folder.glob("*.log")).read_bytes()
@@ -498,7 +498,7 @@ build - -o out.log < given
 
 
 @_built
-def _refusals(here: Recorder) -> None:
+def _refusals(here: Recorder):
     """Wrong words, outputs that are inputs, files that are not there or not what they should be."""
     folder = folders.put("txn-0")
     log = sorted(folder.glob("*.log"))[0]
@@ -570,7 +570,7 @@ study F --formats 7
 
 
 @_built
-def _rows_in(here: Recorder) -> None:
+def _rows_in(here: Recorder):
     """`build` from rows of each form, with the options of batches; what `cat` prints of it."""
     rows = [
         {"offset": n * 2, "timestamp": 1_700_000_000_000 + n, "key": None if n % 4 == 3 else f"k{n % 3}",
@@ -611,7 +611,7 @@ build rows.jsonl rows.csv -o out.log
 
 
 @_built
-def _rewritten(here: Recorder) -> None:
+def _rewritten(here: Recorder):
     """`convert` and `compact` of logs with all that they must keep, lose or refuse."""
     folder = folders.put("txn-0")
     _calls(here, _REWRITTEN, folder)
@@ -646,7 +646,7 @@ compact F -o out.log --now 2026-11-23T00:00:00Z --max-decompressed-message-bytes
 
 
 @_built
-def _studied(here: Recorder) -> None:
+def _studied(here: Recorder):
     for name in ("all-codecs-0", "compacted-0"):
         folder = folders.put(name)
         _calls(here, [
@@ -657,7 +657,7 @@ def _studied(here: Recorder) -> None:
 
 
 @_built
-def _internal_topics(here: Recorder) -> None:
+def _internal_topics(here: Recorder):
     for name, decoder in {"__consumer_offsets-0": "offsets", "__cluster_metadata-0": "cluster-metadata"}.items():
         folder = folders.put(name)
         _calls(here, ["cat F", "cat F --raw -n 20", "cat F --format csv -n 5", f"dump F --{decoder}-decoder",
@@ -665,7 +665,7 @@ def _internal_topics(here: Recorder) -> None:
 
 
 @_built
-def _dumped(here: Recorder) -> None:
+def _dumped(here: Recorder):
     """`dump` of each kind of file, with the options of Kafka's tool."""
     folder = folders.put("txn-0")
     for path in sorted(folder.iterdir()):
@@ -690,7 +690,7 @@ def _dumped(here: Recorder) -> None:
 
 
 @_built
-def _explained(here: Recorder) -> None:
+def _explained(here: Recorder):
     folder = folders.put("all-codecs-0")
     _calls(here, [
         "explain F --offset 40", "explain F --offset 0 --records 1", "explain F --offset 60 --redact --full",
@@ -699,14 +699,14 @@ def _explained(here: Recorder) -> None:
 
 
 @_built
-def _zeros_in_a_batch(here: Recorder) -> None:
+def _zeros_in_a_batch(here: Recorder):
     log = plain_logs.log(Path("orders-0"), [builders.batch([builders.record(value=bytes(range(1, 256)) * 12)])])
     folders.edit(log / f"{0:020}.log", folders.zeros(700, 1400))
     _calls(here, ["explain F", "explain F --format json"], log)
 
 
 @_built
-def _conflicting_replicas(here: Recorder) -> None:
+def _conflicting_replicas(here: Recorder):
     """The same offsets and epoch, other records: the batch with more of them is kept."""
     batches = [_batch(3 * n) for n in range(6)]
     fewer = builders.batch([builders.record(offset_delta=2, value=b"the last one")], base_offset=9, last_offset_delta=2)
@@ -716,7 +716,7 @@ def _conflicting_replicas(here: Recorder) -> None:
 
 
 @_built
-def _epoch_without_batches(here: Recorder) -> None:
+def _epoch_without_batches(here: Recorder):
     """A leader of epoch 4 wrote nothing: its epoch begins at the log's end."""
     batches = [_batch(3 * n, epoch=2) for n in range(6)]
     plain_logs.log(Path("a/orders-0"), batches, epochs=[(2, 0), (4, 18)])
@@ -725,7 +725,7 @@ def _epoch_without_batches(here: Recorder) -> None:
 
 
 @_built
-def _wrong_indexes(here: Recorder) -> None:
+def _wrong_indexes(here: Recorder):
     """A time entry too far behind, beside a right .index; an .index with two wrong entries; an empty .timeindex."""
     folder = _log("orders-0", 20)
     log = folder / f"{0:020}.log"
@@ -747,7 +747,7 @@ def _wrong_indexes(here: Recorder) -> None:
 
 
 @_built
-def _last_batch_by_its_index(here: Recorder) -> None:
+def _last_batch_by_its_index(here: Recorder):
     """A cleaned log: behind a gap only the .index says what the last batch's offset was."""
     folder = plain_logs.log(Path("orders-0"), [*(_batch(3 * n) for n in range(10)), _batch(33)])
     log = folder / f"{0:020}.log"
@@ -758,7 +758,7 @@ def _last_batch_by_its_index(here: Recorder) -> None:
 
 
 @_built
-def _many_open_transactions(here: Recorder) -> None:
+def _many_open_transactions(here: Recorder):
     events = [
         transaction_logs.Event(transaction_logs.DATA, 100 + n, n, 1, time=1_700_000_000_000 + n) for n in range(25)
     ]
@@ -767,9 +767,9 @@ def _many_open_transactions(here: Recorder) -> None:
 
 
 @_built
-def _ends(here: Recorder) -> None:
+def _ends(here: Recorder):
     """Files that name offsets above the log's end."""
-    cases: dict[str, Callable[[Path], object]] = {
+    cases = {
         "snapshot": lambda f: shutil.copy(sorted(f.glob("*.snapshot"))[-1], f / f"{5000:020}.snapshot"),
         "index-alone": lambda f: shutil.copy(sorted(f.glob("*.index"))[-1], f / f"{5000:020}.index"),
         "segment-alone": lambda f: (f / f"{5000:020}.log").write_bytes(b""),
@@ -790,7 +790,7 @@ def _ends(here: Recorder) -> None:
 
 
 @_built
-def _python(here: Recorder) -> None:
+def _python(here: Recorder):
     python_calls.of_writers(here)
     for name in ("txn-0", "all-codecs-0", "compacted-0"):
         here.part = name
@@ -804,7 +804,7 @@ def _python(here: Recorder) -> None:
 
 
 @_built
-def _formats(here: Recorder) -> None:
+def _formats(here: Recorder):
     """Records as Parquet, Arrow and CSV, and back."""
     folder = folders.put("txn-0")
     _calls(here, _FORMATS, folder)
@@ -825,7 +825,7 @@ scan F --columns base_offset,max_timestamp,producer_id --last 4
 
 
 @_built
-def _urls(here: Recorder) -> None:
+def _urls(here: Recorder):
     """The same by a URL, which is read through another library, by ranges."""
     folder = folders.put("txn-0")
     url = f"file://{folder.resolve()}"
@@ -837,7 +837,7 @@ def _urls(here: Recorder) -> None:
 
 
 @_built
-def _many_partitions(here: Recorder) -> None:
+def _many_partitions(here: Recorder):
     """More than a screen of them, each damaged in another way: the worst first, and how many are not shown."""
     ways = list(folders.damages("deleted-1551").values())
     for number in range(30):
@@ -846,7 +846,7 @@ def _many_partitions(here: Recorder) -> None:
 
 
 @_built
-def _prepared(here: Recorder) -> None:
+def _prepared(here: Recorder):
     """Transactions whose markers are lost, beside a coordinator's log that knows how they ended, or does not."""
     folder = folders.put("orders-158")
     log = sorted(folder.glob("*.log"))[0]
@@ -865,7 +865,7 @@ def _prepared(here: Recorder) -> None:
 
 
 @_built
-def _windows(here: Recorder) -> None:
+def _windows(here: Recorder):
     """A segment of several windows of a reader, with damage across one of their ends, and a batch of 3 MiB."""
     big = builders.batch([builders.record(value=bytes(range(256)) * 12_000)], base_offset=300, codec="none")
     batches = [builders.good_batch(3, base_offset=3 * n, base_timestamp=1_700_000_000_000 + n) for n in range(100)]

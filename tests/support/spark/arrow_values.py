@@ -13,18 +13,17 @@ GOOD = golden.vector("v2-none-logappend").bytes
 BINARY = pa.binary()
 
 
-def decode(values: list[bytes | None], mode: str = "FAILFAST", type_: pa.DataType = BINARY, **more: Any) -> pa.Array:
+def decode(values: list[bytes | None], mode: str = "FAILFAST", type_: pa.DataType = BINARY, **more) -> pa.Array:
     options = function_options.from_keywords(mode=mode, **more)
     return _whole(decoding.decode_values(pa.array(values, type_), options), schema.RECORD_COLUMNS)
 
 
 def scan(values: list[bytes | None], literal: str = "FAILFAST") -> list[Any]:
     arguments = (pa.array(values, BINARY), pa.array([literal] * len(values)))
-    rows: list[Any] = _whole(decoding.kafka_scan(iter([arguments])), schema.BATCH_COLUMNS).to_pylist()
-    return rows
+    return _whole(decoding.kafka_scan(iter([arguments])), schema.BATCH_COLUMNS).to_pylist()
 
 
-def _whole(pieces: Any, columns: schema.Columns) -> pa.Array:
+def _whole(pieces, columns: schema.Columns) -> pa.Array:
     arrays = list(pieces)
     for each in arrays:
         each.validate(full=True)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from spark_submit import APPLICATIONS, MASTER, command, environment, quick_conf
 
@@ -19,7 +18,7 @@ SECONDS = 120
 class Server:
     """Starts a server without waiting for it; `url` waits for its port."""
 
-    def __init__(self, python: str, folder: Path) -> None:
+    def __init__(self, python: str, folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
         settings = {name: value for name, value in quick_conf(python).items() if name != "spark.log.level"}
         settings |= {"spark.connect.grpc.binding.port": "0", "spark.connect.grpc.binding.address": "127.0.0.1"}
@@ -39,7 +38,7 @@ class Server:
             time.sleep(0.2)
         raise AssertionError(self.log.read_text(errors="replace")[-4000:])
 
-    def stop(self) -> None:
+    def stop(self):
         self.process.terminate()
         try:
             self.process.wait(timeout=30)
@@ -51,7 +50,7 @@ class Server:
 class Client:
     """Starts a client program without waiting for it; `result()` waits and returns the JSON that it wrote."""
 
-    def __init__(self, name: str, fat: Path, folder: Path, url: str, *arguments: str) -> None:
+    def __init__(self, name: str, fat: Path, folder: Path, url: str, *arguments: str):
         folder.mkdir(parents=True, exist_ok=True)
         self.out, self.log = folder / "result.json", folder / "log.txt"
         words = [sys.executable, str(APPLICATIONS / name), str(self.out), url, *arguments]
@@ -59,7 +58,7 @@ class Client:
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT, cwd=folder, env=environ)
 
-    def result(self) -> Any:
+    def result(self):
         try:
             status = self.process.wait(timeout=400)
         finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +23,7 @@ def row(batch: int, number: int) -> tuple[int, str, str]:
     return number % partitions_of(batch), str(number % KEYS), f"{batch}/{number}"
 
 
-def make_source(folder: Path, batches: int = BATCHES) -> None:
+def make_source(folder: Path, batches: int = BATCHES):
     """A file for each micro-batch; Spark takes them in order of their times."""
     folder.mkdir()
     for batch in range(batches):
@@ -37,16 +36,16 @@ def make_source(folder: Path, batches: int = BATCHES) -> None:
         os.utime(path, (1_700_000_000 + batch,) * 2)
 
 
-def content(out: Path | str, **options: Any) -> dict[int, list[tuple[int, list[tuple[str, str]]]]]:
+def content(out: Path | str, **options) -> dict[int, list[tuple[int, list[tuple[str, str]]]]]:
     """By partition, its batches in the order of its log, each with (key, value) in order; every log is verified. In a
     bucket indexes are published before their log: to verify, it had more offsets."""
-    found: dict[int, list[tuple[int, list[tuple[str, str]]]]] = {}
+    found = {}
     with kafkarec.open(out, **options) as logs:
         for log in logs:
             report = log.verify()
             kinds = {each.kind for each in report.findings}
             assert kinds <= ({"end_was_longer"} if log.path.startswith("s3://") else set()), report.findings
-            batches: list[tuple[int, list[tuple[str, str]]]] = []
+            batches = []
             for offset, each in enumerate(log.read()):
                 assert each.offset == offset
                 key, value = (each.key or b"").decode(), (each.value or b"").decode()
@@ -58,7 +57,7 @@ def content(out: Path | str, **options: Any) -> dict[int, list[tuple[int, list[t
     return found
 
 
-def check(out: Path | str, complete: int, published: str, **options: Any) -> None:
+def check(out: Path | str, complete: int, published: str, **options):
     """Assert that the log has batches 0 to `complete` - 1, and the next one as `published` says: in none, some or all
     of its partitions."""
     found, with_next = content(out, **options), 0

@@ -15,7 +15,7 @@ from spark_udfs.source.log_end import GAP
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_is_shipped(monkeypatch) -> None:
     monkeypatch.setattr(cluster, "ship", lambda spark: None)
 
 
@@ -31,7 +31,7 @@ class Frames:
         self.numbers = list(range(start, stop, step))
         return self
 
-    def mapInArrow(self, body: Any, ddl: str) -> Frames:
+    def mapInArrow(self, body, ddl: str) -> Frames:
         body = pickle.loads(pickle.dumps(body))
         batches = (pa.RecordBatch.from_arrays([pa.array([number])], ["id"]) for number in self.numbers)
         self.names = [column.split()[0] for column in ddl.split(", ")]
@@ -46,7 +46,7 @@ class Frames:
         return self.lines
 
 
-def report(path: Any, **given: Any) -> damage.DamageReport:
+def report(path, **given) -> damage.DamageReport:
     found = damage_report(Frames(), path if isinstance(path, list) else str(path), **given)
     for each in found.files:
         in_file = [row for row in found.rows if row["file"] == each["file"] and row["reason"] != GAP]

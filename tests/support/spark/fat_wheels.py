@@ -43,7 +43,6 @@ def program(code: str) -> str:
 def a_shared_library() -> bytes:
     """Return the bytes of a real extension module of this interpreter, for the bootstrap to load."""
     spec = importlib.util.find_spec("crc32c._crc32c")
-    assert spec is not None and spec.origin is not None
     return Path(spec.origin).read_bytes()
 
 
@@ -76,20 +75,19 @@ def edited(fat: Path, target: Path, name: str, edit: Callable[[bytes], bytes | N
     return wheelhouse_pack.write_wheel(target, files, dist_info)
 
 
-def activate(fat: Path, root: Path | None, code: str = PROGRAM, **options: Any) -> dict[str, Any]:
+def activate(fat: Path, root: Path | None, code: str = PROGRAM, **options) -> dict[str, Any]:
     """Run the bootstrap in a new process and return its JSON output."""
     python = options.pop("python", sys.executable)
     done = subprocess.run(command(fat, code, python), **settings(root, **options))
     assert done.stdout.strip(), done.stderr
-    output: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return output
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def command(fat: Path, code: str = PROGRAM, python: str = sys.executable) -> list[str]:
     return [python, "-I", "-S", "-c", code, str(fat)]
 
 
-def settings(root: Path | None, environ: dict[str, str] | None = None, **options: Any) -> dict[str, Any]:
+def settings(root: Path | None, environ: dict[str, str] | None = None, **options) -> dict[str, Any]:
     """Return arguments of subprocess.run: an environment of PATH and what the test sets, no HOME."""
     chosen = {"PATH": os.environ.get("PATH", "")} | (environ or {})
     if root is not None:

@@ -35,10 +35,10 @@ def connector() -> list[Path]:
 class Groups:
     """Runs the verbs of tests/support/jvm/Groups.java against one broker."""
 
-    def __init__(self, kafka: Oracle, broker: Broker) -> None:
+    def __init__(self, kafka: Oracle, broker: Broker):
         self._kafka, self._address = kafka, broker.address
 
-    def __call__(self, *words: object) -> str:
+    def __call__(self, *words) -> str:
         answer = self._kafka.ask("group", self._address, *words)
         assert answer.status == 0, answer.err
         return answer.out

@@ -48,12 +48,12 @@ def steps(paths: Sequence[Path]) -> Iterator[None]:
         path.unlink()
 
 
-def clean(paths: Sequence[Path]) -> None:
+def clean(paths: Sequence[Path]):
     for _ in steps(paths):
         pass
 
 
-def clean_sometimes(segments: Sequence[Path], rng: random.Random) -> None:
+def clean_sometimes(segments: Sequence[Path], rng: random.Random):
     """Clean up to three of them, but not the last one, in three of ten calls."""
     if len(segments) > 4 and rng.random() < 0.3:
         begin = rng.randrange(len(segments) - 3)
@@ -63,22 +63,22 @@ def clean_sometimes(segments: Sequence[Path], rng: random.Random) -> None:
 class RepeatingThread:
     """A thread that repeats `step` until the block ends; an exception in it is raised there."""
 
-    def __init__(self, step: Callable[[], None]) -> None:
+    def __init__(self, step: Callable[[], None]):
         self.step, self.stopped, self.failure = step, threading.Event(), None
         self.thread = threading.Thread(target=self._run)
 
-    def _run(self) -> None:
+    def _run(self):
         try:
             while not self.stopped.is_set():
                 self.step()
         except BaseException as error:
-            self.failure: BaseException | None = error
+            self.failure = error
 
     def __enter__(self) -> RepeatingThread:
         self.thread.start()
         return self
 
-    def __exit__(self, *failure: object) -> None:
+    def __exit__(self, *failure):
         self.stopped.set()
         self.thread.join(60)
         if self.failure is not None:

@@ -15,6 +15,7 @@ import pytest
 
 import kafkarec
 from spark_udfs.source import buckets, folders, publishing
+from spark_udfs.source.options import WriteOptions
 from spark_udfs.source.publishing import Publisher, UnfinishedCommit
 from spark_udfs.source.staging import StagedPartition, StagingWriter, WriteJob
 
@@ -23,20 +24,21 @@ Rows = dict[str, list[str]]
 Offsets = dict[str, list[int]]
 
 
-def table(values: Iterable[str], offsets: list[int] | None = None) -> Any:
+def table(values: Iterable[str], offsets: list[int] | None = None):
     content = [value.encode() for value in values]
-    columns: dict[str, Any] = {"value": pa.array(content, pa.binary())}
+    columns = {"value": pa.array(content, pa.binary())}
     columns |= {"key": pa.nulls(len(content), pa.binary()), "timestamp": pa.array([NOW] * len(content), pa.int64())}
     if offsets is not None:
         columns["offset"] = pa.array(offsets, pa.int64())
     return pa.table(columns)
 
 
-def job(path: Path | str, name: str = "job-1", **options: Any) -> WriteJob:
-    return WriteJob(str(path), name, options.pop("overwrite", None), **options)
+def job(path: Path | str, name: str = "job-1", **options) -> WriteJob:
+    of_stream = {each: options.pop(each) for each in ("query", "batch") if each in options}
+    return WriteJob(str(path), name, options.pop("overwrite", None), WriteOptions(**options), **of_stream)
 
 
-def begun(path: Path | str, name: str = "job-1", **options: Any) -> WriteJob:
+def begun(path: Path | str, name: str = "job-1", **options) -> WriteJob:
     made = job(path, name, **options)
     publisher(made).begin(made)
     return made
@@ -52,7 +54,7 @@ def staging_of(job: WriteJob, task: int = 0) -> AbstractContextManager[StagingWr
 
 def stage(job: WriteJob, *tasks: Rows, offsets: Offsets | None = None) -> list[StagedPartition]:
     """Stage the rows of each task, by partition folder."""
-    staged: list[StagedPartition] = []
+    staged = []
     for task, rows in enumerate(tasks):
         with staging_of(job, task) as made:
             for name, values in rows.items():
@@ -63,7 +65,7 @@ def stage(job: WriteJob, *tasks: Rows, offsets: Offsets | None = None) -> list[S
     return staged
 
 
-def publish(path: Path | str, name: str, *tasks: Rows, offsets: Offsets | None = None, **options: Any) -> Any:
+def publish(path: Path | str, name: str, *tasks: Rows, offsets: Offsets | None = None, **options):
     made = begun(path, name, **options)
     return publisher(made).commit(made, stage(made, *tasks, offsets=offsets))
 
@@ -72,7 +74,7 @@ def publish(path: Path | str, name: str, *tasks: Rows, offsets: Offsets | None =
 UNFINISHED = "end_was_longer"
 
 
-def records(path: Path | str, permitted: str = "", **options: Any) -> dict[str, list[tuple[Any, ...]]]:
+def records(path: Path | str, permitted: str = "", **options) -> dict[str, list[tuple[Any, ...]]]:
     """Verify each log, and return its records (offset, timestamp, key, value, headers) by partition folder, of those
     that have some. permitted: the one kind of error that a log may have"""
     found = {}
@@ -117,7 +119,7 @@ def left(path: Path | str) -> list[str]:
     return [name for name in objects(path) if name.startswith("_temporary")]
 
 
-def an_hour_later(path: Path | str) -> None:
+def an_hour_later(path: Path | str):
     """Make all files an hour older, so that locks count as left by dead drivers."""
     for each in on_disk(path).rglob("*"):
         before = each.stat().st_mtime - 3600
@@ -145,7 +147,7 @@ class crashing:
         (folders, "swap_folders"),
     )
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: Callable[[str, tuple[Any, ...]], bool]) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: Callable[[str, tuple[Any, ...]], bool]):
         self._patch, self._at, self.calls, self.dead = monkeypatch, at, 0, False
 
     def __enter__(self) -> crashing:
@@ -155,8 +157,8 @@ class crashing:
             patch.setattr(module, name, self._watched(name, getattr(module, name)))
         return self
 
-    def _watched(self, name: str, real: Any) -> Any:
-        def call(*words: Any, **more: Any) -> Any:
+    def _watched(self, name: str, real):
+        def call(*words, **more):
             if self.dead or self._at(name, words):
                 self.dead = True
                 raise Crash(name)
@@ -165,7 +167,7 @@ class crashing:
 
         return call
 
-    def __exit__(self, *failure: object) -> None:
+    def __exit__(self, *failure):
         self._context.__exit__(None, None, None)
 
 
@@ -184,7 +186,7 @@ class Dying(buckets.Bucket):
 def _watched(verb: str) -> Callable[..., Any]:
     real = getattr(buckets.Bucket, verb)
 
-    def call(self: Dying, *words: Any, **more: Any) -> Any:
+    def call(self, *words, **more):
         if Dying.number is not None and len(Dying.log) >= Dying.number:
             raise Crash(verb)
         Dying.log.append(f"{verb} {words[0] if words else ''}")
@@ -203,7 +205,7 @@ def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the URL of a new folder in such a bucket; requests are sequential."""
     listed = publishing._path_and_names
 
-    def of_bucket(path: str, storage: Any) -> Any:
+    def of_bucket(path, storage):
         if "://" not in path:
             return listed(path, storage)
         store = Dying(path, storage)
@@ -220,7 +222,7 @@ def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @contextmanager
 def dying(path: str, number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """The driver dies before its change of that number, and what it was doing ends there; the list is true then."""
-    died: list[bool] = []
+    died = []
     Dying.log.clear()
     Dying.number = number
     folder = crashing(monkeypatch, lambda name, words: folder.calls == number)

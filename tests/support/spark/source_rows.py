@@ -23,7 +23,7 @@ EVERYTHING = {"includeHeaders": "true", "columnNameOfCorruptRecord": schema.CORR
 class Read:
     """The result of a read job: `rows` as dicts in order, `batches` as Spark gets them, `tasks` with their `splits`."""
 
-    def __init__(self, path: Path | str | None = None, /, user_schema: StructType | None = None, **given: str) -> None:
+    def __init__(self, path: Path | str | None = None, /, user_schema: StructType | None = None, **given: str):
         where = {} if path is None else {"path": str(path)}
         source = KafkarecDataSource({name.lower(): value for name, value in (where | given).items()})
         struct = user_schema or source.schema()
@@ -32,7 +32,7 @@ class Read:
         self.splits = [split for task in self.tasks for split in task.value]
         travelled = pickle.loads(pickle.dumps(self.reader))
         wanted = to_arrow_schema(struct, timezone="UTC")
-        self.batches: list[pa.RecordBatch] = []
+        self.batches = []
         for task in pickle.loads(pickle.dumps(self.tasks)):
             for batch in travelled.read(task):
                 assert batch.schema.equals(wanted), batch.schema

@@ -22,7 +22,7 @@ CONF = {"spark.sql.session.timeZone": "UTC", "spark.driver.memory": "1g"}
 
 
 @pytest.fixture(scope="session")
-def spark_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def spark_environment(tmp_path_factory) -> Iterator[dict[str, str]]:
     """The session's settings; at the end the active session is stopped, even if a test has made a new one."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def spark_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
 
 
 @pytest.fixture
-def spark_session(spark_environment: dict[str, str]) -> Any:
+def spark_session(spark_environment) -> Any:
     """The session, with everything registered; a new one if a test has stopped it."""
     from pyspark.sql import SparkSession
 

@@ -117,7 +117,7 @@ class Application:
         environ: Mapping[str, str] | None = None,
         master: str = MASTER,
         **conf: str,
-    ) -> None:
+    ):
         folder.mkdir(parents=True, exist_ok=True)
         self.out = folder / "result.json"
         words = [] if fat is None else ["--py-files", str(fat)]
@@ -129,7 +129,7 @@ class Application:
         self.log = (folder / "log.txt").open("w+")
         self.process = subprocess.Popen(words, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=env)
 
-    def kill(self) -> None:
+    def kill(self):
         """Kill the driver and all that it has started."""
         for process in (self.process.pid, *_descendants(self.process.pid)):
             with suppress(ProcessLookupError):
@@ -152,7 +152,7 @@ class Application:
             self.process.kill()
         text = self._log_text()
         assert status == 0, _shortened(text)
-        result: dict[str, Any] = json.loads(self.out.read_text())
+        result = json.loads(self.out.read_text())
         return result | {"log": text}
 
     def _log_text(self) -> str:
@@ -163,7 +163,7 @@ class Application:
 
 
 def _descendants(process: int) -> list[int]:
-    children: dict[int, list[int]] = {}
+    children = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended
             children.setdefault(int(path.read_text().rpartition(")")[2].split()[1]), []).append(int(path.parent.name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import log_cleaning
 from stream_engine import Row
@@ -19,13 +18,13 @@ CODECS = ("none", "gzip", "lz4", "zstd", "snappy")
 class Broker:
     """Writes partition folders below `root`; `rows` has their records."""
 
-    def __init__(self, root: Path, segment_bytes: int = 2000) -> None:
+    def __init__(self, root: Path, segment_bytes: int = 2000):
         self.root, self.segment_bytes = root, segment_bytes
-        self.writers: dict[tuple[str, int], SegmentWriter] = {}
-        self.rows: dict[tuple[str, int], list[Row]] = {}
+        self.writers = {}
+        self.rows = {}
         root.mkdir(exist_ok=True)
 
-    def writer(self, topic: str = "orders", partition: int = 0, **options: Any) -> SegmentWriter:
+    def writer(self, topic: str = "orders", partition: int = 0, **options) -> SegmentWriter:
         key = topic, partition
         if key not in self.writers:
             options = {"segment_bytes": self.segment_bytes, "start_offset": 0, **options}
@@ -33,19 +32,19 @@ class Broker:
             self.rows.setdefault(key, [])
         return self.writers[key]
 
-    def batch(self, count: int, topic: str = "orders", partition: int = 0, **options: Any) -> tuple[bytes, list[Row]]:
+    def batch(self, count: int, topic: str = "orders", partition: int = 0, **options) -> tuple[bytes, list[Row]]:
         """Return the log's next batch, and its rows."""
         base = self.writer(topic, partition).next_offset
-        rows: list[Row] = [(base + n, f"{topic}-{partition} {base + n}".encode()) for n in range(count)]
+        rows = [(base + n, f"{topic}-{partition} {base + n}".encode()) for n in range(count)]
         records = [(offset, 1_700_000_000_000 + offset, None, value, []) for offset, value in rows]
         return bytes(kafkarec.encode(records, base_offset=None, **options)), rows
 
-    def write(self, count: int, topic: str = "orders", partition: int = 0, **options: Any) -> None:
+    def write(self, count: int, topic: str = "orders", partition: int = 0, **options):
         data, rows = self.batch(count, topic, partition, **options)
         self.writer(topic, partition).append(data)
         self.rows[topic, partition] += rows
 
-    def fill(self, segments: int) -> None:
+    def fill(self, segments: int):
         """Write until the log of orders-0 has so many segments."""
         while len(self.log()) < segments:
             self.write(10)
@@ -60,15 +59,15 @@ class Broker:
         first, then = (int(self.log()[number].stem) for number in (begin, end))
         return [each for each in self.offsets if not first <= each < then - 1 or log_cleaning.third(each)]
 
-    def begin_batch(self, count: int, partition: int = 0, cut: int = 1, zeros: int = 0) -> Any:
-        """Write the first bytes of a batch of orders, followed by zeros; return a function that writes the rest."""
-        data, rows = self.batch(count, "orders", partition)
+    def begin_batch(self, cut: int, partition: int = 0, zeros: int = 0):
+        """Write the first bytes of 20 records of orders, and zeros; return a function that writes the rest."""
+        data, rows = self.batch(20, "orders", partition)
         writer = self.writer("orders", partition)
         with open(writer.segments[-1].path, "r+b") as file:
             file.seek(writer.position)
             file.write(data[:cut] + bytes(zeros))
 
-        def finish() -> None:
+        def finish():
             writer.append(data)
             self.rows["orders", partition] += rows
 
@@ -86,10 +85,10 @@ class Broker:
         self.rows["orders", 0] = [row for row in self.rows["orders", 0] if row[0] >= start]
         return start
 
-    def truncate(self, to: int, topic: str = "orders", partition: int = 0) -> None:
-        """Truncate the log at an offset, as a follower does; it must be a batch's base offset."""
-        self.writers.pop((topic, partition)).close()
-        for path in reversed(self.log(topic, partition)):
+    def truncate(self, to: int, topic: str = "orders"):
+        """Truncate partition 0 at an offset, as a follower does; it must be a batch's base offset."""
+        self.writers.pop((topic, 0)).close()
+        for path in reversed(self.log(topic)):
             if int(path.stem) >= to and int(path.stem) > 0:
                 path.unlink()
                 continue
@@ -98,18 +97,18 @@ class Broker:
             if ends:
                 os.truncate(path, ends[0])
             break
-        self.rows[topic, partition] = [row for row in self.rows[topic, partition] if row[0] < to]
+        self.rows[topic, 0] = [row for row in self.rows[topic, 0] if row[0] < to]
 
-    def close(self) -> None:
+    def close(self):
         for writer in self.writers.values():
             writer.close()
 
-    def write_in_transaction(self, producer_id: int, count: int) -> None:
+    def write_in_transaction(self, producer_id: int, count: int):
         """Write records of a transaction to orders-0, which are not added to `rows`."""
         data, _ = self.batch(count, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
         self.writer().append(data)
 
-    def end_transaction(self, producer_id: int, commit: bool) -> None:
+    def end_transaction(self, producer_id: int, commit: bool):
         kind = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
         base = self.writer().next_offset
         builder = kafkarec.RecordBatchBuilder(

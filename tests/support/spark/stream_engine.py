@@ -27,25 +27,25 @@ Row = tuple[int, bytes | None]
 class Query:
     """`log`: the end offsets of each batch as Spark writes them; `committed`: how many batches are committed."""
 
-    def __init__(self, path: Path | str, **options: str) -> None:
+    def __init__(self, path: Path | str, **options: str):
         self.options = {name.lower(): value for name, value in options.items()} | {"path": str(path)}
-        self.log: list[str] = []
+        self.log = []
         self.committed = 0
-        self.rows: dict[tuple[str, int], list[Row]] = {}
-        self.damage: list[str] = []
-        self.sizes: list[int] = []
+        self.rows = {}
+        self.damage = []
+        self.sizes = []
         self.restart()
 
-    def restart(self, available_now: bool = False) -> None:
+    def restart(self, available_now: bool = False):
         """Start a new process: the batch that was not committed is planned again."""
         self.reader = self._reader()
-        self._initial: dict[str, Any] | None = None
+        self._initial = None
         if available_now:
             self.reader.prepareForTriggerAvailableNow()
         if self.committed < len(self.log):
             self._run_last()
 
-    def _reader(self) -> Any:
+    def _reader(self):
         source = KafkarecDataSource(dict(self.options))
         return source.streamReader(source.schema())
 
@@ -68,14 +68,14 @@ class Query:
             self._run_last()
         return True
 
-    def _latest(self, start: dict[str, Any], all_available: bool) -> Any:
+    def _latest(self, start: dict[str, Any], all_available: bool):
         if isinstance(self.reader, StreamReaderWithoutLimits):  # Spark 4.0 and 4.1
             return self.reader.latestOffset()
         limit = ReadAllAvailable() if all_available else self.reader.getDefaultReadLimit()
         assert isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMaxBytes)
         return self.reader.latestOffset(start, limit)
 
-    def _run_last(self) -> None:
+    def _run_last(self):
         tasks = self.reader.partitions(self._start(), json.loads(self.log[-1]))
         got = [row for task in tasks for row in self._task(task)]
         for row in got:
@@ -86,7 +86,7 @@ class Query:
         self.sizes.append(len(got))
         self.committed = len(self.log)
 
-    def _task(self, task: Any) -> list[dict[str, Any]]:
+    def _task(self, task) -> list[dict[str, Any]]:
         worker = pickle.loads(pickle.dumps(self._reader()))  # a copy, as on an executor
         return [row for batch in worker.read(pickle.loads(pickle.dumps(task))) for row in batch.to_pylist()]
 
@@ -114,12 +114,12 @@ class Reads:
     """What this process has read while the `with` statement ran: the paths that it opened, and how many bytes."""
 
     def __enter__(self) -> Reads:
-        self.opened: list[str] = []
+        self.opened = []
         self._begin = _bytes_read()
         _counting.append(self)
         return self
 
-    def __exit__(self, *failure: object) -> None:
+    def __exit__(self, *failure):
         _counting.remove(self)
         self.bytes = _bytes_read() - self._begin
 
@@ -131,7 +131,7 @@ def _bytes_read() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
-def _count(event: str, arguments: tuple[Any, ...]) -> None:
+def _count(event: str, arguments: tuple[Any, ...]):
     if event == "open" and _counting:
         for each in _counting:
             each.opened.append(str(arguments[0]))

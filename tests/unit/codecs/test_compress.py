@@ -1,7 +1,5 @@
 """codecs.compress: a round trip of every level of every codec, in Kafka's framing, which Kafka's own streams read."""
 
-from __future__ import annotations
-
 import json
 import random
 import struct
@@ -14,7 +12,7 @@ from kafkarec import codecs
 
 LIMIT = 4 << 20
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
-LEVELS: dict[int, list[int | None]] = {
+LEVELS = {
     0: [None],
     GZIP: [None, -1, *range(1, 10)],
     SNAPPY: [None],
@@ -24,7 +22,7 @@ LEVELS: dict[int, list[int | None]] = {
 MAGICS = {0: [2], GZIP: [2], SNAPPY: [2], LZ4: [0, 1, 2], ZSTD: [2]}
 
 
-def rows(size: int, seed: int = 1) -> bytes:
+def rows(size, seed=1):
     """Return typical content of batches: repetitive JSON."""
     dice = random.Random(seed)
     out = bytearray()
@@ -45,7 +43,7 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize(("codec", "level"), [(codec, level) for codec, levels in LEVELS.items() for level in levels])
+@pytest.mark.parametrize("codec, level", [(codec, level) for codec, levels in LEVELS.items() for level in levels])
 def test_every_level_round_trips(codec, level):
     for name, content in CONTENTS.items():
         for magic in MAGICS[codec]:
@@ -54,7 +52,7 @@ def test_every_level_round_trips(codec, level):
 
 
 @pytest.mark.parametrize(
-    ("codec", "level", "words"),
+    "codec, level, words",
     [
         (GZIP, 0, "gzip has the levels 1 to 9 and -1, not 0"),
         (GZIP, -2, "gzip has the levels 1 to 9 and -1, not -2"),
@@ -89,7 +87,7 @@ def test_default_levels_are_kafkas():
         assert codecs.compress(codec, content) == codecs.compress(codec, content, default)
 
 
-def lz4_blocks(packed: bytes) -> list[tuple[bool, bytes]]:
+def lz4_blocks(packed):
     """Return (stored uncompressed, bytes) of each block; assert that no byte follows the end mark."""
     assert packed[:7].hex() == "04224d18604082"
     result, at = [], 7

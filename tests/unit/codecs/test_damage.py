@@ -1,11 +1,8 @@
 """Damaged payloads, one kind of damage per test: the verdicts are those of Kafka's JVM streams."""
 
-from __future__ import annotations
-
 import struct
 import threading
 import zlib
-from typing import Any
 
 import lz4.frame
 import pytest
@@ -21,24 +18,24 @@ TEXT = b"".join(b'{"id":%d,"name":"abc","n":%d}' % (i, i * i) for i in range(300
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
-def chunk(data: bytes) -> bytes:
+def chunk(data):
     return xerial_chunk(raw_snappy(data))
 
 
-def lz4_frame(data: bytes, **options: Any) -> bytes:
+def lz4_frame(data, **options):
     return lz4.frame.compress(data, **{"store_size": False, "block_linked": False, "block_size": 4, **options})
 
 
-def zstd_frame(data: bytes, *, size: bool = False, checksum: bool = False) -> bytes:
+def zstd_frame(data, *, size=False, checksum=False):
     """Return a zstd frame; `size=False`: as the Java producer writes it, with no content size."""
     return zstandard.ZstdCompressor(write_content_size=size, write_checksum=checksum).compress(data)
 
 
-def read(codec: int, payload: bytes, *, limit: int = LIMIT, guess: int = 0, magic: int = 2) -> bytes:
+def read(codec, payload, *, limit=LIMIT, guess=0, magic=2):
     return bytes(codecs.decompress(codec, memoryview(payload), limit, guess, magic))
 
 
-def refused(codec: int, payload: bytes, reason: str, **options: int) -> None:
+def refused(codec, payload, reason, **options):
     with pytest.raises(codecs.CodecError) as caught:
         read(codec, payload, **options)
     assert caught.value.reason == reason
@@ -122,9 +119,9 @@ def test_good_payload_after_a_damaged_one(name):
 @pytest.mark.parametrize("name", GOOD)
 def test_threads_do_not_share_buffers(name):
     codec, payload = GOOD[name]
-    wrong: list[int] = []
+    wrong = []
 
-    def work() -> None:
+    def work():
         wrong.extend(i for i in range(100) if bytes(codecs.decompress(codec, payload, LIMIT)) != TEXT)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -141,14 +138,14 @@ EMPTY_BLOCK = b"\x01\0\0\0\0"  # its size, and a last sequence without literals
 SKIPPABLE = b"\x5a\x2a\x4d\x18" + struct.pack("<I", 3) + b"abc"
 
 
-def claiming(size: int) -> bytes:
+def claiming(size):
     """Return an LZ4 frame with this content size, and a right header checksum."""
     head = SIZED[4:6] + struct.pack("<Q", size)
     return SIZED[:4] + head + bytes([our_lz4.header_checksum(head)]) + SIZED[15:]
 
 
 # What Kafka's streams read, odd as it is.
-READ: dict[str, tuple[int, bytes]] = {
+READ = {
     # with the reserved bits
     "gzip, every header field": (GZIP, gzip_member(TEXT, 4 | 8 | 16 | 0xE0, b"\x03\0abcname\0comment\0")),
     "gzip, header checksum": (GZIP, gzip_member(TEXT, 2, HEADER_CHECKSUM)),
@@ -185,7 +182,7 @@ def test_odd_payloads_are_read(name):
 
 
 MEMBER, THREE = gzip_member(TEXT), b"\x19\0\0abc"  # a last block of three bytes
-REFUSED: dict[str, tuple[int, bytes, str]] = {
+REFUSED = {
     "gzip, header checksum": (GZIP, gzip_member(TEXT, 2, flipped(HEADER_CHECKSUM, 0)), "payload_checksum_mismatch"),
     "gzip, second member cut": (GZIP, (MEMBER * 2)[:-1], "payload_truncated"),
     "gzip, second member": (GZIP, MEMBER + flipped(MEMBER, -1, 0x77), "payload_checksum_mismatch"),
@@ -236,7 +233,7 @@ def test_lz4_header_checksum_computed_wrongly_is_read_in_magic_0_only():
 
 
 @pytest.mark.parametrize(
-    ("payload", "content"),
+    "payload, content",
     [
         (b"", b""),
         (zstd_frame(b"", size=True), b""),

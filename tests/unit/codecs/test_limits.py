@@ -1,7 +1,5 @@
 """Payloads that claim or contain far more than the limit: a clean error, and peak memory of limit + constant."""
 
-from __future__ import annotations
-
 import pytest
 from subprocesses import PEAK, run
 
@@ -127,7 +125,7 @@ def test_content_within_the_limit_is_in_memory_once(name):
 
 
 @pytest.mark.parametrize(
-    ("module", "codec", "pip_name"),
+    "module, codec, pip_name",
     [("isal", 1, "isal"), ("cramjam", 2, "cramjam"), ("lz4", 3, "lz4"), ("zstandard", 4, "zstandard")],
 )
 def test_missing_library_is_named_with_its_pip_name(module, codec, pip_name):

@@ -1,7 +1,5 @@
 """gzip, lz4, snappy and zstd decompressed in C and by Python: the same verdict and records for every payload."""
 
-from __future__ import annotations
-
 import json
 
 import golden
@@ -38,7 +36,7 @@ for folder in ("vectors", "invalid"):
 """
 
 
-def run(pointers: str) -> list[list[str]]:
+def run(pointers):
     settings = f"import os; os.environ['KAFKAREC_NATIVE_CODECS'] = {pointers!r}\nROUNDS = {ROUNDS}\n"
     lines = subprocesses.run(settings + ANSWERS)
     return [json.loads(line) for line in lines.splitlines()]

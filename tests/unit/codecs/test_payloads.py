@@ -104,7 +104,7 @@ class Payload(NamedTuple):
     data: bytes
 
 
-def payloads(data: bytes) -> list[Payload]:
+def payloads(data):
     """Return the compressed payload of each batch or wrapper message."""
     result, at = [], 0
     while len(data) - at >= 17:
@@ -133,7 +133,7 @@ CASES = [
 ]
 
 
-def outcome(payload: Payload, guess: int = 0) -> bytes | str:
+def outcome(payload, guess):
     try:
         return bytes(codecs.decompress(payload.codec, memoryview(payload.data), LIMIT, guess, payload.magic))
     except codecs.CodecError as error:
@@ -142,7 +142,7 @@ def outcome(payload: Payload, guess: int = 0) -> bytes | str:
         return error.reason
 
 
-@pytest.mark.parametrize(("name", "payload"), CASES)
+@pytest.mark.parametrize("name, payload", CASES)
 def test_golden_payload_has_kafkas_verdict_and_content(name, payload):
     for guess in GUESSES:
         result = outcome(payload, guess)
@@ -153,7 +153,7 @@ def test_golden_payload_has_kafkas_verdict_and_content(name, payload):
         assert result == oracle_codecs.decompress(payload.codec, payload.data, payload.magic)
 
 
-@pytest.mark.parametrize(("name", "payload"), CASES)
+@pytest.mark.parametrize("name, payload", CASES)
 def test_golden_payload_of_no_declared_records(name, payload):
     """Only what Kafka's stream constructor checks can be refused."""
     if name in REFUSED_AT_ONCE:

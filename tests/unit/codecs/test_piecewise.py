@@ -1,7 +1,5 @@
 """Payloads decompressed piece by piece: the same content as in one piece, and no more than was asked for."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import random
@@ -17,7 +15,7 @@ RANDOM = random.Random(2)
 CONTENTS = [b"", b"x", b"abc" * 100_000, RANDOM.randbytes(300_000), bytes(1 << 20)]
 
 
-def joined(name: str, payload: bytes, limit: int = 1 << 30) -> bytes:
+def joined(name, payload, limit=1 << 30):
     return b"".join(bytes(piece.content) for piece in pieces(name, memoryview(payload), limit))
 
 

@@ -1,9 +1,6 @@
 """compact: what the cleaner keeps and what it removes, one rule per test."""
 
-from __future__ import annotations
-
 import struct
-from typing import Any
 
 import broker_logs
 import builders
@@ -19,7 +16,7 @@ from kafkarec.ops.compact import cleaned
 DAY = 86_400_000
 
 
-def batch(*pairs: tuple[bytes | None, bytes | None], base: int = 0, **fields: Any) -> bytes:
+def batch(*pairs, base=0, **fields):
     """Return a batch of (key, value) records."""
     records = [
         builders.record(offset_delta=i, timestamp_delta=i, key=key, value=value) for i, (key, value) in enumerate(pairs)
@@ -27,7 +24,7 @@ def batch(*pairs: tuple[bytes | None, bytes | None], base: int = 0, **fields: An
     return builders.batch(records, base_offset=base, **fields)
 
 
-def of(producer: int, sequence: int = 0, *, transactional: bool = True, epoch: int = 0) -> dict[str, int]:
+def of(producer, sequence=0, *, transactional=True, epoch=0):
     return {
         "producer_id": producer,
         "producer_epoch": epoch,
@@ -36,15 +33,15 @@ def of(producer: int, sequence: int = 0, *, transactional: bool = True, epoch: i
     }
 
 
-def marker(producer: int, base: int, *, commit: bool, epoch: int = 0) -> bytes:
+def marker(producer, base, *, commit, epoch=0):
     return builders.end_marker(commit=commit, producer_id=producer, producer_epoch=epoch, base_offset=base)
 
 
-def pairs(data: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
+def pairs(data):
     return [(record.offset, record.key, record.value) for record in kafkarec.decode(data)]
 
 
-def spans(data: bytes) -> list[tuple[int, int, int]]:
+def spans(data):
     """Return (base offset, last offset, records) of each batch."""
     return [(row["base_offset"], row["last_offset"], row["record_count"]) for row in kafkarec.scan(data)]
 
@@ -191,7 +188,7 @@ def test_a_producers_last_sequence_is_removed_when_the_producer_expires():
 def test_a_marker_with_a_producers_newest_epoch_keeps_its_header():
     """KIP-890: the marker has the next epoch, which no other batch of the log has."""
     data = batch((b"a", b"1"), **of(7)) + marker(7, 1, commit=True, epoch=1) + batch((b"a", b"2"), base=2) + END
-    settings: dict[str, Any] = {"delete_retention_ms": 0, "producer_expiration_ms": 10 * DAY}
+    settings = {"delete_retention_ms": 0, "producer_expiration_ms": 10 * DAY}
     for now in range(NOW, NOW + 4):
         data = compact(data, now=now, **settings)
     [emptied, *_] = kafkarec.scan(data)
@@ -356,7 +353,7 @@ def test_settings_out_of_range(settings):
 def test_max_decompressed_message_bytes_ends_compaction_at_a_larger_record(codec, magic):
     rows = [(offset, NOW, b"k%d" % offset, bytes(size), []) for offset, size in enumerate((3, 90))]
     data = kafkarec.encode(rows[:1], magic=magic) + kafkarec.encode(rows, base_offset=1, magic=magic, compression=codec)
-    fields: dict[str, Any] = {"key": b"k1", "value": bytes(90)}
+    fields = {"key": b"k1", "value": bytes(90)}
     size = len(builders.record(offset_delta=1, **fields)) - 2  # without its length
     if magic == 1:
         size = len(builders.message(magic=1, **fields)) - 12  # without offset and size

@@ -1,10 +1,7 @@
 """Keys of transactions that last: the map has them once they are committed, in constant memory."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
-from collections.abc import Iterator
 
 import builders
 import pytest
@@ -15,21 +12,21 @@ from kafkarec import compact
 from kafkarec.ops.compact import cleaned, log_state
 
 
-def data(key: bytes, base: int, producer: int | None, value: bytes = bytes(20_000)) -> bytes:
+def data(key, base, producer, value=bytes(20_000)):
     fields = of(producer) if producer else {}
     return builders.batch([builders.record(key=key, value=value)], base_offset=base, **fields)
 
 
-def of(producer: int) -> dict[str, int]:
+def of(producer):
     sequence = {"producer_epoch": 0, "base_sequence": 0}
     return {"producer_id": producer, "attributes": builders.TRANSACTIONAL, **sequence}
 
 
-def end(producer: int, base: int, *, commit: bool) -> bytes:
+def end(producer, base, *, commit):
     return builders.end_marker(commit=commit, producer_id=producer, base_offset=base)
 
 
-def long_transactions(seed: int) -> Iterator[bytes]:
+def long_transactions(seed):
     """Some MB, so several steps: transactions that overlap, few of which end, and data without any."""
     dice = random.Random(seed)
     is_open = set[int]()
@@ -46,7 +43,7 @@ def long_transactions(seed: int) -> Iterator[bytes]:
 
 
 @pytest.fixture
-def most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def most(request, monkeypatch):
     """How many bytes of steps may wait for the end of a transaction."""
     monkeypatch.setattr(log_state, "_MOST_WAITING", request.param)
 

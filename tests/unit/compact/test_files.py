@@ -1,14 +1,12 @@
 """compact over files: segments, partitions, side files, constant memory."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
-from pathlib import Path
 
 import broker_logs
 import builders
 import golden
+import plain_logs
 import pytest
 from builders import NOW
 
@@ -21,15 +19,11 @@ from kafkarec.sidecars import txn_index
 DAY = 86_400_000
 
 
-def partition(folder: Path, *segments: bytes) -> Path:
-    folder.mkdir()
-    for data in segments:
-        base = kafkarec.scan(data)[0]["base_offset"]
-        (folder / f"{base:020}.log").write_bytes(data)
-    return folder
+def partition(folder, *segments):
+    return plain_logs.log(folder, *([data] for data in segments))
 
 
-def one(key: bytes, value: bytes | None, base: int, **fields: object) -> bytes:
+def one(key, value, base, **fields):
     return builders.batch([builders.record(key=key, value=value)], base_offset=base, **fields)
 
 
@@ -46,7 +40,7 @@ def test_files_and_bytes_give_the_same_result(tmp_path):
         assert from_files.stats == from_bytes.stats
 
 
-def aborted_log(folder: Path) -> Path:
+def aborted_log(folder):
     data = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
     first = one(b"a", b"kept", 0) + one(b"a", b"gone", 5, base_sequence=0, **data)
     second = one(b"a", b"gone", 6, base_sequence=1, **data)
@@ -93,7 +87,7 @@ def test_an_index_that_begins_a_transaction_too_early_costs_no_data(tmp_path):
     assert [record.value for record in kafkarec.decode(left)] == [b"committed"]
 
 
-def legacy_log(folder: Path, modified: list[int]) -> kafkarec.Log:
+def legacy_log(folder, modified):
     """Write tombstones of magic 1, one per segment, and set each file's modification time."""
     segments = [builders.message(offset=i, key=b"%d" % i, value=None) for i in range(len(modified))]
     partition(folder, *segments, one(b"end", b"x", len(modified)))

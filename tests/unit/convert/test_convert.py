@@ -1,9 +1,6 @@
 """convert: kept fields are unchanged, losses are counted, damaged batches get no new checksum."""
 
-from __future__ import annotations
-
 import pickle
-from typing import Any
 from unittest.mock import patch
 
 import builders
@@ -20,11 +17,11 @@ from kafkarec.ops.convert import LOSSES, converted
 from kafkarec.write import BatchHeader, record_input_of
 
 
-def rows(result: Any) -> list[tuple[Any, ...]]:
+def rows(result):
     return list(zip(*(result.column(name) for name in result.schema.names), strict=True))
 
 
-def sequences(data: Any) -> dict[Any, Any]:
+def sequences(data):
     """Return a broker's producer state after this log: each producer's last sequence and last offset."""
     return {
         (row["producer_id"], row["producer_epoch"]): (row["last_sequence"], row["last_offset"])
@@ -33,11 +30,11 @@ def sequences(data: Any) -> dict[Any, Any]:
     }
 
 
-def markers(data: Any) -> list[bytes]:
+def markers(data):
     return [bytes(batch.raw) for batch in kafkarec.batches(data) if batch.is_control]
 
 
-def two(**second: object) -> bytes:
+def two(**second):
     """Return two batches of one record each; the second has the given fields."""
     return builders.good_batch(1) + builders.good_batch(1, **{"base_offset": 1, **second})
 
@@ -91,12 +88,12 @@ def test_producer_state_and_offsets_are_kept(seed, asked):
         assert all(row["size_in_bytes"] <= asked["batch_size"] for row in several)
 
 
-def covered(table: Any) -> list[tuple[int, int]]:
+def covered(table):
     return [(row["base_offset"], row["last_offset"]) for row in table]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("codec", "size"), [("none", 1), ("gzip", None), ("lz4", 300), ("zstd", 1 << 20)])
+@pytest.mark.parametrize("codec, size", [("none", 1), ("gzip", None), ("lz4", 300), ("zstd", 1 << 20)])
 @pytest.mark.parametrize("folder", ["txn-0", "compacted-0", "logappend-0", "all-codecs-0", "__cluster_metadata-0"])
 def test_a_brokers_folders_have_the_same_records_afterwards(folder, codec, size):
     data = golden.partition_bytes(folder)
@@ -115,7 +112,7 @@ def test_a_brokers_folders_have_the_same_records_afterwards(folder, codec, size)
 
 
 @pytest.mark.parametrize(
-    ("second", "batches"),
+    "second, batches",
     [
         ({}, 1),
         ({"base_offset": 5}, 1),
@@ -141,7 +138,7 @@ def test_which_batches_are_merged(second, batches):
 
 
 @pytest.mark.parametrize(
-    ("second", "batches"),
+    "second, batches",
     [
         ({}, 1),
         ({"base_sequence": 8}, 2),
@@ -152,7 +149,7 @@ def test_which_batches_are_merged(second, batches):
     ids=lambda value: str(value),
 )
 def test_a_producers_batches_are_merged_if_their_sequences_continue(second, batches):
-    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
     second_fields = {**producer, "base_offset": 1, "base_sequence": 6, **second}
     data = builders.good_batch(1, **producer) + builders.good_batch(1, **second_fields)
     result = convert(data, batch_size=16384)
@@ -214,7 +211,7 @@ def test_uncompressed_messages_are_merged_and_wrappers_are_not():
     assert bytes(kept) == plain and kept.stats.batches_copied == 1000
 
 
-@pytest.mark.parametrize(("name", "codec"), [("broker-v1-none-to-v2", 0), ("broker-v1-snappy-to-v2-snappy", 2)])
+@pytest.mark.parametrize("name, codec", [("broker-v1-none-to-v2", 0), ("broker-v1-snappy-to-v2-snappy", 2)])
 def test_up_conversion_writes_what_a_broker_wrote(name, codec):
     """Except for the leader epoch, which a broker sets, and the compressed bytes."""
     case = golden.vector(name).bytes
@@ -241,7 +238,7 @@ def test_down_conversion_writes_what_a_broker_wrote(name):
     assert codec != "none" or bytes(ours) == case.bytes
 
 
-def lossy_log() -> bytes:
+def lossy_log():
     headers = [(b"a", b"1"), (b"b", None)]
     return b"".join(
         (
@@ -409,7 +406,7 @@ def test_the_limit_on_decompressed_bytes_applies():
 
 
 def test_a_missing_library_raises_even_under_skip(monkeypatch):
-    def missing(*_: Any) -> bytes:
+    def missing(*_):
         raise codecs.MissingCodec("gzip", "isal")
 
     without = codecs.CODECS[1]._replace(compress=missing)

@@ -1,13 +1,12 @@
 """convert: accepted sources, memory, wrong arguments."""
 
-from __future__ import annotations
-
 import struct
 import tracemalloc
 from pathlib import Path
 
 import builders
 import golden
+import plain_logs
 import pytest
 
 import kafkarec
@@ -33,8 +32,7 @@ def test_sources_of_every_kind_give_the_same_result(tmp_path):
 
 def test_several_partitions_are_refused(tmp_path):
     for name in ("a-0", "a-1"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / f"{0:020}.log").write_bytes(builders.good_batch(1))
+        plain_logs.log(tmp_path / name, [builders.good_batch(1)])
     with pytest.raises(ValueError, match="one by one"):
         convert(kafkarec.open(tmp_path))
 
@@ -48,14 +46,14 @@ def test_an_error_names_the_file(tmp_path):
         convert(kafkarec.open(path), magic=0, compression="none", on_loss="raise")
 
 
-def long_log(size: int, count: int = 100, *, codec: str = "none") -> bytes:
+def long_log(size, count=100, *, codec="none"):
     """Return batches of `count` records, `size` bytes in all."""
     batch = builders.batch(builders.records(count, value=b"some text, " * 11), codec=codec)
     return b"".join(struct.pack(">q", i * count) + batch[8:] for i in range(size // len(batch)))
 
 
 @pytest.mark.parametrize("batch_size", [200, 5000, 16384, 100_000, 3 << 20])
-@pytest.mark.parametrize(("count", "codec"), [(1, "none"), (37, "none"), (100, "gzip"), (5000, "none")])
+@pytest.mark.parametrize("count, codec", [(1, "none"), (37, "none"), (100, "gzip"), (5000, "none")])
 def test_runs_longer_than_the_bytes_held_at_once(count, codec, batch_size):
     """An unfinished batch is continued with the next piece; no record is lost."""
     data = long_log(100_000 if codec == "gzip" else 2 << 20, count, codec=codec)
@@ -91,10 +89,11 @@ def test_memory_stays_flat():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    "options, words",
     [
         ({"magic": 3}, "magic 3"),
         ({"magic": True}, "magic True"),
+        ({"magic": 1.0}, "magic 1.0"),
         ({"magic": 1, "compression": "zstd"}, "zstd is not supported in magic 1"),
         ({"compression": "brotli"}, "one of none, gzip"),
         ({"compression": "gzip", "level": 10}, "levels 1 to 9"),
@@ -111,7 +110,7 @@ def test_wrong_arguments_are_refused(options, words):
         convert(builders.good_batch(1), **options)
 
 
-@pytest.mark.parametrize(("codec", "head"), [("gzip", 10), ("snappy", 16), ("lz4", 7), ("zstd", 0)])
+@pytest.mark.parametrize("codec, head", [("gzip", 10), ("snappy", 16), ("lz4", 7), ("zstd", 0)])
 def test_the_payload_of_an_empty_batch_is_not_read(codec, head):
     """Readers only open the stream. The output has no codec: an empty stream would be refused."""
     stream = codecs.compress(codecs.BY_NAME[codec].id, b"")

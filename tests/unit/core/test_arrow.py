@@ -1,9 +1,6 @@
 """The exported C structs, field by field as the Arrow C data interface requires: chunks, slices and lists."""
 
-from __future__ import annotations
-
 import ctypes
-from typing import Any
 
 import builders
 import c_stream
@@ -30,20 +27,20 @@ UNKNOWN = -1
 """The null count of a slice: unknown, the consumer counts."""
 
 
-def field(name: bytes, format_: bytes, flags: int, *children: Any) -> tuple[Any, ...]:
+def field(name, format_, flags, *children):
     return name, format_, flags, None, False, list(children)
 
 
-def fixed(rows: int, offset: int = 0, nulls: int = 0) -> tuple[Any, ...]:
+def fixed(rows, offset):
+    return rows, 0, offset, [False, True], []
+
+
+def binary(rows, offset=0, nulls=0):
     """A column without nulls has no validity buffer."""
-    return rows, nulls, offset, [nulls != 0, True], []
-
-
-def binary(rows: int, offset: int = 0, nulls: int = 0) -> tuple[Any, ...]:
     return rows, nulls, offset, [nulls != 0, True, True], []
 
 
-def table(rows: int, key: int, value: int, headers: int, header_nulls: int, offset: int = 0) -> tuple[Any, ...]:
+def table(rows, key, value, headers, header_nulls, offset=0):
     """Return the six columns; `key`, `value`, `header_nulls`: null counts. Entries of headers are never sliced."""
     entries = headers, 0, 0, [False], [binary(headers), binary(headers, 0, header_nulls)]
     columns = [fixed(rows, offset), fixed(rows, offset), fixed(rows, offset)]
@@ -51,7 +48,7 @@ def table(rows: int, key: int, value: int, headers: int, header_nulls: int, offs
     return rows, 0, 0, [False], columns
 
 
-def arrays(source: Any) -> list[Any]:
+def arrays(source):
     capsule = source.__arrow_c_stream__()
     result = []
     for array in c_stream.chunks(c_stream.stream_of(capsule)):
@@ -60,7 +57,7 @@ def arrays(source: Any) -> list[Any]:
     return result
 
 
-def schema_fields(key_format: bytes = b"u") -> tuple[Any, ...]:
+def schema_fields(key_format=b"u"):
     item = field(b"item", b"+s", 0, field(b"key", key_format, 0), field(b"value", b"z", NULLABLE))
     return field(
         b"",
@@ -92,12 +89,12 @@ def test_the_fields_of_exported_arrays_and_slices():
     assert arrays(kafkarec.decode(FOUR + FOUR)[3:5]) == [table(2, UNKNOWN, UNKNOWN, 6, 2, offset=3)]
 
 
-def released_at_once(struct: Any) -> None:
+def released_at_once(struct):
     struct.release(ctypes.byref(struct))
     assert not struct.release
 
 
-def move_child(kind: Any, parent: Any, number: int) -> Any:
+def move_child(kind, parent, number):
     """Move a child as a consumer does: copy the struct, and mark the parent's child as released."""
     child = kind()
     ctypes.memmove(ctypes.byref(child), parent.children[number], ctypes.sizeof(kind))

@@ -3,8 +3,6 @@
 Accepted are arrays with any offset, and invalid values in null rows.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import pyarrow as pa
@@ -29,11 +27,11 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def values(table: pa.Table) -> list[bytes | None]:
+def values(table):
     return kafkarec.decode(kafkarec.encode(table), columns=["value"]).column("value")
 
 
-def complaint(table: pa.Table) -> tuple[int | None, int | None, int | None] | None:
+def complaint(table):
     """Return row, expected and found of the error, or None."""
     try:
         kafkarec.encode(table)

@@ -4,12 +4,8 @@ The tests change fields of the C structs by ctypes and make buffers that pyarrow
 test_arrow_check.py has offsets, views and lists of every shape.
 """
 
-from __future__ import annotations
-
 import ctypes
 import struct
-from collections.abc import Callable
-from typing import Any
 
 import c_stream
 import pyarrow as pa
@@ -35,7 +31,7 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def usual() -> ExportedBatch:
+def usual():
     return ExportedBatch(
         key=pa.array([b"a", None, b"ccc"], pa.binary()),
         value=pa.array([b"x" * 20, b"y", None], pa.binary_view()),
@@ -54,22 +50,22 @@ def test_the_usual_batch_is_accepted():
     ]
 
 
-def setting(path: tuple[int, ...], field: str, value: Any, schema: bool = False) -> Callable[[ExportedBatch], None]:
-    def change(made: ExportedBatch) -> None:
+def setting(path, field, value, schema=False):
+    def change(made):
         setattr(made.schema_child(*path) if schema else made.child(*path), field, value)
 
     return change
 
 
-def pointer(path: tuple[int, ...], i: int, to: int | None) -> Callable[[ExportedBatch], None]:
-    def change(made: ExportedBatch) -> None:
-        made.child(*path).buffers[i] = to
+def without_buffer(path, i):
+    def change(made):
+        made.child(*path).buffers[i] = None
 
     return change
 
 
 # the change, the column that is named, words of the message
-CHANGES: dict[str, tuple[Callable[[ExportedBatch], None], str | None, str]] = {
+CHANGES = {
     "the array has one child, the schema four": (setting((), "n_children", 1), None, "'\\+s' with 1 children, 4 are"),
     "the schema has three children, the array four": (setting((), "n_children", 3, True), None, "4 children, 3 are"),
     "a negative number of children": (setting((), "n_children", -1), None, "-1 children"),
@@ -89,13 +85,13 @@ CHANGES: dict[str, tuple[Callable[[ExportedBatch], None], str | None, str]] = {
     "too few buffers of views": (setting((1,), "n_buffers", 2), "value", "2 buffers, 3 are"),
     "too few buffers of integers": (setting((3,), "n_buffers", 1), "offset", "1 buffers, 2 are"),
     "no buffers": (setting((0,), "buffers", None), "key", "has none"),
-    "missing offsets": (pointer((0,), 1, None), "key", "no buffer of values or offsets"),
-    "missing views": (pointer((1,), 1, None), "value", "no buffer of values or offsets"),
-    "missing integers": (pointer((3,), 1, None), "offset", "no buffer of values or offsets"),
-    "missing data": (pointer((0,), 2, None), "key", "its offsets need 4 bytes of data"),
-    "missing sizes of views' data": (pointer((1,), 3, None), "value", "no sizes of them"),
-    "missing list offsets": (pointer((2,), 1, None), "headers", "no buffer of values or offsets"),
-    "nulls without bits": (pointer((0,), 0, None), "key", "1 nulls and has no validity bits"),
+    "missing offsets": (without_buffer((0,), 1), "key", "no buffer of values or offsets"),
+    "missing views": (without_buffer((1,), 1), "value", "no buffer of values or offsets"),
+    "missing integers": (without_buffer((3,), 1), "offset", "no buffer of values or offsets"),
+    "missing data": (without_buffer((0,), 2), "key", "its offsets need 4 bytes of data"),
+    "missing sizes of views' data": (without_buffer((1,), 3), "value", "no sizes of them"),
+    "missing list offsets": (without_buffer((2,), 1), "headers", "no buffer of values or offsets"),
+    "nulls without bits": (without_buffer((0,), 0), "key", "1 nulls and has no validity bits"),
     "fewer nulls than bits": (setting((0,), "null_count", 0), "key", "0 nulls, its validity bits have 1"),
     "more nulls than bits": (setting((0,), "null_count", 2), "key", "2 nulls, its validity bits have 1"),
     "more nulls than rows": (setting((0,), "null_count", 4), "key", "4 nulls in 3 rows"),
@@ -106,7 +102,7 @@ CHANGES: dict[str, tuple[Callable[[ExportedBatch], None], str | None, str]] = {
     "entries shorter than lists": (setting((2, 0), "length", 2), "headers", "3 entries, and there are 2"),
     "keys shorter than entries": (setting((2, 0, 0), "length", 2), "headers.key", "2 rows where 3 are needed"),
     "entries that begin later": (setting((2, 0), "offset", 1), "headers.key", "3 rows where 4 are needed"),
-    "missing keys of entries": (pointer((2, 0, 0), 1, None), "headers.key", "no buffer of values or"),
+    "missing keys of entries": (without_buffer((2, 0, 0), 1), "headers.key", "no buffer of values or"),
     "no entries": (setting((2,), "children", None), "headers", "has none"),
     "entries without children": (setting((2, 0), "n_children", 0), "headers.entry", "0 children, 2 are"),
     "a dictionary in the array alone": (
@@ -144,7 +140,7 @@ def test_a_fixed_size_format_without_a_valid_width(width):
 
 
 @pytest.mark.parametrize(
-    ("column", "array", "words"),
+    "column, array, words",
     [
         ("value", lambda: bytes_of("binary", [0, 3, 2, 5]), "offset 2 is below the previous one"),
         ("key", lambda: bytes_of("large_binary", [0, 3, -2, 6]), "offset -2 is negative"),

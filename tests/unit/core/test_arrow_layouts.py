@@ -3,8 +3,6 @@
 The encoder reads validity bits, offsets, views and lists itself; Python rows reach the same bytes by other code.
 """
 
-from __future__ import annotations
-
 import itertools
 import mmap
 import struct
@@ -20,13 +18,13 @@ pytestmark = pytest.mark.core
 
 COUNT = 19
 SLICES = [(0, 19), (1, 18), (7, 2), (8, 9), (15, 2), (18, 1)]
-NULLS: list[set[int]] = [set(), {7, 16}, {0, 8, 15, 18}, set(range(7, 17))]
+NULLS = [set(), {7, 16}, {0, 8, 15, 18}, set(range(7, 17))]
 BYTES = [pa.binary(), pa.large_binary(), pa.string(), pa.large_string(), pa.binary_view(), pa.string_view()]
 PAIRS = [("a", b"1"), ("bb", None), ("", b""), ("key", b"x" * 13), ("d", b"22")]
 Row = tuple[int, int | None, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 
-def same(table: pa.Table, rows: list[Row]) -> None:
+def same(table, rows):
     """Assert the same bytes for the table whole, in slices and in chunks, of which two are empty."""
     for start, length in SLICES:
         assert kafkarec.encode(table.slice(start, length)) == kafkarec.encode(rows[start : start + length])
@@ -34,7 +32,7 @@ def same(table: pa.Table, rows: list[Row]) -> None:
     assert kafkarec.encode(pieces) == kafkarec.encode(rows)
 
 
-def table_of(rows: list[Row], **columns: pa.Array) -> pa.Table:
+def table_of(rows, **columns):
     plain = {
         "offset": pa.array([row[0] for row in rows], pa.int64()),
         "timestamp": pa.array([row[1] for row in rows], pa.int64()),
@@ -50,7 +48,7 @@ def test_cells_of_every_layout():
     ]  # 0 to 16 and more bytes: inline views, and views of a buffer
     for type_, nulls in itertools.product(BYTES, NULLS):
         cells = [None if n in nulls else text for n, text in enumerate(texts)]
-        rows: list[Row] = [(n, 5, cell, cell, []) for n, cell in enumerate(cells)]
+        rows = [(n, 5, cell, cell, []) for n, cell in enumerate(cells)]
         both = pa.array(cells, pa.binary()).cast(type_)
         same(table_of(rows, key=both, value=both), rows)
     for width, nulls in itertools.product((0, 1, 12, 13), NULLS):
@@ -85,7 +83,7 @@ def test_units_are_rounded_down_to_milliseconds():
             kafkarec.encode(table)
 
 
-def pairs_of(n: int) -> list[tuple[str, bytes | None]]:
+def pairs_of(n):
     return [PAIRS[(n + i) % 5] for i in range(n % 4)]
 
 
@@ -100,7 +98,7 @@ def test_headers_of_every_layout():
     ]
     types = [kind(element) for kind, element in kinds] + [pa.map_(pa.string(), pa.binary())]
     for type_, nulls in itertools.product(types, NULLS):
-        rows: list[Row] = [(n, 5, None, b"v", [] if n in nulls else pairs_of(n)) for n in range(COUNT)]
+        rows = [(n, 5, None, b"v", [] if n in nulls else pairs_of(n)) for n in range(COUNT)]
         lists = [
             None
             if n in nulls

@@ -4,11 +4,8 @@ Each batch field alone must separate two records whose other fields are equal; w
 may separate them.
 """
 
-from __future__ import annotations
-
 import itertools
 import struct
-from typing import Any
 
 import builders
 import pyarrow as pa
@@ -24,20 +21,20 @@ ATTRIBUTES_AT = 21
 CODECS = builders.CODEC_IDS
 
 
-def one(offset: int, timestamp: int = 50, sequence: int | None = None, **fields: Any) -> bytes:
+def one(offset, timestamp=50, sequence=None, **fields):
     """Return a batch of one record; with a sequence, also with a producer."""
     producer = {} if sequence is None else {**PRODUCER, "base_sequence": sequence}
     defaults = {"leader_epoch": 3, "base_timestamp": timestamp, "max_timestamp": timestamp, **producer}
     return builders.batch([builders.record(value=b"v%d" % offset)], base_offset=offset, **{**defaults, **fields})
 
 
-def kept(data: bytes, **options: Any) -> bytes:
+def kept(data, **options):
     columns = kafkarec.decode(data, control=True, timestamp_unit="int64")
     return kafkarec.encode(columns, magic="keep", compression="keep", **options)
 
 
 # (fields of the first batch, fields of the second that differ)
-DIFFERENCES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+DIFFERENCES = {
     "producer id": ({"sequence": 10}, {"sequence": 11, "producer_id": 8}),
     "producer epoch": ({"sequence": 10}, {"sequence": 11, "producer_epoch": 3}),
     "transaction": ({"sequence": 10}, {"sequence": 11, "attributes": builders.TRANSACTIONAL}),
@@ -56,7 +53,7 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "no producer in the second": ({"sequence": 0}, {}),
     "offsets further apart than an int": ({}, {"offset": 8 + INT_MAX}),
 }
-ALIKE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+ALIKE = {
     "no fields": ({}, {}),
     "another time": ({}, {"timestamp": 90}),
     "the next sequence": ({"sequence": 0}, {"sequence": 1}),
@@ -188,7 +185,7 @@ FACTS = {
 }
 
 
-def wide(**facts: Any) -> pa.Table:
+def wide(**facts):
     columns = {name: pa.array(values, FACTS[name]) for name, values in facts.items()}
     rows = len(next(iter(facts.values())))
     return pa.table({"value": ["v"] * rows, "offset": pa.array(range(10, 10 + rows)), **columns})

@@ -4,11 +4,8 @@ No result would show a larger buffer, nor a smaller one that is written beyond i
 is read from the allocator, which rounds it up by a few bytes.
 """
 
-from __future__ import annotations
-
 import ctypes
 from itertools import pairwise
-from typing import Any
 
 import builders
 import pyarrow as pa
@@ -17,7 +14,7 @@ import reading
 from fake_file import FakeFile
 
 import kafkarec
-from kafkarec._core import Chunk, Source
+from kafkarec._core import Source
 
 pytestmark = pytest.mark.core
 
@@ -25,7 +22,7 @@ SLACK, ROUNDED = 64, 80
 FIXED = {"offset": 8, "timestamp": 8, "timestamp_type": 1}
 
 
-def held(address: int) -> int:
+def held(address):
     """Return the bytes of the allocation that begins at this address."""
     if not hasattr(ctypes.CDLL(None), "malloc_usable_size"):
         pytest.skip("this C library does not tell")
@@ -34,17 +31,17 @@ def held(address: int) -> int:
     return int(ask(address))
 
 
-def given(size: int) -> int:
+def given(size):
     """Return the allocated size: 64, 80, 96, 112, 128, 160, 192, 224, 256, 320 and so on."""
     return next(n for k in range(104) if (n := (4 + k % 4) << (4 + k // 4)) >= size)
 
 
-def assert_takes(address: int, wanted: int, what: object) -> None:
+def assert_takes(address, wanted, what):
     wanted = given(wanted)
     assert wanted <= held(address) < wanted + ROUNDED, (what, wanted, held(address))
 
 
-def read(decoder: Any, data: bytes) -> Chunk:
+def read(decoder, data):
     """Decode a file: of a small input in memory the buffers are parts of one page."""
     decoder.feed(Source(file=FakeFile(data, window_bytes=1 << 16)))
     assert not decoder.run()
@@ -52,14 +49,14 @@ def read(decoder: Any, data: bytes) -> Chunk:
     return chunk
 
 
-def of(count: int, key: bytes | None = None, value: bytes | None = None, headers: Any = ()) -> bytes:
+def of(count, key=None, value=None, headers=()):
     return builders.batch(
         [builders.record(offset_delta=n, key=key, value=value, headers=headers) for n in range(count)]
     )
 
 
 @pytest.mark.parametrize(
-    ("names", "parts", "row", "values"),
+    "names, parts, row, values",
     [
         (["offset"], 1, 8, 0),
         (["timestamp"], 2, 9, 0),
@@ -97,7 +94,7 @@ def test_memory_of_columns_of_numbers(name):
     is space for as many more like it as the input has bytes for."""
     width = FIXED[name]
 
-    def grown(size: int, rows: int) -> int:
+    def grown(size, rows):
         needed = rows * width + SLACK
         return size if needed <= size else given(max(needed, size + size // 2))
 

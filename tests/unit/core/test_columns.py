@@ -1,9 +1,5 @@
 """Columns of batch fields: codecs without a name and their null count, one bit per row, too long texts."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import builders
 import pyarrow as pa
 import pytest
@@ -15,7 +11,7 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def counted(table: pa.Table, name: str, wanted: list[Any]) -> None:
+def counted(table, name, wanted):
     column = table.column(name)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())

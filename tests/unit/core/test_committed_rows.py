@@ -1,9 +1,6 @@
 """BatchRows.committed_rows: without control records and aborted data, compared with what the decoder leaves out."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Iterable
 
 import broker_logs
 import pytest
@@ -14,7 +11,7 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def offsets(data: bytes, *, control: bool, aborted: Iterable[tuple[int, ...]] = ()) -> list[int]:
+def offsets(data, *, control, aborted=()):
     part = reading.read_batches(data, columns=["offset"], control=control, engine={"aborted": tuple(aborted)})
     return [offset for chunk in part.chunks for offset in chunk.column(0, 8)[1].cast("q")]
 

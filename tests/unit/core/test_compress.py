@@ -3,8 +3,6 @@
 A writer keeps its compression context from batch to batch, so every case has several batches.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import struct
@@ -25,14 +23,14 @@ KAFKA_HEAD, MAGIC_0_HEAD = bytes.fromhex("04224d18604082"), bytes.fromhex("04224
 BLOCK = 64 << 10
 
 
-def texts(sizes: list[int]) -> list[bytes]:
+def texts(sizes):
     """Return texts of which every second compresses well, the others not at all."""
     words = b"".join(b"word-%d," % (n * n % 97) for n in range(40_000))
     noise = random.Random(11).randbytes(300_000)
     return [(noise if n % 2 else words)[:size] for n, size in enumerate(sizes)]
 
 
-def lz4_frame(content: bytes, level: int, magic: int) -> bytes:
+def lz4_frame(content, level, magic):
     """Return the expected frame: level 9 by the library's fast compressor; high levels are assembled from blocks."""
     out = KAFKA_HEAD if magic else MAGIC_0_HEAD
     if level == 9:
@@ -45,7 +43,7 @@ def lz4_frame(content: bytes, level: int, magic: int) -> bytes:
     return out + bytes(4)
 
 
-def payloads(data: bytes, magic: int) -> list[bytes]:
+def payloads(data, magic):
     overhead = (26, 34, 61)[magic]
     table = kafkarec.scan(data)
     return [
@@ -54,7 +52,7 @@ def payloads(data: bytes, magic: int) -> list[bytes]:
     ]
 
 
-def contents(values: list[bytes], magic: int) -> list[bytes]:
+def contents(values, magic):
     """Return the uncompressed payloads of batches with one record each."""
     if magic == 2:
         return payloads(kafkarec.encode([(n, 5, None, v, ()) for n, v in enumerate(values)], batch_size=0), 2)
@@ -63,7 +61,7 @@ def contents(values: list[bytes], magic: int) -> list[bytes]:
     return plain
 
 
-def sizes_around_a_block(magic: int) -> list[int]:
+def sizes_around_a_block(magic):
     """Return payload sizes around one and two blocks: one byte less, exact, one more; and short sizes."""
     head = len(contents([bytes(65_000)], magic)[0]) - 65_000
     around = [BLOCK - head + more for more in (-1, 0, 1)] + [2 * BLOCK - head + more for more in (-1, 0, 1)]
@@ -92,9 +90,9 @@ def test_zstd_equals_the_library_at_every_level():
 
 def test_lz4_and_zstd_are_compressed_without_python_calls(monkeypatch):
     """A codec's Python call holds the GIL; gzip and snappy have no other call."""
-    called: list[int] = []
+    called = []
 
-    def compress(codec: int, *_: object) -> bytes:
+    def compress(codec, *_):
         called.append(codec)
         return b"packed"
 
@@ -107,7 +105,7 @@ def test_lz4_and_zstd_are_compressed_without_python_calls(monkeypatch):
             called.clear()
 
 
-def room_for(codec: str, size: int) -> int:
+def room_for(codec, size):
     """Return the upper bound. LZ4: header, end mark, all blocks stored. Zstandard: ZSTD_COMPRESSBOUND of zstd.h."""
     if codec == "lz4":
         return 7 + 4 + size + 4 * (size // BLOCK + 1)

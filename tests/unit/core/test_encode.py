@@ -4,12 +4,8 @@ Rows are passed as tuples, as Arrow columns and as Arrow columns with a batch fi
 (rows without new batch fields are encoded in a separate loop), one result.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
-from collections.abc import Sequence
-from typing import Any
 
 import builders
 import pyarrow as pa
@@ -29,11 +25,11 @@ VARINT_BORDERS = [0, 1, 63, 64, 8191, 8192, 2**20 - 1, 2**20, 2**27 - 1, 2**27, 
 Row = tuple[int, int | None, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 
-def stamp(row: Row) -> int:
+def stamp(row):
     return -1 if row[1] is None else row[1]
 
 
-def expected_batch(rows: Sequence[Row]) -> bytes:
+def expected_batch(rows):
     """Return one batch of magic 2; base offset and base timestamp are those of the first row."""
     base, time = rows[0][0], stamp(rows[0])
     parts = [
@@ -56,18 +52,18 @@ def expected_batch(rows: Sequence[Row]) -> bytes:
     )
 
 
-def row(offset: int, timestamp: int | None = 1000, key: bytes | None = b"k", value: bytes | None = b"v") -> Row:
+def row(offset, timestamp=1000, key=b"k", value=b"v"):
     return offset, timestamp, key, value, []
 
 
-def messages(rows: Sequence[Row], magic: int, **fields: Any) -> bytes:
+def messages(rows, magic, **fields):
     return b"".join(
         builders.message(magic=magic, offset=one[0], timestamp=stamp(one), key=one[2], value=one[3], **fields)
         for one in rows
     )
 
 
-def as_arrow(rows: Sequence[Row]) -> pa.Table:
+def as_arrow(rows):
     columns = list(zip(*rows, strict=True))
     headers = [[{"key": name, "value": value} for name, value in row] for row in columns[4]]
     return pa.table(
@@ -81,7 +77,7 @@ def as_arrow(rows: Sequence[Row]) -> pa.Table:
     )
 
 
-def in_every_way(rows: Sequence[Row], **options: Any) -> bytes:
+def in_every_way(rows, **options):
     """Return the bytes, equal from rows, from columns in one chunk and in several, and with batch fields."""
     table = as_arrow(rows)
     facts = table.append_column("partition_leader_epoch", pa.array([-1] * len(rows), pa.int32()))
@@ -91,7 +87,7 @@ def in_every_way(rows: Sequence[Row], **options: Any) -> bytes:
     return written[0]
 
 
-def whole(rows: Sequence[Row]) -> None:
+def whole(rows):
     """Assert that encode and the builder write the expected batch, and that it decodes to the same rows."""
     wanted = expected_batch(rows)
     assert in_every_way(rows, batch_size=INT_MAX) == wanted
@@ -265,14 +261,14 @@ def test_messages_are_written_byte_for_byte_by_encode_and_by_the_builder(magic):
         assert stamped == messages([(one[0], 33, *one[2:]) for one in LEGACY], 1, attributes=8)
 
 
-def named_sums(*sums: int) -> dict[str, int]:
+def named_sums(*sums):
     """Return the fields of RowSummary, see `_c/encode.pxd`."""
     offsets = ("first_offset", "last_offset", "least_offset", "greatest_offset", "falls", "fall_from", "fall_to")
     timestamps = ("least_timestamp", "greatest_timestamp", "with_timestamp")
     return dict(zip(("rows", *offsets, *timestamps, "with_headers", "headers"), sums, strict=True))
 
 
-def summed_up(rows: Sequence[Row]) -> dict[str, int]:
+def summed_up(rows):
     """RecordInput.summary, in Python."""
     if not rows:
         return named_sums(*[0] * 13)
@@ -288,7 +284,7 @@ def summed_up(rows: Sequence[Row]) -> dict[str, int]:
     )
 
 
-def odd_rows(chosen: random.Random, count: int) -> list[Row]:
+def odd_rows(chosen, count):
     """Rows whose offsets mostly rise; null and extreme timestamps, nulls, headers, sizes at the borders of varints."""
     offset, rows = chosen.choice([-5, 0, 2**62]), []
     for _ in range(count):
@@ -331,7 +327,7 @@ def test_batches_begin_before_the_first_row_that_does_not_fit(magic):
         horizon = chosen.choice([None, 0, 2**62]) if magic == 2 else None
         start, stop = sorted(chosen.choices(range(len(rows) + 1), k=2))
 
-        def size(begin: int, end: int) -> int:
+        def size(begin, end):
             header = BatchHeader(magic, base_offset=rows[begin][0], delete_horizon_ms=horizon)  # noqa: B023
             return len(record_input.write(header, begin, end))  # noqa: B023
 

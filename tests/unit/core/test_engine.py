@@ -1,9 +1,6 @@
 """The engine's chunks, checks, ranges and limits, and its state from one input to the next."""
 
-from __future__ import annotations
-
 import itertools
-from typing import Any
 
 import builders
 import pytest
@@ -11,7 +8,7 @@ import reading
 from core_reading import decode_range
 
 import kafkarec
-from kafkarec._core import Decoder, Source
+from kafkarec._core import Source
 
 pytestmark = pytest.mark.core
 
@@ -20,11 +17,11 @@ NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)  # as in decode.pxd
 NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
 
 
-def decoder_of(**engine: Any) -> Decoder:
+def decoder_of(**engine):
     return reading.decoder("offset", control=True, engine=engine)
 
 
-def chunks_of(decoder: Decoder, data: bytes) -> list[tuple[int, int]]:
+def chunks_of(decoder, data):
     """Return (batches, records) of each chunk of one input."""
     decoder.feed(Source(data))
     result = []
@@ -38,7 +35,7 @@ def chunks_of(decoder: Decoder, data: bytes) -> list[tuple[int, int]]:
 
 def test_a_chunk_ends_with_the_batch_that_fills_it():
     """Counted are the bytes of records, of messages with their headers, of compressed payloads after decompression."""
-    made: list[tuple[bytes, int, int]] = []
+    made = []
     for n in range(40):
         rows = builders.records(n % 4 + 1, value=b"v" * (n % 7))
         codec = ("none", "gzip", "lz4", "zstd", "snappy")[n % 5]
@@ -64,7 +61,7 @@ def test_a_chunk_ends_with_the_batch_that_fills_it():
     assert chunks_of(decoder_of(chunk_bytes=None), data) == [(60, sum(count for _, count, _ in made))]
 
 
-def spoiled(raw: bytes) -> bytes:
+def spoiled(raw):
     """Return the batch with a wrong checksum and readable records."""
     at = 17 if raw[16] == 2 else 12
     return builders.patched(raw, at, bytes([raw[at] ^ 1]))
@@ -90,7 +87,7 @@ def test_checksums_are_checked_as_asked_for():
                 assert chunks_of(decoder, data) == [(2, records)], (options, kind)
 
 
-def offsets_or_none(data: bytes, **limits: tuple[int | None, int | None]) -> list[int] | None:
+def offsets_or_none(data, **limits):
     """Return the offsets, or None if refused."""
     try:
         return list(decode_range(data, columns=["offset"], **limits).column("offset"))

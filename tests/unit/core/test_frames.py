@@ -4,11 +4,7 @@ Every changed batch has a right checksum, so that the field itself is judged. Th
 batch alone, with enough bytes after it to continue reading, and after a good batch.
 """
 
-from __future__ import annotations
-
 import struct
-from collections.abc import Iterator
-from typing import Any
 
 import builders
 import oracle
@@ -25,11 +21,11 @@ GOOD = builders.good_batch(3, base_offset=1000)
 BORDERS = (INT_MIN, INT_MIN + 1, -2, -1, 0, 1, 2, 3, 4, INT_MAX - 13, INT_MAX - 12, INT_MAX - 11, INT_MAX - 1, INT_MAX)
 
 
-def int32(value: int) -> bytes:
+def int32(value):
     return struct.pack(">i", value)
 
 
-def in_every_place(data: bytes) -> tuple[Any, ...]:
+def in_every_place(data):
     """Return the error, equal for the bytes alone and followed by others; `scan` agrees with the oracle."""
     alone, followed = error_fields(error_as_oracle(data)), error_fields(error_as_oracle(data + GOOD * 2))
     assert followed == alone
@@ -73,7 +69,7 @@ def test_a_size_at_its_limits(magic):
 MESSAGES = [("key_length", 3), ("value_length", 5)]
 
 
-def legacy_places(raw: bytes, magic: int) -> Iterator[tuple[bytes, int]]:
+def legacy_places(raw, magic):
     """Yield a message alone, first, last; and as the first and last inner message of a wrapper."""
     long = builders.message(magic=magic, offset=7, key=b"K" * 60, value=b"V" * 90)
     yield raw, 0
@@ -87,7 +83,7 @@ def legacy_places(raw: bytes, magic: int) -> Iterator[tuple[bytes, int]]:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize(("field", "exact"), MESSAGES)
+@pytest.mark.parametrize("field, exact", MESSAGES)
 def test_a_length_in_a_message_at_its_limits(magic, field, exact):
     for value in (
         *BORDERS,
@@ -119,7 +115,7 @@ def test_a_length_in_a_message_at_its_limits(magic, field, exact):
 def test_the_content_of_a_wrapper_at_its_limits(magic, codec):
     inner = [builders.message(magic=magic, offset=n, key=None, value=b"v" * 70) for n in range(3)]
 
-    def verdict(parts: list[bytes], **fields: Any) -> tuple[Any, ...]:
+    def verdict(parts, **fields):
         return in_every_place(
             builders.wrapper(parts, magic=magic, codec=codec, offset=fields.pop("offset", 2), **fields)
         )

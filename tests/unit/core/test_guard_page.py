@@ -1,7 +1,5 @@
 """No byte is read beyond the buffer: an inaccessible page follows the batch."""
 
-from __future__ import annotations
-
 import pytest
 import subprocesses
 

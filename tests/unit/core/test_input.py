@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import builders
 import pytest
@@ -16,7 +15,7 @@ from allocations import Preads
 from fake_file import FakeFile, read
 
 import kafkarec
-from kafkarec import BatchTable, _core
+from kafkarec import _core
 
 pytestmark = pytest.mark.core
 
@@ -28,18 +27,18 @@ class Asked(FakeFile):
     most: int = 1 << 30
     asked: list[tuple[int, int]] = field(default_factory=list)
 
-    def read_at(self, position: int, length: int) -> bytes:
+    def read_at(self, position, length):
         self.asked.append((position, length))
         return super().read_at(position, min(length, self.most))
 
 
-def log_of(sizes: list[int]) -> bytes:
+def log_of(sizes):
     """Return one batch of exactly each size."""
     parts = [[builders.record_of_size(size - 61)] if size > 61 else [] for size in sizes]
     return b"".join(builders.batch(part, base_offset=offset) for offset, part in enumerate(parts))
 
 
-def scanned(fake: FakeFile, start: int = 0, stop: int | None = None) -> list[int]:
+def scanned(fake, start=0, stop=None):
     """Return the positions of the batches."""
     return [row["position"] for piece in reading.scan_pieces(fake, start, stop) for row in piece]
 
@@ -89,7 +88,7 @@ def test_headers_in_the_page_cache_are_read_alone_if_4_kib_apart(tmp_path):
 # ---- holes
 
 
-def write_sparse(path: Path, *pieces: bytes | int) -> None:
+def write_sparse(path, *pieces):
     """Write bytes, and holes of so many bytes."""
     with path.open("wb") as file:
         for piece in pieces:
@@ -100,7 +99,7 @@ def write_sparse(path: Path, *pieces: bytes | int) -> None:
         file.truncate()
 
 
-def damage_and_tail(scanned: BatchTable) -> tuple[list[tuple[int, int, str]], int, list[int]]:
+def damage_and_tail(scanned):
     damage = [(one.position, one.length, one.reason) for one in scanned.damage]
     return damage, scanned.remaining, list(scanned.column("position"))
 
@@ -209,10 +208,10 @@ class Refusing(Asked):
     gone: int = 0
     refused: int = 0
 
-    def is_damage(self, error: OSError) -> bool:
+    def is_damage(self, error):
         return False
 
-    def read_at(self, position: int, length: int) -> bytes:
+    def read_at(self, position, length):
         if position + length > self.gone:
             self.refused += 1
             raise ConnectionResetError("the server went away")

@@ -1,7 +1,5 @@
 """Memory stays flat over thousands of calls: a leak of a few bytes per call shows, or of one page per hundred calls."""
 
-from __future__ import annotations
-
 import pytest
 import subprocesses
 

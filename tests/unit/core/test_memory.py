@@ -4,14 +4,10 @@ Whichever allocation fails, the call raises MemoryError or a LimitExceededError 
 nothing had happened. No block leaks, and no result is partial.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import functools
 import re
-from collections.abc import Callable
-from typing import Any
 
 import builders
 import c_stream
@@ -52,12 +48,12 @@ MESSAGES = b"".join(
 )
 
 
-def by_hand(source: Any, wanted: list[Any] | None = None) -> list[Any]:
+def by_hand(source, wanted=None):
     """Return the schema and all arrays of a stream. A failed call is repeated, must return `wanted`, and MemoryError
     is raised."""
     capsule = source.__arrow_c_stream__()
     stream = c_stream.stream_of(capsule)
-    result: list[Any] = []
+    result = []
     refused = False
     while True:
         struct = c_stream.ArrowArray() if result else c_stream.ArrowSchema()
@@ -79,38 +75,38 @@ def by_hand(source: Any, wanted: list[Any] | None = None) -> list[Any]:
     return result
 
 
-def rows_of(columns: Any) -> list[Any]:
+def rows_of(columns):
     return [reading.record_row(record) for record in columns]
 
 
-def decoded(data: bytes, **options: Any) -> list[Any]:
+def decoded(data, **options):
     columns = kafkarec.decode(data, columns=reading.RECORD_FIELDS, control=True, **options)
     return [rows_of(columns), columns.damage, columns.remaining]
 
 
-def through_windows(errors: str) -> list[Any]:
+def through_windows(errors):
     bad = [range(len(PLAIN) + 100, len(PLAIN) + 101)] if errors == "skip" else []
     columns = read(FakeFile(PLAIN + PLAIN + MESSAGES, 4096, 8192, bad), errors=errors)
     return [rows_of(columns), columns.damage, columns.remaining]
 
 
-def scanned() -> list[Any]:
+def scanned():
     pieces = reading.scan_pieces(FakeFile(PLAIN + MESSAGES, 64, 32))
     return [tuple(row) for piece in pieces for row in piece]
 
 
 @functools.cache
-def columns_to_export() -> list[Any]:
+def columns_to_export():
     """Return a chunk, and a slice of two columns."""
     return [kafkarec.decode(PLAIN + MESSAGES), kafkarec.decode(PLAIN, columns=["key", "headers"])[1:3]]
 
 
 @functools.cache
-def exports() -> list[list[Any]]:
+def exports():
     return [*map(by_hand, columns_to_export())]
 
 
-def lists() -> list[Any]:
+def lists():
     result = []
     for piece in kafkarec.decode_each([MESSAGES, None, MESSAGES], columns=["headers"]):
         schema, array = piece.__arrow_c_array__()
@@ -118,7 +114,7 @@ def lists() -> list[Any]:
     return result
 
 
-WAYS: dict[str, Callable[[], Any]] = {
+WAYS = {
     "batches": lambda: decoded(PLAIN),
     "messages": lambda: decoded(MESSAGES),
     "payloads": lambda: decoded(b"".join(PACKED)),
@@ -132,7 +128,7 @@ Place = tuple[int, int, int | None, int]
 ROW = 104
 """Bytes per row of the table of batches."""
 # case: all (position, base offset, record, requested bytes) that an error may name
-REFUSED: dict[str, set[Place]] = {
+REFUSED = {
     "batches": {
         (0, 0, None, ROW),
         (0, 0, None, 23045),
@@ -193,7 +189,7 @@ REFUSED: dict[str, set[Place]] = {
 }
 
 
-def place_of(error: kafkarec.KafkaRecordError) -> Place:
+def place_of(error):
     assert error.position is not None and error.base_offset is not None and error.expected is not None
     record = re.search(r"record (\d+) of its batch", str(error))
     return error.position, error.base_offset, int(record[1]) if record else None, error.expected

@@ -1,7 +1,5 @@
 """The map of last offsets, compared with a dict."""
 
-from __future__ import annotations
-
 from array import array
 from pathlib import Path
 
@@ -16,7 +14,7 @@ pytestmark = pytest.mark.core
 Columns = tuple[bytes | None, array, bytes]
 
 
-def columns(keys: list[bytes | None]) -> Columns:
+def columns(keys):
     ends, data, bits = [0], b"", bytearray((len(keys) + 7) // 8)
     for row, key in enumerate(keys):
         data += key or b""
@@ -26,10 +24,10 @@ def columns(keys: list[bytes | None]) -> Columns:
     return (bytes(bits) if None in keys else None), array("i", ends), data
 
 
-def agrees(keys: list[bytes | None], offsets: list[int], parts: int = 1) -> None:
+def agrees(keys, offsets, parts=1):
     """Insert the keys in `parts` calls; look up each row, with its offset and with one less and one more."""
     table = LastOffsets()
-    last: dict[bytes, int] = {}
+    last = {}
     size = -(-len(keys) // parts) or 1
     for start in range(0, len(keys), size):
         some = keys[start : start + size]
@@ -49,7 +47,7 @@ def agrees(keys: list[bytes | None], offsets: list[int], parts: int = 1) -> None
 def test_keys_of_every_length():
     text = bytes(range(256)) * 300
     sizes = [*range(40), *range(250, 262), 511, 512, 65535, 65536, 70000]
-    keys: list[bytes | None] = [text[:size] for size in sizes]
+    keys = [text[:size] for size in sizes]
     for parts in (1, 2, 7):
         agrees(keys, list(range(len(keys))), parts)
         agrees(keys + keys[::-1], list(range(2 * len(keys))), parts)
@@ -89,11 +87,11 @@ def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters():
 
 
 def test_a_table_keeps_no_memory():
-    def resident() -> int:
+    def resident():
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
     many = [b"%d" % n for n in range(4000)]
-    cases: tuple[tuple[list[bytes | None], int], ...] = (([bytes(60_000)], 1000), ([*many], 200))
+    cases = (([bytes(60_000)], 1000), ([*many], 200))
     for keys, times in cases:
         given, offsets = columns(keys), array("q", range(len(keys)))
         for n in range(times + 10):

@@ -1,7 +1,5 @@
 """The fast path of records reads 31 bytes beyond a record and no more: an inaccessible page follows."""
 
-from __future__ import annotations
-
 import pytest
 import subprocesses
 

@@ -4,11 +4,7 @@ The code skips keys, values and headers. Its limits are the reader's, so each da
 record must get the reader's verdict.
 """
 
-from __future__ import annotations
-
 import struct
-from collections.abc import Callable
-from typing import Any
 
 import builders
 import oracle
@@ -24,7 +20,7 @@ LONG = builders.record(offset_delta=7, timestamp_delta=9, key=b"K" * 40, value=b
 NO_KEY, OUT_OF_RANGE, APPEND_TIME, OTHER_MAGIC = 2, 3, 4, 1
 
 
-def error_of(call: Callable[..., Any], *arguments: Any, **options: Any) -> kafkarec.KafkaRecordError | None:
+def error_of(call, *arguments, **options):
     try:
         call(*arguments, **options)
     except kafkarec.KafkaRecordError as error:
@@ -32,16 +28,14 @@ def error_of(call: Callable[..., Any], *arguments: Any, **options: Any) -> kafka
     return None
 
 
-def refused_as_by_the_reader(
-    data: bytes, payload: bytes | None = None, **options: Any
-) -> kafkarec.KafkaRecordError | None:
+def refused_as_by_the_reader(data, payload=None, **options):
     """Return the refusal; assert that its fields and its message are those of `decode`."""
     found, wanted = error_of(stats_of, data, payload=payload), decode_error(data, **options)
     assert (error_fields(found), str(found)) == (error_fields(wanted), str(wanted)), data.hex()
     return found
 
 
-def sums(data: bytes, magic: int) -> tuple[Any, ...]:
+def sums(data, magic):
     rows = oracle.decode(data).records
     stamps = [-1 if row["timestamp"] is None else row["timestamp"] for row in rows]
     headers = sum(len(row["raw_headers"]) for row in rows)

@@ -5,19 +5,9 @@ record is tried alone (exact), before a long record (fast), after one (exact), a
 fast path needs. Both refuse for the same reason.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
-
 import builders
 import pytest
-from core_reading import (
-    INT_MAX,
-    error_as_oracle,
-    error_fields,
-    varint_encodings,
-)
+from core_reading import INT_MAX, error_as_oracle, error_fields, varint_encodings
 from core_records import FIELDS, LENGTHS, REFUSED, body, near
 
 import kafkarec
@@ -27,7 +17,7 @@ pytestmark = pytest.mark.core
 LONG = builders.record(offset_delta=7, timestamp_delta=9, key=b"K" * 40, value=b"V" * 90)
 
 
-def placed(record: bytes) -> Iterator[bytes]:
+def placed(record):
     """Yield the record alone, first, last, and with just enough and one too few bytes after it for the fast path."""
     yield builders.batch([record])
     yield builders.batch([record, LONG])
@@ -38,7 +28,7 @@ def placed(record: bytes) -> Iterator[bytes]:
         yield builders.batch([record, filler])
 
 
-def judged(record: bytes) -> tuple[Any, ...]:
+def judged(record):
     """Assert the oracle's verdict at every position; return the error, which is equal at all."""
     refusals = [error_fields(error_as_oracle(data)) for data in placed(record)]
     first = refusals[0]

@@ -5,11 +5,8 @@ how many bytes were kept, so one encode between two calls shows the class of its
 set to the limit of a class: the last byte that fits and the first that does not.
 """
 
-from __future__ import annotations
-
 import mmap
 import struct
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -34,12 +31,12 @@ OWN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
 FAR = pa.py_buffer(mmap.mmap(-1, 2**31, flags=OWN))
 
 
-def binary(ends: list[int]) -> pa.Array:
+def binary(ends):
     offsets = pa.py_buffer(struct.pack(f"<{len(ends)}i", *ends))
     return pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, offsets, AREA if ends[-1] <= AREA.size else FAR])
 
 
-def filled(columns: dict[str, Any], promised: int, rows: int) -> None:
+def filled(columns, promised, rows):
     """Add a column of values so that the estimate is at a class's limit, and one byte above."""
     for size in (8192, 5 << 20):
         for more in (0, 1):
@@ -54,7 +51,7 @@ def filled(columns: dict[str, Any], promised: int, rows: int) -> None:
 def test_no_more_than_128_mib_are_kept():
     """In buffers of several classes together; reused buffers and those freed to the system no longer count."""
 
-    def write(size: int) -> None:
+    def write(size):
         record_input_of(pa.table({"value": binary([0, size - FIRST - ROW - OTHER_CELL])})).write(BatchHeader(), 0, 0)
 
     for _ in range(2):

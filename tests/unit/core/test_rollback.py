@@ -4,10 +4,6 @@ A batch fills columns while it is read. If it is refused, rows, bytes, headers, 
 what they were before it; the good batches around it must not differ from the same batches read alone.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import builders
 import pytest
 import reading
@@ -34,12 +30,12 @@ BAD_ENDS = {
 PROJECTIONS = [FIELDS, ["key"], ["value"], ["headers"], ["timestamp"], ["timestamp_type"], ["offset"], ["value", "key"]]
 
 
-def good(offset: int, **fields: Any) -> bytes:
+def good(offset, **fields):
     rows = [builders.record(key=b"key", value=b"value", headers=[(b"h", b"x")], offset_delta=n) for n in range(4)]
     return builders.batch(rows, base_offset=offset, **fields)
 
 
-def skipped_as_alone(before: list[bytes], bad: bytes, following: list[bytes]) -> None:
+def skipped_as_alone(before, bad, following):
     """Assert that the rows around a bad batch, in every projection, are those of the batches read without it."""
     data = b"".join([*before, bad, *following])
     alone = reading.by_columns(b"".join([*before, *following]), control=True)

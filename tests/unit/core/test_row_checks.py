@@ -1,14 +1,10 @@
 """What is said of batches from their headers: RowCheck's flags, BatchRows.are_adjacent."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import builders
 import pytest
 import reading
 
-from kafkarec._core import BatchRows, RowCheck
+from kafkarec._core import RowCheck
 
 pytestmark = pytest.mark.core
 
@@ -16,13 +12,13 @@ HEADER = 16  # of the flags in row_checks.pxd
 FIRST = builders.good_batch(5)
 
 
-def rows_of(*parts: bytes) -> BatchRows:
+def rows_of(*parts):
     [rows] = reading.read_batches(b"".join(parts), columns=[], errors="skip", restore=False).tables
     return rows
 
 
-def good(base_offset: int, count: int = 3, **fields: Any) -> bytes:
-    return builders.good_batch(count, base_offset=base_offset, **fields)
+def good(base_offset, **fields):
+    return builders.good_batch(base_offset=base_offset, **fields)
 
 
 def test_batches_are_adjacent_if_their_bytes_offsets_and_epochs_follow():
@@ -46,7 +42,7 @@ def test_batches_that_are_not_adjacent(parts):
     assert not rows_of(*parts).are_adjacent()
 
 
-def flags_of_second(**fields: Any) -> int:
+def flags_of_second(**fields):
     check = RowCheck(rising=False)
     rows = rows_of(FIRST, builders.batch(builders.records(3), **{"base_offset": 5, **fields}))
     flags, _ = check.take(rows)

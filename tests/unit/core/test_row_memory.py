@@ -1,10 +1,6 @@
 """References to the objects of Python rows: the writer holds each while it points into it, and releases it once."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import subprocesses
@@ -16,26 +12,26 @@ NAMES = ("offset", "timestamp", "key", "value", "headers")
 BIG = 1 << 40  # an int that the interpreter does not cache
 
 
-def fresh(offset: int = BIG) -> tuple[Any, ...]:
+def fresh(offset=BIG):
     """Return a row of objects without other references."""
     number = str(offset).encode()
     pairs = [(f"h{offset}", b"x" + number), (b"k" + number, None)]
     return offset + 0, BIG + offset, b"key" + number, b"value" + number, pairs
 
 
-def parts(row: tuple[Any, ...]) -> list[Any]:
+def parts(row):
     return [*row, *row[4], *(each for pair in row[4] for each in pair if each is not None)]
 
 
-def counts(objects: list[Any]) -> list[int]:
+def counts(objects):
     return [sys.getrefcount(each) for each in objects]
 
 
-def as_dict(row: tuple[Any, ...]) -> dict[str, Any]:
+def as_dict(row):
     return dict(zip(NAMES, row, strict=True))
 
 
-SHAPES: dict[str, Callable[[tuple[Any, ...]], Any]] = {
+SHAPES = {
     "tuple": lambda row: row,
     "headers in a tuple": lambda row: (*row[:4], tuple(row[4])),
     "dict": as_dict,

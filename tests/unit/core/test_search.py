@@ -4,8 +4,6 @@ Random logs of few small batches, so that the limits of every rule occur: offset
 lengths one byte off, batches inside values, candidates without a following frame.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from functools import cache
@@ -38,15 +36,15 @@ FRAMING = {
 class Maker:
     """Makes one random log of pieces: whole batches, and others."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance):
         self.chance = chance
         self.next = chance.choice([-9, -1, 0, 0, 1, 7, 1000, FAR - 1, FAR, FAR + 3, 2**40])
         self.data = b""
 
-    def pick(self, *choices: object) -> object:
+    def pick(self, *choices):
         return self.chance.choice(choices)
 
-    def whole(self, offset: int | None = None, value: bytes = b"v") -> bytes:
+    def whole(self, offset=None, value=b"v"):
         """Return a batch or a message that a usual writer could have written."""
         chance = self.chance
         if offset is None:
@@ -73,7 +71,7 @@ class Maker:
             return builders.batch(rows or builders.records(1), base_offset=offset, last_offset_delta=delta, codec=codec)
         return builders.batch(rows, base_offset=offset, last_offset_delta=delta, attributes=self.pick(0, 0, 8, 0x40))
 
-    def odd(self, offset: int) -> bytes:
+    def odd(self, offset):
         """Return a legal batch with fields that no usual writer writes."""
         one = builders.good_batch(1, base_offset=offset)
         return self.pick(
@@ -88,7 +86,7 @@ class Maker:
             self.unmeasured(builders.message(magic=self.pick(0, 1), offset=offset, key=b"key", value=b"value")),
         )
 
-    def unmeasured(self, raw: bytes) -> bytes:
+    def unmeasured(self, raw):
         """Return a message whose key or value has a length field that differs from its bytes."""
         at = 18 if raw[16] == 0 else 26
         length = self.pick(-(2**31), -1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 2**31 - 1)
@@ -96,16 +94,16 @@ class Maker:
             builders.patched(raw, self.pick(at, at + 7), length.to_bytes(4, "big", signed=True))
         )
 
-    def near(self) -> int:
+    def near(self):
         """Return an offset at the limit of some rule."""
         step = self.pick(-FAR - 1, -FAR, -3, -2, -1, -1, 0, 0, 1, 2, 5, FAR - 1, FAR, FAR + 1, FAR + 2, 2**41)
         return max(self.next + step, self.pick(0, 0, 0, -1))
 
-    def junk(self) -> bytes:
+    def junk(self):
         n = self.pick(1, 2, 4, 5, 6, 11, 12, 13, 16, 17, 18, 30, 61, 80)
         return self.pick(b"\xff" * n, bytes(n), bytes(self.chance.choice(b"\0\0\0\1\2\x0e\x3d\x80") for _ in range(n)))
 
-    def run(self) -> bytes:
+    def run(self):
         """Return consecutive batches, the last sometimes damaged or cut."""
         kept = self.next
         offset = self.near()
@@ -119,7 +117,7 @@ class Maker:
             self.next = kept
         return b"".join(parts)
 
-    def spoiled(self, raw: bytes) -> bytes:
+    def spoiled(self, raw):
         """Damage a bit, the length or the magic, or remove or zero a part."""
         chance = self.chance
         size = int.from_bytes(raw[8:12], "big")
@@ -156,7 +154,7 @@ class Maker:
             builders.patched(raw, at, bytes(stop - at)),
         )
 
-    def holding(self) -> bytes:
+    def holding(self):
         """Return a damaged batch whose values are batches, some with other bytes before them."""
         base, kept = self.next, self.next
         rows = []
@@ -196,7 +194,7 @@ class Maker:
         at = self.pick(8, 9, 11, 16, 17, 21, 60)
         return self.pick(builders.patched(raw, at, bytes([raw[at] ^ self.pick(1, 2, 0x80)])), self.spoiled(raw))
 
-    def claiming(self) -> bytes:
+    def claiming(self):
         """Return a batch whose length leads to a border of a later batch, or next to it."""
         raw = self.whole()
         following = [self.whole() for _ in range(self.pick(1, 2, 3))]
@@ -206,7 +204,7 @@ class Maker:
         size = len(raw) + border + self.pick(-12, -1, 0, 0, 0, 1, 5, 11, 12) - 12
         return builders.patched(raw, 8, max(size, 0).to_bytes(4, "big")) + b"".join(following)
 
-    def measured(self) -> bytes:
+    def measured(self):
         """Return a run with its length as a varint before it, as in a record."""
         run = self.run()
         size = len(run) + self.pick(0, 0, 0, -1, 1)
@@ -214,7 +212,7 @@ class Maker:
         front = self.pick(builders.varint(size), padded, b"\x80" + builders.varint(size), size.to_bytes(4, "big"))
         return self.pick(b"", b"", b"abc", b"\xff" * 4, b"abcd") + front + run
 
-    def piece(self) -> bytes:
+    def piece(self):
         kind = self.chance.random()
         if kind < 0.25:
             return self.whole()
@@ -228,7 +226,7 @@ class Maker:
             return self.holding()
         return self.measured() if kind < 0.9 else self.claiming()
 
-    def made(self) -> bytes:
+    def made(self):
         parts = [self.whole()] if self.chance.random() < 0.7 else []
         for _ in range(self.chance.randrange(2, 7)):
             parts.append(self.piece())
@@ -237,7 +235,7 @@ class Maker:
 
 
 @cache
-def decoder(file: bool, later_segment: bool) -> Decoder:
+def decoder(file, later_segment):
     """Return one decoder for all inputs: its state must not carry over. Without the rules for the order of offsets,
     which tests/unit/recover tests."""
     asked = reading.decode_request(columns=["offset"], errors="skip", control=True, engine={"chunk_bytes": None})
@@ -245,9 +243,7 @@ def decoder(file: bool, later_segment: bool) -> Decoder:
     return Decoder(asked.layout, asked.options, codecs, skip=True, **named)
 
 
-def read_by_core(
-    source: Source, start: int, stop: int | None, *, file: bool, later_segment: bool
-) -> damage_oracle.ReadResult:
+def read_by_core(source, start, stop, *, file, later_segment):
     reader = decoder(file, later_segment)
     reader.feed(source, start, stop)
     assert not reader.run()
@@ -260,9 +256,7 @@ def read_by_core(
     return damage_oracle.ReadResult(BatchTable([rows]).column("position"), damage, remaining)
 
 
-def same(
-    data: bytes, start: int = 0, stop: int | None = None, window: int = 0, **options: bool
-) -> damage_oracle.ReadResult:
+def same(data, start=0, stop=None, window=0, **options):
     """Assert that both agree, and return the result; `window`: read through a file with windows of this size."""
     options = {"file": False, "later_segment": False} | options
     wanted = damage_oracle.read(data, start, stop, **options)
@@ -272,7 +266,7 @@ def same(
 
 
 def test_random_logs_are_read_as_by_the_damage_oracle():
-    met: Counter[str] = Counter()
+    met = Counter()
     for seed in range(LOGS):
         chance = random.Random(f"search {seed}")
         data = Maker(chance).made()
@@ -283,12 +277,12 @@ def test_random_logs_are_read_as_by_the_damage_oracle():
     assert set(met) - {"search_limit"} == {*FRAMING, "records"} and min(met.values()) > 10, met
 
 
-def header(size: int, **fields: int) -> bytes:
+def header(size, **fields):
     """Return 61 bytes that look like the header of a batch of `size` bytes, with a wrong checksum."""
     return builders.batch(count=1, length=size - 12, crc=0, **fields)
 
 
-def of_size(size: int, **fields: int) -> bytes:
+def of_size(size, **fields):
     """Return a good batch of `size` bytes."""
     return builders.batch([builders.record_of_size(size - 61, b"v")], **fields)
 
@@ -362,7 +356,7 @@ def test_candidates_at_a_records_value_are_no_batches_of_the_log():
 
 def test_a_wrong_length_that_leads_to_a_batch_in_a_value_is_not_followed():
     """The length of the value, directly before it, tells."""
-    front, inside, behind = (builders.good_batch(4, base_offset=base) for base in (0, 4, 8))
+    front, inside, behind = builders.good_batches(3, 4)
     whole = builders.batch([builders.record(value=inside)], base_offset=4)
     bad = builders.patched(whole, 8, (whole.index(inside) - 12).to_bytes(4, "big"))
     assert same(front + bad + behind).batches == [0, len(front + bad)]

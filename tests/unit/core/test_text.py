@@ -1,13 +1,10 @@
 """Rows as JSON Lines and CSV, compared with the same made character by character (slow_lines)."""
 
-from __future__ import annotations
-
 import io
 import random
 from array import array
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import patch
 
 import builders
@@ -55,7 +52,7 @@ TIMES = (
 )  # fmt: skip
 
 
-def some_blob(chance: random.Random) -> bytes | None:
+def some_blob(chance):
     how = chance.randrange(8)
     if how == 0:
         return None
@@ -76,7 +73,7 @@ def some_blob(chance: random.Random) -> bytes | None:
     return b'{"id":%d,"name":"%d"}' % (chance.randrange(10**9), chance.randrange(10))
 
 
-def some_batches(chance: random.Random) -> bytes:
+def some_batches(chance):
     raw, offset = b"", chance.choice([0, 9, 2**40, 2**63 - 40])
     for number in range(chance.randrange(1, 4)):
         records = [
@@ -105,7 +102,7 @@ def some_batches(chance: random.Random) -> bytes:
     return raw
 
 
-def some_case(seed: int) -> tuple[random.Random, Any, list[str], dict[str, Any], list[dict[str, Any]]]:
+def some_case(seed):
     """A table, perhaps of some rows of another one, the names of some columns, the constants, the rows as dicts."""
     chance = random.Random(seed)
     stored = [name for name in COLUMNS if name not in ("topic", "partition", "file")]
@@ -128,22 +125,15 @@ def some_case(seed: int) -> tuple[random.Random, Any, list[str], dict[str, Any],
     return chance, rows_at(table, places), names, known, rows
 
 
-def csv_of(
-    table: kafkarec.RecordColumns,
-    names: list[str],
-    forms: dict[str, str],
-    iso_times: bool,
-    decoded: dict[str, list[str | None]],
-    known: dict[str, Any],
-) -> bytes:
+def csv_of(table, names, forms, iso_times, decoded, known):
     """What CsvWriter writes after the line of names."""
-    sink: Any = io.BytesIO()
+    sink = io.BytesIO()
     left = {name: iter(texts) for name, texts in decoded.items()}
 
-    def texts_of(names: Any, decoded: Any, source: Any, window: Any) -> dict[str, list[str | None]]:
+    def texts_of(names, decoded, source, window):
         return {name: list(islice(texts, len(window))) for name, texts in left.items()}
 
-    source: Any = SimpleNamespace(**known, path="f")
+    source = SimpleNamespace(**known, path="f")
     writer = CsvWriter(sink, names, forms, list(left), iso_times)
     with patch.object(cat_writers, "json_texts", texts_of):
         for window in slices(table):  # as cat cuts it
@@ -173,7 +163,7 @@ OFFSETS = array("i", [0, 1, 3])
 
 
 @pytest.mark.parametrize(
-    ("how", "source", "ready", "message"),
+    "how, source, ready, message",
     [
         ("utf8", (None, OFFSETS, b"ab"), None, "offsets that fall"),
         ("utf8", (None, array("i", [0, 2, 1]), b"abc"), None, "offsets that fall"),

@@ -3,10 +3,6 @@
 tests/unit/read/test_windows.py has unreadable bytes anywhere in random logs, and errors that are no damage.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import builders
 import pytest
 from core_reading import checked_rows
@@ -21,11 +17,11 @@ BAD = range(8192, 8200)
 """In the middle of a value of zeros: the checksum is right with zeros in its place."""
 
 
-def file(data: bytes, *bad: range) -> FakeFile:
+def file(data, *bad):
     return FakeFile(data, 1 << 20, 8192, list(bad))
 
 
-def refused(data: bytes, *bad: range, **options: Any) -> tuple[str, int | None]:
+def refused(data, *bad, **options):
     with pytest.raises(kafkarec.KafkaRecordError) as caught:
         read(file(data, *bad), **options)
     return caught.value.reason, caught.value.position
@@ -45,7 +41,7 @@ def test_zeros_of_an_unreadable_span_pass_no_check_of_records_left_out():
     assert refused(aborted + BEHIND, BAD, engine=left_out) == ("unreadable", 0)
 
 
-def reasons(data: bytes, *bad: range) -> list[tuple[int, int, str]]:
+def reasons(data, *bad):
     decoded = read(file(data, *bad), errors="skip")
     return [(damage.position, damage.length, damage.reason) for damage in decoded.damage]
 

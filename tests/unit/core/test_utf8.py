@@ -3,10 +3,7 @@
 All are keys of a few records: as text, and as stored bytes under header_keys="binary".
 """
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Iterator
 
 import builders
 import pyarrow as pa
@@ -22,7 +19,7 @@ LAST = (0x41, 0x7F, 0x80, 0xBF, 0xC0, 0xF4)
 LEADS = (0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xF7, 0xF8, 0xFF)
 
 
-def sequences() -> Iterator[bytes]:
+def sequences():
     yield from (bytes([first]) for first in range(256))
     yield from (bytes(two) for two in itertools.product((0x7F, 0x80, 0xBF, *range(0xC0, 256)), range(256)))
     yield from (bytes(three) for three in itertools.product(range(0xE0, 256), BORDERS, BORDERS))
@@ -32,7 +29,7 @@ def sequences() -> Iterator[bytes]:
         yield from (b"x" * n + bytes([lead]) + text + b"y" * (n % 3) for n in range(20))
 
 
-def header_keys(keys: list[bytes], *, binary: bool) -> list[str | bytes]:
+def header_keys(keys, *, binary):
     """Return the decoded keys, from records of 5000 headers; no bytes follow the last record."""
     rows = [
         builders.record(headers=[(key, None) for key in keys[at : at + 5000]], offset_delta=at // 5000)

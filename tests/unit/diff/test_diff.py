@@ -1,9 +1,6 @@
 """diff: replicas that are equal, or differ in epoch, content, batching, compaction or damage."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Iterable
 
 import builders
 import pytest
@@ -13,17 +10,17 @@ from plain_logs import batch, exchange, flip, log
 
 import kafkarec
 from kafkarec import stamp
-from kafkarec.ops.diff import Difference, compare
+from kafkarec.ops.diff import compare
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.state import epoch_history
 from kafkarec.state.epoch_history import EpochHistory, truncation
 
 
-def spans(extents: Iterable[object]) -> list[tuple[int, int, str]]:
+def spans(extents):
     return [(e.first, e.last, e.kind) for e in extents]
 
 
-def mirrored(difference: Difference, other: Difference) -> bool:
+def mirrored(difference, other):
     """Assert that the comparison with swapped arguments gives the mirrored result."""
     return (
         spans(difference.only_a) == spans(other.only_b)
@@ -51,7 +48,7 @@ def test_same_epoch_with_other_content_is_reported(tmp_path):
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_other_codec_and_other_batches_are_the_same_records(tmp_path, codec):
-    def records(base: int, stop: int, **options: object) -> bytes:
+    def records(base, stop, **options):
         parts = [builders.record(offset_delta=i - base, timestamp_delta=i, value=b"v%d" % i) for i in range(base, stop)]
         return builders.batch(parts, base_offset=base, last_offset_delta=stop - base - 1, **options)
 
@@ -89,7 +86,7 @@ def test_a_compacted_replica_has_gaps(tmp_path):
 
 
 def test_wrapper_messages(tmp_path):
-    def wrapper(first: int, last: int, codec: str) -> bytes:
+    def wrapper(first, last, codec):
         inner = b"".join(builders.message(offset=i - first, value=b"%d" % i, magic=1) for i in range(first, last + 1))
         return builders.message(
             offset=last,
@@ -110,7 +107,7 @@ def test_differences_of_random_histories_are_found(tmp_path):
     random_ = random.Random(7)
     values = [b"%d" % random_.randrange(1000) for _ in range(60)]
 
-    def cut(values: list[bytes | None]) -> list[bytes]:
+    def cut(values):
         out, at = [], 0
         while at < len(values):
             stop = min(len(values), at + random_.randint(1, 9))
@@ -123,7 +120,7 @@ def test_differences_of_random_histories_are_found(tmp_path):
         return out
 
     for turn in range(40):
-        other: list[bytes | None] = list(values)
+        other = list(values)
         changed = sorted(random_.sample(range(60), random_.randint(0, 3)))
         gone = sorted(set(random_.sample(range(59), random_.randint(0, 3))) - set(changed))
         for at in changed:
@@ -139,21 +136,21 @@ def test_differences_of_random_histories_are_found(tmp_path):
             assert difference.first is not None and difference.first[0] == min(changed + gone)
 
 
-def entries(*pairs: tuple[int, int], end: int) -> EpochHistory:
+def entries(*pairs, end):
     return EpochHistory(tuple(EpochEntry(*pair) for pair in pairs), end, "test")
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.data())
 def test_truncation_ends_where_the_histories_diverge(lengths, data):
     """A common history, then epochs of one replica only, or one that continues the last epoch."""
-    common: list[tuple[int, int]] = []
+    common = []
     end, epoch = 0, 0
     for length in lengths:
         common.append((epoch, end))
         end += length
         epoch += data.draw(st.integers(1, 3))
 
-    def going_on(first_epoch: int, start: int) -> tuple[list[tuple[int, int]], int]:
+    def going_on(first_epoch, start):
         outputs = []
         for length in data.draw(st.lists(st.integers(1, 9), max_size=3)):
             outputs.append((first_epoch, start))
@@ -220,3 +217,60 @@ def test_an_older_magic_has_no_leader_epoch_which_is_no_difference(tmp_path, mag
     difference = compare(a, log(tmp_path / "c", [kafkarec.encode(rows, magic=magic)]))
     assert spans(difference.changed) == [(7, 7, "content")]
     assert difference.first is not None and difference.first[1].startswith("other content (crc ")
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({}, "no producer"),
+        ({"producer_id": 8, "producer_epoch": 1, "base_sequence": 5}, "producer 8, epoch 1, sequence 5"),
+        ({"producer_id": 7, "producer_epoch": 2, "base_sequence": 5}, "producer 7, epoch 2, sequence 5"),
+        ({"producer_id": 7, "producer_epoch": 1, "base_sequence": 6}, "producer 7, epoch 1, sequence 6"),
+        (
+            {"producer_id": 7, "producer_epoch": 1, "base_sequence": 5, "attributes": 16},
+            "transactional producer 7, epoch 1, sequence 5",
+        ),
+    ],
+)
+def test_another_producer_is_a_difference(tmp_path, fields, text):
+    def stored(**fields: int) -> list[bytes]:
+        return [batch(0, 2), builders.batch(builders.records(2), base_offset=2, **fields)]
+
+    a = log(tmp_path / "a", stored(producer_id=7, producer_epoch=1, base_sequence=5))
+    b = log(tmp_path / "b", stored(**fields))
+    difference = compare(a, b)
+    assert spans(difference.changed) == [(2, 3, "producer")]
+    assert difference.first == (2, f"same leader epoch 0, producer 7, epoch 1, sequence 5 in A, {text} in B")
+    assert mirrored(difference, compare(b, a))
+
+
+def test_the_sequences_of_other_batches_are_the_same(tmp_path):
+    def stored(*counts: int) -> list[bytes]:
+        out, at = [], 0
+        for count in counts:
+            fields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 5 + at}
+            parts = [builders.record(offset_delta=i, value=b"%d" % (at + i)) for i in range(count)]
+            out.append(builders.batch(parts, base_offset=at, **fields))
+            at += count
+        return out
+
+    difference = compare(log(tmp_path / "a", stored(3, 3)), log(tmp_path / "b", stored(2, 4)))
+    assert difference.same and not difference.identical
+
+
+def test_a_batch_that_the_cleaner_emptied_is_no_difference(tmp_path):
+    def emptied(base: int, count: int) -> bytes:
+        return builders.batch([], base_offset=base, last_offset_delta=count - 1, producer_id=7, producer_epoch=1)
+
+    a = log(tmp_path / "a", [batch(0, 10), emptied(10, 5), batch(20, 10)])
+    b = log(tmp_path / "b", [batch(0, 10), batch(20, 10)])
+    difference = compare(a, b)
+    assert difference.same and not difference.identical and difference.first is None and difference.identical_to == 10
+    assert [(one.first, one.last, one.records) for one in difference.rebatched] == [(10, 14, 0)]
+    assert mirrored(difference, compare(b, a))
+    ends_later = compare(log(tmp_path / "c", [batch(0, 10), emptied(10, 5)]), log(tmp_path / "d", [batch(0, 10)]))
+    assert spans(ends_later.only_a) == [(10, 14, "tail")] and not ends_later.rebatched
+    assert not ends_later.same and ends_later.first == (10, "only one of the two continues here")
+    whole = builders.batch(builders.records(10), last_offset_delta=14)  # its last records were removed
+    assert compare(log(tmp_path / "e", [whole]), log(tmp_path / "f", [batch(0, 10)])).first == ends_later.first
+    assert ends_later.a_follows_b.offset == 10

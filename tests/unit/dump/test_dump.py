@@ -1,7 +1,5 @@
 """dump without a JVM: the stored output of Kafka's tool for real segments, and kafkarec's own behaviour."""
 
-from __future__ import annotations
-
 import io
 import tracemalloc
 from pathlib import Path
@@ -20,7 +18,7 @@ STEM = "00000000000000000000"
 DECODED = {"__consumer_offsets-0": "--offsets-decoder"}
 
 
-def texts(suffix: str) -> list[str]:
+def texts(suffix):
     result = sorted(SEGMENTS.glob(f"*/*{suffix}"))
     return [str(path.relative_to(SEGMENTS)).removesuffix(suffix) for path in result]
 
@@ -40,7 +38,7 @@ def test_what_kafkas_tool_printed_with_a_decoder(name, monkeypatch):
     assert ours([name], flag).out == wanted
 
 
-def log(folder: Path, *parts: bytes, stem: str = STEM) -> Path:
+def log(folder, *parts, stem=STEM):
     path = folder / f"{stem}.log"
     path.write_bytes(b"".join(parts))
     return path

@@ -1,7 +1,5 @@
 """Magic 2 to 3 and back, of everything real: byte-equal where that is promised, the same content elsewhere."""
 
-from __future__ import annotations
-
 import builders
 import magic3_oracle
 import oracle
@@ -63,7 +61,7 @@ def test_record_attributes_that_are_not_zero_are_kept_or_refused():
         assert caught.value.reason == "batch_not_rewritable" and caught.value.position == len(builders.good_batch(2))
 
 
-@pytest.mark.parametrize(("module", "bits"), [(v3, (0x80, 0x100)), (header_first, (0x80, 0x100, 0x200))])
+@pytest.mark.parametrize("module, bits", [(v3, (0x80, 0x100)), (header_first, (0x80, 0x100, 0x200))])
 def test_bits_that_magic_3_uses_are_refused_in_magic_2(module, bits):
     for bit in bits:
         for keep in (None, True):
@@ -92,7 +90,7 @@ def test_no_other_reader_takes_magic_3(form, tmp_path):
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(data)
 
-    def first_batch(data: bytes) -> object:
+    def first_batch(data):
         return next(iter(kafkarec.batches(data)))
 
     for call in (kafkarec.decode, kafkarec.scan, first_batch, kafkarec.convert, lambda _: kafkarec.open(path).read()):

@@ -1,7 +1,5 @@
 """Damaged magic 3: truncations, flipped bits, wrong fields under a right checksum, bombs, and errors="skip"."""
 
-from __future__ import annotations
-
 import struct
 
 import builders
@@ -21,11 +19,11 @@ each_form = pytest.mark.parametrize("form", FORMS, ids=str)
 HEADERS = [(b"h", b"x"), (b"", None)]
 
 
-def small(codec: str = "none", **options: object) -> bytes:
+def small(codec="none", **options):
     return builders.batch(builders.records(2, headers=HEADERS), codec=codec, base_offset=100, **options)
 
 
-def error_of(form: Form, data: bytes, **options: object) -> kafkarec.KafkaRecordError | None:
+def error_of(form, data, **options):
     try:
         form.module.decode(data, control=True, **options)
     except kafkarec.KafkaRecordError as error:
@@ -33,11 +31,11 @@ def error_of(form: Form, data: bytes, **options: object) -> kafkarec.KafkaRecord
     return None
 
 
-def attributes_of(raw: bytes) -> int:
+def attributes_of(raw):
     return struct.unpack_from(">h", raw, 21)[0]
 
 
-def header_of(raw: bytes) -> tuple[bytes, bytes]:
+def header_of(raw):
     """The header of a batch of magic 3, and its payload."""
     at = 41
     for longest in (5, 10, 10):
@@ -45,7 +43,7 @@ def header_of(raw: bytes) -> tuple[bytes, bytes]:
     return raw[:at], raw[at:]
 
 
-def with_payload(raw: bytes, payload: bytes, *, count: int | None = None, attributes: int | None = None) -> bytes:
+def with_payload(raw, payload, *, count=None, attributes=None):
     """Return the batch with other bytes after its header, and with a right length and checksum."""
     header = bytearray(header_of(raw)[0])
     header[8:12] = struct.pack(">i", len(header) + len(payload) - 12)
@@ -82,7 +80,7 @@ def test_every_truncation_is_a_cut_tail(form, codec):
 # ---- fields
 
 
-def refused(form: Form, data: bytes, reason: str, **fields: object) -> kafkarec.KafkaRecordError:
+def refused(form, data, reason, **fields):
     """Assert that decode and to_v2 raise this error, and that skipping lists the same."""
     error = error_of(form, data)
     assert error is not None and error.reason == reason, error
@@ -100,7 +98,7 @@ def refused(form: Form, data: bytes, reason: str, **fields: object) -> kafkarec.
     return error
 
 
-V3_FIELDS: dict[str, dict[str, object]] = {
+V3_FIELDS = {
     "record_length_invalid": {"length": 10_000},
     "record_structure_invalid": {"more": b"\0"},
     "key_length_invalid": {"key_length": 77},
@@ -122,7 +120,7 @@ def test_wrong_records_of_v3_are_refused_as_in_magic_2(reason, keep):
     refused(Form(v3, {"keep_attributes": keep}), with_payload(good, b"".join(parts), count=2), reason, record=1)
 
 
-def split(*, extra: bytes = b"", data: bytes | None = None, **fields: object) -> tuple[bytes, bytes]:
+def split(*, extra=b"", data=None, **fields):
     """The fields and the data of a header-first record without attributes: key "k", value "v", a header; `fields`
     replace the numbers."""
     numbers = {"time": 0, "offset": 0, "key": 1, "value": 1, "count": 1, "name": 1, "text": 1} | fields
@@ -133,7 +131,7 @@ def split(*, extra: bytes = b"", data: bytes | None = None, **fields: object) ->
     return builders.varint(size) + inner, content
 
 
-SPLIT: dict[str, dict[str, object]] = {
+SPLIT = {
     "record_length_invalid": {"length": -1},
     "record_structure_invalid": {"extra": b"\0"},
     "key_length_invalid": {"key": 50},
@@ -213,7 +211,7 @@ def test_header_varints_that_are_cut_or_too_long(form):
 def test_frames_are_checked_in_the_order_of_magic_2(form):
     good = form.from_v2(small())
 
-    def with_length(length: int) -> bytes:
+    def with_length(length):
         return good[:8] + struct.pack(">i", length) + good[12:]
 
     for data, reason, sides in (
@@ -263,7 +261,7 @@ def test_a_missing_library_is_not_skipped(form, monkeypatch):
     """v3 with attributes is not here: its payload is that of magic 2, which the engine decompresses."""
     made = form.from_v2(small("lz4"))
 
-    def missing(*_: object) -> bytes:
+    def missing(*_):
         raise codecs.MissingCodec("lz4", "lz4")
 
     monkeypatch.setattr(codecs, "decompress", missing)
@@ -281,14 +279,14 @@ def test_search_is_not_quadratic(form, monkeypatch):
         header[8:12] = struct.pack(">i", 44 * max((count - n) // 8, 1) - 12)
         parts.append(bytes(header))
 
-    def counted(data: memoryview) -> int:
+    def counted(data):
         nonlocal computed
         computed += len(data)
         return 0
 
     is_batch = framing._Decoding.is_batch
 
-    def counting(decoding: framing._Decoding, at: int) -> bool:
+    def counting(decoding, at):
         nonlocal candidates
         candidates += 1
         return is_batch(decoding, at)

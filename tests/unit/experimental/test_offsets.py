@@ -1,7 +1,5 @@
 """header_first.offsets: what it refuses, and how much it decompresses."""
 
-from __future__ import annotations
-
 import random
 from functools import cache
 
@@ -19,7 +17,7 @@ HEADER_FIRST = [form for form in FORMS if form.header_first]
 each_form = pytest.mark.parametrize("form", HEADER_FIRST, ids=str)
 
 
-def read_batch_header(deltas: list[int], **options: object) -> bytes:
+def read_batch_header(deltas, **options):
     return builders.batch([builders.record(offset_delta=delta) for delta in deltas], **options)
 
 
@@ -39,7 +37,7 @@ def test_ascending_offsets_that_end_at_the_headers_are_accepted(form, codec):
 @each_form
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize(
-    ("deltas", "last", "record", "sides"),
+    "deltas, last, record, sides",
     [
         ([0, 0, 1], 1, 1, (0, 0)),
         ([0, 2, 1, 3], 3, 2, (2, 1)),
@@ -126,7 +124,7 @@ def test_bombs_stop_at_the_limit(form, codec):
 
 
 @cache
-def many_records() -> list[bytes]:
+def many_records():
     chance = random.Random(5)
     return [builders.record(offset_delta=3 * n, value=chance.randbytes(70)) for n in range(30_000)]
 

@@ -1,7 +1,5 @@
 """explain: spans cover every batch, whatever its bytes; what the engine refuses has a fault; guesses are right."""
 
-from __future__ import annotations
-
 import random
 
 import builders
@@ -10,7 +8,7 @@ import pytest
 
 import kafkarec
 from kafkarec.errors import REASONS
-from kafkarec.ops.explain import GROUPS, Explanation, explain, group_of
+from kafkarec.ops.explain import GROUPS, explain, group_of
 
 CASES = [*golden.vectors(), *golden.invalid()]
 # The engine's fast path reads beyond a record's end until a length is compared, so its first error in a
@@ -18,7 +16,7 @@ CASES = [*golden.vectors(), *golden.invalid()]
 OTHER_REASON = {"v2-lz4-labelled-none", "v2-zstd-middle-overwritten"}
 
 
-def walk(data: bytes, **options: object) -> list[Explanation]:
+def walk(data, **options):
     """Return explanations of all batches of a buffer, in order."""
     explained, at = [], 0
     while at < len(data):
@@ -27,7 +25,7 @@ def walk(data: bytes, **options: object) -> list[Explanation]:
     return explained
 
 
-def check_covers_all(explained: Explanation) -> None:
+def check_covers_all(explained):
     for section in explained.sections:
         at = 0
         for span in section.spans:

@@ -1,7 +1,5 @@
 """Names and numbers that Python and C both have: the members of C enums, as they stand in the .pxd files."""
 
-from __future__ import annotations
-
 import ast
 import re
 
@@ -15,11 +13,11 @@ from kafkarec.read import decode_options
 from kafkarec.write import encoding
 
 
-def members(file: str, first: str) -> dict[str, int]:
+def members(file, first):
     """Return the members of the enum that begins with `first`, with their values."""
     text = (ROOT / "kafkarec" / "_c" / file).read_text()
     [body] = re.findall(rf"^cdef enum[^\n]*:[^\n]*\n(    {first}\b.*?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
-    found: dict[str, int] = {}
+    found = {}
     for line in body.splitlines():
         name, _, value = line.partition("#")[0].partition("=")
         if name.strip():
@@ -63,7 +61,7 @@ def test_codecs_have_the_ids_and_names_of_the_engine():
 
 
 @pytest.mark.parametrize(
-    ("module", "file", "first"),
+    "module, file, first",
     [
         (decode_options, "decode.pxd", "NO_PAYLOADS"),
         (decode_options, "decode.pxd", "NO_CHECKS"),

@@ -1,14 +1,10 @@
 """Control records, compared with Kafka's own reading of the golden vectors; and malicious messages."""
 
-from __future__ import annotations
-
 import base64
 import json
 import struct
 import tracemalloc
 import uuid
-from pathlib import Path
-from typing import Any
 
 import golden
 import pytest
@@ -25,7 +21,7 @@ GOLDEN_FILES = sorted(
 )
 
 
-def control_records_of(file: Path) -> list[dict[str, Any]]:
+def control_records_of(file):
     """Return (file name, record) of each record that Kafka read as a control record."""
     document = json.loads(file.read_text())
     document = document.get("read") or document
@@ -37,11 +33,11 @@ def control_records_of(file: Path) -> list[dict[str, Any]]:
 GOLDEN_RECORDS = [record for file in GOLDEN_FILES for record in control_records_of(file)]
 
 
-def bytes_of(record: dict[str, Any], field: str) -> bytes | None:
+def bytes_of(record, field):
     return None if record[field] is None else base64.b64decode(record[field])
 
 
-def key_of(type_id: int, version: int = 0, more: bytes = b"") -> bytes:
+def key_of(type_id, version=0, more=b""):
     return struct.pack(">hh", version, type_id) + more
 
 
@@ -59,7 +55,7 @@ def test_reads_what_kafka_read(record):
         assert parsed.version == kafka["messageVersionField"]
 
 
-def invalid_control_cases() -> dict[str, tuple[bytes | None, bytes | None, bool]]:
+def invalid_control_cases():
     """Return key, value and Kafka's verdict of each golden/invalid/control-* (one record per batch)."""
     cases = {}
     for case in golden.invalid():
@@ -99,7 +95,7 @@ def test_end_txn_marker(kind):
 
 
 @pytest.mark.parametrize(
-    ("key", "words"),
+    "key, words",
     [
         (None, "key is null"),
         (b"", "too short"),
@@ -120,7 +116,7 @@ def test_a_value_that_ends_inside_of_its_version_is_refused(value):
     assert (caught.value.expected, caught.value.found) == (2, len(value))
 
 
-def uvarint(value: int) -> bytes:
+def uvarint(value):
     out = b""
     while value >= 128:
         out += bytes([value & 127 | 128])
@@ -128,11 +124,11 @@ def uvarint(value: int) -> bytes:
     return out + bytes([value])
 
 
-def text(value: bytes) -> bytes:
+def text(value):
     return uvarint(len(value) + 1) + value
 
 
-def voter_set(host: bytes, tags: bytes = b"\0") -> bytes:
+def voter_set(host, tags=b"\0"):
     endpoint = text(b"CONTROLLER") + text(host) + struct.pack(">H", 65535) + tags
     voter = struct.pack(">i", 1) + bytes(range(16)) + uvarint(2) + endpoint + struct.pack(">hh", 0, 1) + b"\0" + tags
     return struct.pack(">h", 0) + uvarint(2) + voter + tags
@@ -150,7 +146,7 @@ def test_tagged_fields_of_voters_are_skipped():
 
 
 @pytest.mark.parametrize(
-    ("host", "java"),
+    "host, java",
     [
         (b"\xed\xa0\x80", "�"),
         (b"a\xed\xbf\xbfb", "a�b"),
@@ -170,7 +166,7 @@ LEADER = VERSION_0 + struct.pack(">i", 1)
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "words"),
+    "kind, value, words",
     [
         (2, LEADER + uvarint(0), "voters is null"),
         (2, LEADER + uvarint(2**31), "declares more"),

@@ -15,7 +15,7 @@ INT64, INT32, INT16 = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1), (-(2**15), 2
 LIMITS = {"q": INT64, "i": INT32, "h": INT16, "I": (0, 2**32 - 1)}
 
 
-def random_header(seed: int) -> layout.V2Header:
+def random_header(seed):
     """A header whose fields differ from each other, of an empty batch."""
     chosen = random.Random(seed)
     values = {
@@ -26,7 +26,7 @@ def random_header(seed: int) -> layout.V2Header:
     return layout.V2Header(**values | fixed)
 
 
-def none_if_absent(value: int) -> int | None:
+def none_if_absent(value):
     return None if value == -1 else value
 
 

@@ -11,7 +11,7 @@ from kafkarec.format import layout
 BORDERS = sorted({sign * (2**bits + step) for bits in range(64) for step in (-1, 0, 1) for sign in (1, -1)})
 
 
-def zigzag(value: int) -> bytes:
+def zigzag(value):
     return varints.unsigned_varint((value << 1 ^ value >> 63) & (2**64 - 1))
 
 
@@ -25,7 +25,7 @@ def test_a_varlong_is_read_as_written_and_as_the_engine_reads_it(value):
 
 
 @pytest.mark.parametrize(
-    ("data", "value"),
+    "data, value",
     [
         (b"\x00", 0),
         (b"\x01", -1),

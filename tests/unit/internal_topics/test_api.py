@@ -1,7 +1,5 @@
 """`kafkarec.internal_topics`, the public functions: one record, rows, columns, the list of types."""
 
-from __future__ import annotations
-
 import doctest
 
 import polars

@@ -1,10 +1,7 @@
 """The texts of kafka-dump-log's decoders, as Kafka's own classes print them; those of a real broker's segments are in
 tests/unit/dump."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import message_samples as samples
 import pytest
@@ -15,13 +12,11 @@ from kafkarec.internal_topics.dump_text import DECODERS, MissingKey, json_text
 from kafkarec.internal_topics.topics import TOPICS, read_framed, read_key, read_value
 from kafkarec.storage.names import ALWAYS_COMPACTED
 
-CORPUS: list[dict[str, Any]] = [
-    json.loads(line) for line in (VECTORS / "messages" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
-]
+CORPUS = [json.loads(line) for line in (VECTORS / "messages" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
 GOOD = [case for case in CORPUS if "," not in case["what"] and case["what"] != "odd"]
 
 
-def blob(case: dict[str, Any], name: str) -> bytes | None:
+def blob(case, name):
     return None if case[name] is None else bytes.fromhex(case[name])
 
 
@@ -65,7 +60,7 @@ def test_the_table_has_the_types_that_kafka_4_4_has():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    "value, text",
     [
         (0.0, "0.0"),
         (-0.0, "-0.0"),

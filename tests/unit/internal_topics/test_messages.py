@@ -1,11 +1,8 @@
 """The reader of Kafka's message protocol on untrusted bytes: errors, and their cost in memory and time."""
 
-from __future__ import annotations
-
 import pickle
 import time
 import tracemalloc
-from typing import Any
 
 import message_samples as samples
 import pytest
@@ -27,12 +24,12 @@ from kafkarec.internal_topics.topics import TOPICS
 KINDS = list(samples.kinds())
 
 
-def same(read: dict[str, Any], wrote: dict[str, Any]) -> bool:
+def same(read, wrote):
     """Return whether values are equal; NaN equals NaN, lists of tags equal lists of pairs."""
     return repr(read) == repr({name: wrote[name] for name in read}) and set(read) == set(wrote)
 
 
-@pytest.mark.parametrize(("topic", "kind", "version"), KINDS, ids=lambda it: str(getattr(it, "name", it)))
+@pytest.mark.parametrize("topic, kind, version", KINDS, ids=lambda it: str(getattr(it, "name", it)))
 def test_what_is_written_is_read(topic, kind, version):
     maker = samples.Maker(version)
     for _ in range(20):
@@ -63,7 +60,7 @@ def test_spoiled_bytes_are_read_or_refused(seed, at):
         assert repr(strict) == repr(kept)
 
 
-@pytest.mark.parametrize(("topic", "kind", "version"), KINDS, ids=lambda it: str(getattr(it, "name", it)))
+@pytest.mark.parametrize("topic, kind, version", KINDS, ids=lambda it: str(getattr(it, "name", it)))
 def test_a_record_cut_anywhere_is_refused_with_expected_and_found(topic, kind, version):
     """No prefix of a record is a valid record."""
     sample = samples.Maker(version + 1).record(topic, kind, version)
@@ -177,7 +174,7 @@ TOO_LONG = "Varint is too long, the most significant bit in the 5th byte is set,
 
 
 @pytest.mark.parametrize(
-    ("data", "version", "kafka"),
+    "data, version, kafka",
     [
         (b"\0\0\0\1\0", 0, None),
         (b"\0\0\0\1\xff\xff", 0, "non-nullable field texts element was serialized as null"),

@@ -1,11 +1,6 @@
 """Functions of bytes take any buffer of bytes in a row, without a copy, and refuse what else is passed alike."""
 
-from __future__ import annotations
-
 import mmap
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import builders
 import numpy as np
@@ -19,13 +14,13 @@ pytestmark = [pytest.mark.core, pytest.mark.python]
 DATA = builders.good_batch(3)
 
 
-def appended(data: Any, folder: Path) -> list[Any]:
+def appended(data, folder):
     with kafkarec.SegmentWriter(folder / "log-0") as writer:
         writer.append(data)
     return list(kafkarec.open(folder / "log-0").read())
 
 
-READERS: dict[str, Callable[[Any, Path], Any]] = {
+READERS = {
     "decode": lambda data, _: list(kafkarec.decode(data)),
     "views": lambda data, _: list(kafkarec.decode(data, layout="view")),
     "read_committed": lambda data, _: list(kafkarec.decode(data, isolation="read_committed")),

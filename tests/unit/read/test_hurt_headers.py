@@ -2,8 +2,6 @@
 untouched batch is lost, every restored field has the value that was written, nothing is invented, and every way of
 reading agrees. `make damages` does it for longer."""
 
-from __future__ import annotations
-
 import damages
 import pytest
 from long_run import LONG, fewer

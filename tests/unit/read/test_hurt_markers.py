@@ -1,28 +1,24 @@
 """read_committed with errors="skip" where a marker may be lost in damage: what is proven counts, the rest is left out
 and listed."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import hurt_markers
 import pytest
 from hurt_markers import FOLDERS
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
 
 import kafkarec
-from kafkarec import RecordColumns, UndecidedTransaction
+from kafkarec import UndecidedTransaction
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.sidecars import producer_snapshot
 
 NOTHING = "no file shows whether it ended in the damage, or how"
 
 
-def read(folder: Path) -> RecordColumns:
+def read(folder):
     return kafkarec.open(folder).read(isolation="read_committed", columns=["offset"], errors="skip")
 
 
-def seen(folder: Path) -> set[int]:
+def seen(folder):
     return set(read(folder).column("offset"))
 
 
@@ -38,7 +34,7 @@ def test_each_marker_of_real_logs(folder, logs_only, tmp_path):
             assert (len(found), found.undecided) == (176, ()), run
 
 
-def flipped(batch: bytes, *places: tuple[int, int]) -> bytes:
+def flipped(batch, *places):
     """The batch with bits of some bytes flipped: (byte, bits)."""
     changed = bytearray(batch)
     for byte, bits in places:
@@ -77,7 +73,7 @@ def test_a_buffer_and_pieces_have_it_too(tmp_path):
     assert kafkarec.decode(data, errors="skip").undecided == ()
 
 
-def snapshot(folder: Path, offset: int, open_since: int | None) -> None:
+def snapshot(folder, offset, open_since):
     """Write a snapshot; None: it does not have the producer."""
     entries = [] if open_since is None else [SnapshotEntry(7, 0, 2, 2, 2, 0, 5, open_since)]
     (folder / f"{offset:020}.snapshot").write_bytes(producer_snapshot.write(entries))

@@ -4,11 +4,8 @@ Each table runs in a separate process whose address space is limited and whose p
 after an allocation of 80 MB is no clean error (confluentinc/kcp #399).
 """
 
-from __future__ import annotations
-
 import gzip
 import struct
-from collections.abc import Callable
 
 import builders
 import lz4.frame
@@ -70,7 +67,7 @@ STREAMS = {
 }
 
 
-def run_table(builder: str, codecs: list[str], magic: int = 2) -> None:
+def run_table(builder, codecs, magic=2):
     code = (
         SETUP
         + f"""
@@ -109,7 +106,7 @@ def test_crafted_sizes_inside_the_codecs_take_no_memory(field):
 
 
 BOMB = bytes(64 * MB)
-BOMBS: dict[str, Callable[[], tuple[str, bytes]]] = {
+BOMBS = {
     "gzip": lambda: ("gzip", gzip.compress(BOMB, 9)),
     "lz4": lambda: ("lz4", lz4.frame.compress(BOMB, block_linked=False, block_size=7)),
     "lz4, small blocks": lambda: ("lz4", builders.lz4_frame(BOMB)),
@@ -123,7 +120,7 @@ BOMBS: dict[str, Callable[[], tuple[str, bytes]]] = {
 }
 
 
-def bomb(name: str, magic: int) -> bytes:
+def bomb(name, magic):
     codec, payload = BOMBS[name]()
     if magic == 2:
         return builders.batch(codec=codec, payload=payload, count=1)
@@ -131,7 +128,7 @@ def bomb(name: str, magic: int) -> bytes:
 
 
 # zstd needs magic 2
-@pytest.mark.parametrize(("name", "magic"), [(n, m) for n in BOMBS for m in (2, 1) if m == 2 or "zstd" not in n])
+@pytest.mark.parametrize("name, magic", [(n, m) for n in BOMBS for m in (2, 1) if m == 2 or "zstd" not in n])
 def test_a_bomb_stops_at_the_cap(name, magic, tmp_path):
     path = tmp_path / "bomb"
     path.write_bytes(bomb(name, magic))
@@ -174,7 +171,7 @@ def test_uncompressed_payloads_have_no_cap():
 
 
 @pytest.mark.parametrize(
-    ("codec", "piece"),
+    "codec, piece",
     [
         ("gzip", gzip.compress(b"", mtime=0)),
         ("zstd", zstandard.compress(b"")),

@@ -1,12 +1,8 @@
 """Producers (`_c/producer_table.pxd`) compared with a slow implementation over single batches, and the transactions of
 logs read in steps of any size."""
 
-from __future__ import annotations
-
 import itertools
 import random
-from collections.abc import Sequence
-from typing import Any
 
 import builders
 import pytest
@@ -18,20 +14,10 @@ from kafkarec._core import Producers
 from kafkarec.format import control
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import isolation
-from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.isolation import match_markers
 from kafkarec.read.walk import CHECKED_MARKERS, walk, walk_request
 from kafkarec.recover.marker_evidence import Evidence
-from kafkarec.recover.steps import (
-    ABORT,
-    COMMIT,
-    EPOCH_CHANGED,
-    ROW,
-    UNREADABLE_MARKER,
-    WIDTH,
-    Oddity,
-    Step,
-)
+from kafkarec.recover.steps import ABORT, COMMIT, EPOCH_CHANGED, ROW, UNREADABLE_MARKER, WIDTH, Oddity
 
 pytestmark = pytest.mark.core
 
@@ -40,17 +26,17 @@ Parts = list[tuple[bytes, list[AbortedTransaction] | None]]
 NOTHING, DATA, STAMPED, UNREADABLE = 0, 1, 3, 6  # besides ABORT and COMMIT: MarkCode in producer_table.pxd
 
 
-def inputs_of(parts: Parts) -> list[FileInMemory]:
+def inputs_of(parts):
     """Segments with their .txnindex."""
     return [FileInMemory(data, "0.log", Evidence(lambda index=index: index)) for data, index in parts]
 
 
-def one_by_one(*want: Any, **options: Any) -> DecodeRequest:
+def one_by_one(*want, **options):
     found = walk_request(*want, **options)
     return found._replace(options=found.options._replace(chunk_bytes=1))
 
 
-def outcome(parts: Parts, *, raises: bool) -> dict[str, Any]:
+def outcome(parts, *, raises):
     try:
         found = match_markers(inputs_of(parts), raises=raises)
     except InvalidRecordError as error:
@@ -61,11 +47,11 @@ def outcome(parts: Parts, *, raises: bool) -> dict[str, Any]:
     return seen | {name: [row[:batch] for row in rows(getattr(found, name))] for name in ("ended", "without_data")}
 
 
-def rows(flat: Any, width: int = WIDTH) -> list[tuple[int, ...]]:
+def rows(flat, width=WIDTH):
     return list(zip(*[iter(flat)] * width, strict=True))
 
 
-def in_small_steps(parts: Parts, *, raises: bool = False) -> dict[str, Any]:
+def in_small_steps(parts, *, raises=False):
     """The outcome, equal where each batch is a step."""
     found = outcome(parts, raises=raises)
     with pytest.MonkeyPatch.context() as patch:
@@ -74,11 +60,11 @@ def in_small_steps(parts: Parts, *, raises: bool = False) -> dict[str, Any]:
     return found
 
 
-def marker(chosen: random.Random, base: int, who: dict[str, int]) -> bytes:
+def marker(chosen, base, who):
     """A control batch: mostly ABORT or COMMIT; of another type, of two records, without records, unreadable."""
     kind, version, last = chosen.choice([0, 0, 0, 1, 1, 1, 1, 2, 256, -1]), chosen.choice([0, 0, 0, 0, 1, 127]), 0
-    key: bytes | None = version.to_bytes(2, "big") + kind.to_bytes(2, "big", signed=True)
-    value: bytes | None = bytes([chosen.choice([0, 0, 0, 0x7F, 0x80]), 0]) + chosen.randrange(2**32).to_bytes(4, "big")
+    key = version.to_bytes(2, "big") + kind.to_bytes(2, "big", signed=True)
+    value = bytes([chosen.choice([0, 0, 0, 0x7F, 0x80]), 0]) + chosen.randrange(2**32).to_bytes(4, "big")
     if chosen.randrange(40) == 0:
         key = chosen.choice([None, b"", b"\0\0\0", b"\xff\xff\0\0"])
     if chosen.randrange(10) == 0:
@@ -92,12 +78,12 @@ def marker(chosen: random.Random, base: int, who: dict[str, int]) -> bytes:
     return builders.batch(records, base_offset=base, attributes=MARKER, last_offset_delta=last, **times(chosen), **who)
 
 
-def times(chosen: random.Random) -> dict[str, int]:
+def times(chosen):
     base = builders.NOW + chosen.randrange(-500, 500)
     return {"base_timestamp": base, "max_timestamp": chosen.choice([base, base + 7, -1])}
 
 
-def data_batch(chosen: random.Random, base: int, who: dict[str, int]) -> bytes:
+def data_batch(chosen, base, who):
     count = chosen.randrange(1, 4)
     attributes = builders.TRANSACTIONAL if chosen.randrange(5) else 0
     attributes |= chosen.choice([0, 0, 0, builders.LOG_APPEND, builders.DELETE_HORIZON])
@@ -106,19 +92,19 @@ def data_batch(chosen: random.Random, base: int, who: dict[str, int]) -> bytes:
     return builders.batch(records, codec=chosen.choice(["none", "gzip", "snappy"]), **fields)
 
 
-def message(base: int) -> bytes:
+def message(base):
     """A wrapper of magic 1, whose first offset is not in its header."""
     inner = [builders.message(magic=1, offset=delta, value=b"v") for delta in range(2)]
     return builders.wrapper(inner, magic=1, codec="gzip", offset=base + 1)
 
 
-def odd_log(seed: int, *, sound: bool = False, damaged: bool = True) -> Parts:
+def odd_log(seed, *, sound=False, damaged=True):
     """Segments of some producers, with the .txnindex that their markers have, or one that contradicts them."""
     chosen = random.Random(seed)
     epochs = dict.fromkeys(range(chosen.randrange(1, 6)), 0)
     base = chosen.choice([0, 5, 2**40, -3])
-    first: dict[int, int] = {}
-    parts: Parts = []
+    first = {}
+    parts = []
     sound = bool(chosen.randrange(2)) or sound
     for _ in range(chosen.randrange(1, 4)):
         batches, index = [], []
@@ -166,7 +152,7 @@ def test_random_logs():
     assert errors > 20 and ended > 300
 
 
-def expected_marks(data: bytes) -> tuple[list[tuple[int, int]], tuple[int, int, int]]:
+def expected_marks(data):
     """(code, coordinator epoch) of each batch, and (first offset, last offset, greatest max timestamp)."""
     marks, table = [], list(kafkarec.scan(data))
     for row, batch in zip(table, kafkarec.batches(data, control=True), strict=True):
@@ -189,14 +175,14 @@ def expected_marks(data: bytes) -> tuple[list[tuple[int, int]], tuple[int, int, 
 kinds = {0: ABORT, 1: COMMIT, None: UNREADABLE}
 
 
-def kind_of(key: bytes | None) -> int | None:
+def kind_of(key):
     try:
         return control.type_id(key)
     except InvalidRecordError:
         return None
 
 
-def steps_of(parts: Parts) -> list[tuple[Step, bytes]]:
+def steps_of(parts):
     """Each segment that has batches, in one step, with its bytes."""
     found = []
     for data, _ in parts:
@@ -220,24 +206,24 @@ def test_ends():
     assert found == {NOTHING, DATA, ABORT, STAMPED, COMMIT, UNREADABLE}
 
 
-def _number(value: int | None) -> int:
+def _number(value):
     return -1 if value is None else value
 
 
 class SlowProducers:
     """Producers over rows of `scan`, one batch at a time."""
 
-    def __init__(self) -> None:
-        self.open: dict[int, list[int]] = {}
-        self.coordinator_epochs: dict[int, int] = {}
-        self.ended: list[tuple[int, ...]] = []
-        self.without_data: list[tuple[int, ...]] = []
-        self.odd: list[tuple[int, ...]] = []
+    def __init__(self):
+        self.open = {}
+        self.coordinator_epochs = {}
+        self.ended = []
+        self.without_data = []
+        self.odd = []
 
-    def stable(self, marker: int) -> int:
+    def stable(self, marker):
         return min((txn[1] for txn in self.open.values()), default=marker + 1)
 
-    def take(self, batch: dict[str, Any], mark: tuple[int, int], number: int, segment: int) -> None:
+    def take(self, batch, mark, number, segment):
         code, coordinator = mark
         row = {name: -1 if value is None else value for name, value in batch.items() if "timestamp" not in name}
         begun, time = (_number(batch[name]) for name in ("base_timestamp", "max_timestamp"))
@@ -274,7 +260,7 @@ def test_producers():
     kinds_of_odd, some_open = set(), 0
     for seed in range(400):
         producers, slow, chosen = Producers(), SlowProducers(), random.Random(seed)
-        taken: dict[str, list[Any]] = {"ended": [], "without_data": [], "odd": []}
+        taken = {"ended": [], "without_data": [], "odd": []}
         for segment, (step, data) in enumerate(steps_of(odd_log(seed, damaged=False))):
             marks, _ = expected_marks(data)
             for number, (row, mark) in enumerate(zip(kafkarec.scan(data), marks, strict=True)):
@@ -297,7 +283,7 @@ def test_producers():
     assert kinds_of_odd == {EPOCH_CHANGED, UNREADABLE_MARKER} and some_open > 100
 
 
-def sound_log(chosen: random.Random, producers: Sequence[int], count: int) -> tuple[bytes, list[AbortedTransaction]]:
+def sound_log(chosen, producers, count):
     """Transactions without contradiction, some still open at the end, and the .txnindex."""
     batches, index, first = [], [], dict[int, int]()
     for base in range(count):

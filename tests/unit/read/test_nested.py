@@ -1,9 +1,5 @@
 """decode_each and scan_each: a column whose values are raw batches, one list of rows per value."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import builders
 import golden
 import oracle
@@ -28,9 +24,9 @@ SEQUENCES = {
 }
 
 
-def lists_of(pieces: list[Any]) -> list[list[dict[str, Any]] | None]:
+def lists_of(pieces):
     """Return all lists of all pieces by Arrow, checked against the flat rows and the offsets."""
-    out: list[list[dict[str, Any]] | None] = []
+    out = []
     for piece in pieces:
         array = pa.array(piece)
         array.validate(full=True)
@@ -48,7 +44,7 @@ def lists_of(pieces: list[Any]) -> list[list[dict[str, Any]] | None]:
     return out
 
 
-def expected(value: bytes | None) -> list[dict[str, Any]] | None:
+def expected(value):
     if value is None:
         return None
     verdict = oracle.decode(value)

@@ -1,7 +1,5 @@
 """stream: the same results piece by piece, in constant memory; and the rules for files."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 
@@ -17,7 +15,7 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def make_big(batches: int = 400) -> bytes:
+def make_big(batches=400):
     parts = builders.records(100, value=b"x" * 100)
     return b"".join(builders.batch(parts, base_offset=100 * i) for i in range(batches))
 
@@ -81,7 +79,7 @@ def test_zeros_to_the_end_of_a_file_are_preallocated_space():
 
 
 def test_in_a_file_a_length_beyond_the_end_is_searched_even_when_raising():
-    good = [builders.good_batch(3, base_offset=base) for base in (0, 3, 6)]
+    good = builders.good_batches(3)
     forged = builders.patched(good[1], 8, (10**6).to_bytes(4, "big"))
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         reading.decode_file(good[0] + forged + good[2], "x.log")

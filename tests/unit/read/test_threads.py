@@ -6,11 +6,11 @@ import gc
 import io
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import builders
 import pyarrow as pa
@@ -20,7 +20,7 @@ from long_run import fewer
 from paths import SEGMENTS
 
 import kafkarec
-from kafkarec._core import Stretches
+from kafkarec._core import Decoders, PassResult, Stretches
 from kafkarec.read import threads as helping
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, request
 
@@ -44,7 +44,7 @@ def ours():
 """
 
 
-def same(one: kafkarec.RecordColumns, other: kafkarec.RecordColumns) -> bool:
+def same(one, other):
     tables = [(pa.table(columns), pa.table(columns.batches)) for columns in (one, other)]
     return tables[0][0].equals(tables[1][0]) and tables[0][1].equals(tables[1][1])
 
@@ -68,21 +68,38 @@ assert ours() <= 2, "the threads stay"
     )
 
 
+class WaitingDecoders(NamedTuple):
+    """The Decoders of a request; each thread that reads stretches calls `wait` before."""
+
+    decoders: Decoders
+    wait: Callable[[], object]
+
+    def read(self, *given: Any) -> PassResult:
+        return self.decoders.read(*given)
+
+    def read_stretches(self, stretches: Stretches) -> None:
+        self.wait()
+        self.decoders.read_stretches(stretches)
+
+    def read_stretch(self, *given: Any) -> Any:
+        self.wait()
+        return self.decoders.read_stretch(*given)
+
+
+def make_decoders_wait(monkeypatch: pytest.MonkeyPatch, wait: Callable[[], object]) -> None:
+    made = DecodeRequest.__dict__["decoders"].func
+    monkeypatch.setattr(DecodeRequest, "decoders", property(lambda asked: WaitingDecoders(made(asked), wait)))
+
+
 def test_all_threads_take_part(monkeypatch):
     """Each waits until the others have begun, too."""
-    everyone = threading.Barrier(3, timeout=60)
-    read_stretches = DecodeRequest.read_stretches
-
-    def waiting(asked: DecodeRequest, stretches: Stretches) -> None:
-        everyone.wait()
-        read_stretches(asked, stretches)
-
-    monkeypatch.setattr(DecodeRequest, "read_stretches", waiting)
-    assert same(kafkarec.decode(DATA, threads=3), kafkarec.decode(DATA))
+    alone, everyone = kafkarec.decode(DATA), threading.Barrier(3, timeout=60)
+    make_decoders_wait(monkeypatch, everyone.wait)
+    assert same(kafkarec.decode(DATA, threads=3), alone)
 
 
 @pytest.fixture
-def helpers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+def helpers(request, monkeypatch):
     """So many helpers at most, of which none has been started."""
     made = helping._Helpers(request.param)
     monkeypatch.setattr(helping, "_helpers", made)
@@ -91,7 +108,7 @@ def helpers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("helpers", [2], indirect=True)
 def test_where_no_thread_can_be_started_the_caller_reads_alone(helpers, monkeypatch):
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise RuntimeError("can't start new thread")
 
     alone = kafkarec.decode(DATA)
@@ -116,7 +133,7 @@ def test_many_callers_at_once():
     alone = kafkarec.decode(DATA)
     start = threading.Barrier(12)
 
-    def read(number: int) -> bool:
+    def read(number):
         start.wait()
         return all(same(kafkarec.decode(DATA, threads=2 + number % 3), alone) for _ in range(5))
 
@@ -132,12 +149,11 @@ def test_a_file_object_that_decodes_while_it_is_read():
     class File:
         size = len(DATA)
 
-        def read_at(self, position: int, length: int) -> bytes:
+        def read_at(self, position, length):
             assert len(kafkarec.decode(DATA, threads=2)) == 200 * 1200
             return DATA[position : position + length]
 
     found = kafkarec.open(File())
-    assert isinstance(found, kafkarec.Segment)
     assert same(found.read(threads=3), found.read())
 
 
@@ -146,7 +162,7 @@ def test_errors_of_a_file_object_are_raised():
         size = len(DATA)
         failure: Any = ConnectionError("lost")
 
-        def read_at(self, position: int, length: int) -> bytes:
+        def read_at(self, position, length):
             if position + length > len(DATA) // 2:
                 raise self.failure
             return DATA[position : position + length]
@@ -200,6 +216,33 @@ for _ in range(30):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 stop.set()
 for caller in callers: caller.join()
+"""
+    )
+
+
+def test_a_fork_while_another_thread_opens_a_file(tmp_path):
+    """The lock of the segment is free in the child."""
+    subprocesses.run(
+        PREPARED
+        + f"""
+path = {str(tmp_path / "0.log")!r}
+with open(path, "wb") as file: file.write(data)
+segment, held, done = kafkarec.open(path), threading.Event(), threading.Event()
+def open_slowly():
+    with segment._lock:
+        held.set()
+        done.wait()
+opener = threading.Thread(target=open_slowly)
+opener.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    assert segment.read().column("offset") == wanted
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+done.set()
+opener.join()
 """
     )
 
@@ -319,15 +362,13 @@ next(results)
 def test_pieces_are_read_ahead_by_all_threads(monkeypatch):
     """Each waits until the others have begun, too."""
     everyone, named = threading.Barrier(3, timeout=30), set()
-    read_stretch = DecodeRequest.read_stretch
 
-    def waiting(asked: DecodeRequest, *stretch: Any) -> Any:
+    def wait() -> None:
         if len(named) < 3 and threading.get_ident() not in named:
             named.add(threading.get_ident())
             everyone.wait()
-        return read_stretch(asked, *stretch)
 
-    monkeypatch.setattr(DecodeRequest, "read_stretch", waiting)
+    make_decoders_wait(monkeypatch, wait)
     read = list(kafkarec.stream(DATA * 4, threads=3))
     assert len(named) == 3
     monkeypatch.undo()
@@ -336,9 +377,9 @@ def test_pieces_are_read_ahead_by_all_threads(monkeypatch):
 
 
 def test_only_a_few_calls_are_made_ahead():
-    made: list[int] = []
+    made = []
 
-    def call(number: int) -> int:
+    def call(number):
         made.append(number)
         return number
 
@@ -355,10 +396,10 @@ def test_only_a_few_calls_are_made_ahead():
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_errors_come_in_order(threads):
-    def fail() -> int:
+    def fail():
         raise LookupError
 
-    def calls() -> Iterator[Callable[[], int]]:
+    def calls():
         yield from (partial(int, number) for number in "0123")
         yield fail
         raise AssertionError("wanted for later results only")
@@ -368,7 +409,7 @@ def test_errors_come_in_order(threads):
     with pytest.raises(LookupError):
         next(results)
 
-    def broken() -> Iterator[Callable[[], int]]:
+    def broken():
         yield from (partial(int, number) for number in "01")
         raise OSError
 
@@ -383,7 +424,7 @@ def test_errors_come_in_order(threads):
 def test_calls_in_order_within_calls_in_order():
     """With a single helper: no call waits for one that has not begun."""
 
-    def inner(number: int) -> list[int]:
+    def inner(number):
         return list(helping.run_in_threads((partial(int, number * k) for k in range(9)), 3))
 
     found = list(helping.run_in_threads((partial(inner, number) for number in range(30)), 3))
@@ -461,13 +502,13 @@ next(pieces)
 
 def test_a_memoryview_in_a_cycle_that_is_collected(monkeypatch):
     """The collector used to clear the memoryview while a Source held its buffer; CPython crashed."""
-    unraisable: list[Any] = []
+    unraisable = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
     for threads in (1, 2):
         for _ in range(20):
             pieces = kafkarec.stream(memoryview(DATA), threads=threads)
             next(pieces)
-            cycle: list[Any] = [pieces]
+            cycle = [pieces]
             cycle.append(cycle)
             del pieces, cycle
             gc.collect()

@@ -1,6 +1,6 @@
 """isolation="read_committed" on hand-made logs: markers, open transactions, overrides."""
 
-from __future__ import annotations
+import copy
 
 import builders
 import pytest
@@ -10,27 +10,27 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def data_batch(base: int, pid: int, count: int = 2, epoch: int = 0, *, transactional: bool = True) -> bytes:
+def data_batch(base, pid, *, transactional=True):
     attributes = builders.TRANSACTIONAL if transactional else 0
     return builders.good_batch(
-        count, base_offset=base, attributes=attributes, producer_id=pid, producer_epoch=epoch, base_sequence=0
+        2, base_offset=base, attributes=attributes, producer_id=pid, producer_epoch=0, base_sequence=0
     )
 
 
-def plain(base: int) -> bytes:
+def plain(base):
     return data_batch(base, -1, transactional=False)
 
 
-def committed(data: bytes, **options: object) -> list[int]:
+def committed(data, **options):
     columns = kafkarec.decode(data, isolation="read_committed", **options)
     return [record.offset for record in columns]
 
 
-def end(base: int, pid: int, epoch: int = 0, *, commit: bool) -> bytes:
+def end(base, pid, epoch=0, *, commit):
     return builders.end_marker(commit=commit, producer_id=pid, producer_epoch=epoch, base_offset=base)
 
 
-def control_batch(base: int, *types: int) -> bytes:
+def control_batch(base, *types):
     """Of producer 1, a record for each type: 0 is ABORT, 1 is COMMIT."""
     key = {kind: bytes([0, 0, 0, kind]) for kind in types}
     records = [
@@ -50,7 +50,7 @@ LOGS = {
         [2, 3, 5, 6, 8, 9],
     ),
     # KIP-890: the end marker has the epoch after that of its data.
-    "a marker of the next epoch": ([data_batch(0, 1, epoch=0), end(2, 1, 1, commit=False)], []),
+    "a marker of the next epoch": ([data_batch(0, 1), end(2, 1, 1, commit=False)], []),
     "an abort ends its own transaction only": (
         [data_batch(0, 1), plain(2), end(4, 1, commit=False), data_batch(5, 1), end(7, 1, commit=True)],
         [2, 3, 5, 6],
@@ -117,6 +117,16 @@ def test_control_records_are_left_out_unless_asked_for():
     assert committed(log, control=True) == [0, 1, 2]
     [marker] = [record for record in kafkarec.decode(log, control=True) if record.control is not None]
     assert marker.control.type.name == "COMMIT"
+
+
+@pytest.mark.parametrize("missing", [["key"], ["value"], ["key", "value"]])
+def test_a_control_record_without_its_columns_says_which_are_missing(missing):
+    columns = [name for name in ("offset", "key", "value") if name not in missing]
+    data, marker = kafkarec.decode(data_batch(0, 1, 1) + end(1, 1, commit=True), control=True, columns=columns)
+    assert data.control is None
+    for record in (marker, copy.copy(marker)):
+        with pytest.raises(ValueError, match=f"leaves out {' and '.join(missing)}$"):
+            _ = record.control
 
 
 def test_enums_are_accepted_as_well_as_strings():

@@ -1,7 +1,5 @@
 """Every golden vector and every segment of a real broker: each header field, each record."""
 
-from __future__ import annotations
-
 import golden
 import pytest
 from golden_comparison import assert_reads_as

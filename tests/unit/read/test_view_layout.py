@@ -3,15 +3,11 @@
 That view and copy give the same is also compared on all random bytes of tests/fuzz (`core_reading.assert_agree`).
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import mmap
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any
 
 import builders
 import c_stream
@@ -29,7 +25,7 @@ pytestmark = pytest.mark.core
 
 LENGTHS = [None, 0, 1, 7, 8, 9, 11, 12, 13, 16, 100, 600]
 COLUMNS = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "control_type", "sequence"]
-OPTIONS: list[dict[str, Any]] = [
+OPTIONS = [
     {},
     {"errors": "skip", "control": True, "columns": COLUMNS},
     {"errors": "skip", "isolation": "read_committed", "header_keys": "binary", "timestamp_unit": "ns"},
@@ -42,14 +38,14 @@ OPTIONS: list[dict[str, Any]] = [
 CYCLE = bytes(range(251))
 
 
-def filled(length: int | None, seed: int) -> bytes | None:
+def filled(length, seed):
     """The bytes 0 to 250 again and again, from `seed` on."""
     return None if length is None else (CYCLE * (length // 251 + 2))[seed % 251 :][:length]
 
 
-def of_all_lengths(first: int = 0, count: int = 48) -> list[tuple[Any, ...]]:
+def of_all_lengths(first=0, count=48):
     """Rows for encode, whose keys, values and header values have all the lengths."""
-    rows: list[tuple[Any, ...]] = []
+    rows = []
     for n in range(first, first + count):
         headers = [(f"h{m}", filled(LENGTHS[(n + m) % len(LENGTHS)], m)) for m in range(n % 4)]
         key, value = LENGTHS[n % len(LENGTHS)], LENGTHS[n * 5 % len(LENGTHS)]
@@ -57,20 +53,20 @@ def of_all_lengths(first: int = 0, count: int = 48) -> list[tuple[Any, ...]]:
     return rows
 
 
-def encoded(codec: str = "none", magic: int = 2, count: int = 48) -> bytes:
-    rows = of_all_lengths(count=count)
+def encoded(codec="none", magic=2):
+    rows = of_all_lengths(count=48)
     if magic < 2:
         rows = [(*row[:4], []) for row in rows]
     return kafkarec.encode(rows, compression=codec, magic=magic, batch_size=2000)
 
 
-def viewed(data: Any, **options: Any) -> kafkarec.RecordColumns:
+def viewed(data, **options):
     return kafkarec.decode(data, layout="view", **options)
 
 
 # Magic 0 and 1 have no zstd.
 @pytest.mark.parametrize(
-    ("codec", "magic"),
+    "codec, magic",
     [(codec, magic) for codec in builders.CODECS for magic in (0, 1, 2) if codec != "zstd" or magic == 2],
 )
 def test_all_lengths(codec, magic):
@@ -124,7 +120,7 @@ def test_values_are_in_the_callers_buffer_and_in_no_copy():
     assert kafkarec.decode(bytes(data), check_crcs=False)[row].value == columns[row].value
 
 
-def mixed() -> bytes:
+def mixed():
     """Batches in memory and decompressed ones, several chunks of each."""
     parts = [kafkarec.encode(of_all_lengths(n * 500, 500), compression=builders.CODECS[n % 5]) for n in range(60)]
     return b"".join(parts)
@@ -202,12 +198,12 @@ class Owner(bytearray):
     """A buffer that can be referred to weakly."""
 
 
-def kept_buffer() -> tuple[Owner, weakref.ref[Owner]]:
+def kept_buffer():
     data = Owner(encoded())
     return data, weakref.ref(data)
 
 
-KEEPERS: dict[str, Callable[[Any], object]] = {
+KEEPERS = {
     "columns": lambda columns: columns,
     "a slice": lambda columns: columns[3:9],
     "a capsule": lambda columns: columns.__arrow_c_stream__(),
@@ -259,7 +255,7 @@ def test_the_next_input_of_the_same_decoder_does_not_keep_the_last_one():
     assert kept() is None
 
 
-def of_all_lengths_as_read() -> list[tuple[Any, ...]]:
+def of_all_lengths_as_read():
     return [(*row[:4], tuple(row[4])) for row in of_all_lengths()]
 
 

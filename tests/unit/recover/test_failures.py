@@ -1,7 +1,5 @@
 """Reads and codecs that fail while a batch is looked for or restored."""
 
-from __future__ import annotations
-
 import errno
 
 import builders
@@ -11,11 +9,11 @@ from fake_file import FakeFile
 
 import kafkarec
 
-SIX = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
+SIX = builders.good_batches(6)
 
 
 class SmallReadsFail(FakeFile):
-    def read_at(self, position: int, length: int) -> bytes:
+    def read_at(self, position, length):
         if length < 64:
             raise OSError(errno.EIO, "Input/output error")
         return super().read_at(position, length)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import accumulate
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import builders
 import pytest
@@ -19,11 +18,11 @@ THREE = [
 ]
 
 
-def skipped(data: bytes, **options: Any) -> kafkarec.RecordColumns:
+def skipped(data, **options):
     return kafkarec.decode(data, errors="skip", **options)
 
 
-def in_file(folder: Path, pieces: list[bytes], index: list[tuple[int, int]] | None = None, base: int = 0) -> Any:
+def in_file(folder, pieces, index=None, base=0):
     """Write a segment, and read it."""
     path = folder / f"{base:020d}.log"
     path.write_bytes(b"".join(pieces))
@@ -32,7 +31,7 @@ def in_file(folder: Path, pieces: list[bytes], index: list[tuple[int, int]] | No
     return kafkarec.open(path).read(errors="skip", columns=["offset"])
 
 
-def hurt(at: int, new: bytes, number: int = 1, pieces: list[bytes] = THREE) -> list[bytes]:
+def hurt(at, new, number=1, pieces=THREE):
     return [builders.patched(one, at, new) if n == number else one for n, one in enumerate(pieces)]
 
 
@@ -106,7 +105,7 @@ class Case(NamedTuple):
     lost: int | None = None
 
 
-def log_of(*batches: tuple[int, int]) -> list[bytes]:
+def log_of(*batches):
     """(base offset, count) of each batch."""
     return [builders.good_batch(count, base_offset=base) for base, count in batches]
 
@@ -117,7 +116,7 @@ LATE = log_of((30, 3), (33, 3), (36, 3))
 FOUR = log_of((0, 1), (10, 1), (11, 1), (20, 1))
 HURT_BEHIND = [*FOUR[:2], FOUR[2][:-1] + b"!", FOUR[3]]
 ANY = (0, 2, 7, 300, 2**40)
-CASES: dict[str, Case] = {
+CASES = {
     "only one exactly fits": Case(THREE, 1, (0, 1, 2, 4, 2**35 + 3, 2**62, -1), 3),
     "in a gap: it contradicts nothing": Case(GAP, 1, (3, 4, 57)),
     "in a gap: it contradicts, and more than one is possible": Case(GAP, 1, (2, 58, 10**6)),
@@ -174,7 +173,7 @@ def test_base_offsets(name, tmp_path):
         assert [one.position for one in columns.damage] == ([] if case.lost is None else [starts[case.lost]])
 
 
-@pytest.mark.parametrize(("epoch", "used"), [(6, 7), (8, 7), (2**31 - 1, 7), (-1, -1), (7, 7)])
+@pytest.mark.parametrize("epoch, used", [(6, 7), (8, 7), (2**31 - 1, 7), (-1, -1), (7, 7)])
 def test_the_leader_epoch(epoch, used, tmp_path):
     columns = in_file(tmp_path, hurt(12, epoch.to_bytes(4, "big", signed=True)))
     assert columns.batches.column("partition_leader_epoch") == [7, None if used == -1 else used, 7]
@@ -193,7 +192,7 @@ def test_all_seventeen_bytes(tmp_path):
 
 
 def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_path):
-    pieces = hurt(0, bytes(7) + b"\x01", 4, [builders.good_batch(3, base_offset=base) for base in range(0, 27, 3)])
+    pieces = hurt(0, bytes(7) + b"\x01", 4, builders.good_batches(9))
     assert offsets(in_file(tmp_path, pieces)) == list(range(27))
     part = kafkarec.open(tmp_path / f"{0:020d}.log").read(errors="skip", end_offset=9, columns=["offset"])
     assert offsets(part) == list(range(9))
@@ -213,8 +212,8 @@ def test_the_two_batches_before_a_range_are_neighbours(tmp_path):
 
 def test_damaged_batches_in_a_row_are_not_tried_again_for_each():
     """At the end of the input each of them is damage of its own, and the lengths of one lead to the next ones."""
-    calls: list[None] = []
-    raw = [builders.good_batch(1, base_offset=base) for base in range(300)]
+    calls = []
+    raw = builders.good_batches(300, 1)
     broken = [one[:-1] + b"\xff" for one in raw[1:]]
     sys.setprofile(lambda frame, event, argument: calls.append(None) if event == "call" else None)
     try:
@@ -229,10 +228,10 @@ def test_damaged_batches_in_a_row_are_not_tried_again_for_each():
 
 def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_square():
     """No good batch is behind: where such a batch ends could be tried up to the end of the input, for each of them."""
-    raw = [builders.good_batch(3, base_offset=3 * number, codec="lz4") for number in range(400)]
+    raw = builders.good_batches(400, codec="lz4")
     broken = [builders.flipped(one) for one in raw]
 
-    def every_second(*patches: tuple[int, bytes]) -> kafkarec.RecordColumns:
+    def every_second(*patches):
         hurt = raw[1::2]
         for at, new in patches:
             hurt = [builders.patched(one, at, new) for one in hurt]
@@ -283,7 +282,7 @@ def test_wrapper_messages_prove_no_offsets(tmp_path):
     """A wrapper's header has its last offset, and not how many it has: one beside it with a wrong last offset, which
     would be right if this one had a single record, is no reason to change this one."""
 
-    def wrapper(last: int) -> bytes:
+    def wrapper(last):
         messages = [builders.message(magic=1, offset=row, value=b"%d" % row) for row in range(3)]
         return builders.wrapper(messages, magic=1, offset=last)
 

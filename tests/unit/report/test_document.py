@@ -1,7 +1,5 @@
 """Pictures in reports; the fence has the text, the page and the JSON values of each report."""
 
-from __future__ import annotations
-
 import re
 
 from kafkarec.report import BytesBar

@@ -1,39 +1,36 @@
 """Files beside a log: exchanged names, .swap, .deleted, .cleaned. What fills a hole, and what does not."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from builders import flipped
 from plain_logs import batch, exchange, flip, log
 
-from kafkarec import SalvageReport, salvage, verify
+from kafkarec import salvage, verify
 
 BASES = (0, 20, 40, 60)
 SEGMENTS = [[batch(base + at, 10) for at in (0, 10)] for base in BASES]
 WHOLE = b"".join(b"".join(segment) for segment in SEGMENTS)
 
 
-def name(base: int, state: str = "") -> str:
+def name(base, state=""):
     return f"{base:020}.log{state}"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Four segments of two batches."""
     return log(tmp_path / "data" / "orders-0", *SEGMENTS)
 
 
-def saved(folder: Path, **options: object) -> tuple[bytes, SalvageReport]:
+def saved(folder, **options):
     """The bytes of the new log, and the report."""
     out = folder.parent.parent / "out"
     report = salvage(folder, out, **options)
     return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log"))), report
 
 
-def used(report: SalvageReport) -> dict[str, bool]:
+def used(report):
     return {Path(one.path).name: one.used for one in report.partitions[0].other_files}
 
 
@@ -48,7 +45,7 @@ def test_exchanged_names(folder, pair):
 
 
 @pytest.mark.parametrize(
-    ("counts", "at", "now"),
+    "counts, at, now",
     [
         ([[5, 5], [6], [13], [7, 3]], 16, 100),  # one batch, behind all others
         ([[5, 5], [6], [13], [7, 3]], 16, 3),  # one batch, that of the segment before has its name
@@ -89,7 +86,7 @@ def test_a_name_below_the_end_of_the_segment_before(tmp_path):
 
 
 @pytest.mark.parametrize("rest", [b"", SEGMENTS[1][0][:-10]], ids=["empty", "half a batch"])
-@pytest.mark.parametrize(("gone", "whole"), [(60, 20), (0, 20), (20, 60)])
+@pytest.mark.parametrize("gone, whole", [(60, 20), (0, 20), (20, 60)])
 def test_exchanged_names_one_of_which_lost_its_content(folder, rest, gone, whole):
     """The whole segment is at the name of the other one, which has no batch that could say so."""
     (folder / name(gone)).write_bytes(rest)
@@ -188,7 +185,7 @@ def test_one_that_has_only_a_part_of_the_hole(folder):
     assert report.partitions[0].lost == [(20, 29)]
 
 
-def deleted(folder: Path, base: int, checkpoint: str = "") -> None:
+def deleted(folder, base, checkpoint=""):
     """Mark a segment as deleted, in a data folder if this checkpoint of it says 40."""
     (folder / name(base)).rename(folder / name(base, ".deleted"))
     if checkpoint:
@@ -196,13 +193,13 @@ def deleted(folder: Path, base: int, checkpoint: str = "") -> None:
         (folder.parent / checkpoint).write_text("0\n1\norders 0 40\n")
 
 
-def with_gaps_of_the_cleaner(folder: Path) -> None:
+def with_gaps_of_the_cleaner(folder):
     deleted(folder, 20)
     for base in (40, 60):
         (folder / name(base)).write_bytes(batch(base, 1) + batch(base + 19, 1))
 
 
-NOT_USED: dict[str, tuple[int, Callable[[Path], object], str]] = {
+NOT_USED = {
     "in a compacted log": (20, lambda folder: deleted(folder, 20, "cleaner-offset-checkpoint"), "the log is compacted"),
     "in a log with gaps of the cleaner": (20, with_gaps_of_the_cleaner, "the log is compacted"),
     "after the end": (60, lambda folder: deleted(folder, 60), "are after the log's end"),

@@ -1,11 +1,8 @@
 """salvage --dry-run: its report is that of the run, whatever the damage and the options."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -15,10 +12,10 @@ from random_transactions import choices, random_log
 from salvage_runs import FOLDERS
 from witness_folders import LOSSES
 
-from kafkarec import SalvageReport, salvage
+from kafkarec import salvage
 
 
-def said(report: SalvageReport) -> dict[str, Any]:
+def said(report):
     """The report without what only a run has: the digests of the new files."""
     found = report.to_dict()
     for one in found["partitions"]:
@@ -28,7 +25,7 @@ def said(report: SalvageReport) -> dict[str, Any]:
     return found
 
 
-def assert_a_dry_run_says_the_same(sources: Any, out: Path, **options: Any) -> SalvageReport:
+def assert_a_dry_run_says_the_same(sources, out, **options):
     tried = salvage(sources, out, dry_run=True, **options)
     assert not out.exists()
     made = salvage(sources, out, **options)

@@ -1,11 +1,8 @@
 """Files without a known name that hold several logs: images of a file system, logs one behind another. All batches that
 are whole in them are saved or set aside; none is put into a log to which it does not belong."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
-from pathlib import Path
 
 import builders
 import pytest
@@ -14,12 +11,12 @@ from plain_logs import batch
 from salvage_runs import LOGS
 
 import kafkarec
-from kafkarec import SalvageReport, salvage
+from kafkarec import salvage
 
 _BLOCK = 4096
 
 
-def scanned(data: bytes) -> list[bytes]:
+def scanned(data):
     """What a search of each byte finds: batches of magic 2 with a right checksum, not those within others. Without the
     bytes that no checksum covers."""
     found, at = [], 0
@@ -34,11 +31,11 @@ def scanned(data: bytes) -> list[bytes]:
     return found
 
 
-def saved(out: Path) -> Counter[bytes]:
+def saved(out):
     return Counter(one for path in out.rglob("*.log") for one in scanned(path.read_bytes()))
 
 
-def extents(data: bytes, chance: random.Random) -> list[bytes]:
+def extents(data, chance):
     """The blocks of a file, the last one with zeros, in pieces of 1 to 16."""
     data += bytes(-len(data) % _BLOCK)
     found, at = [], 0
@@ -68,21 +65,21 @@ def test_an_image_with_logs_of_kafka(tmp_path, seed):
     assert counted + sum(one.batches for each in report.partitions for one in each.set_aside) >= expected.total()
 
 
-def pieces(report: SalvageReport) -> list[tuple[int | None, int | None]]:
+def pieces(report):
     return [(one.start_offset, one.next_offset) for one in report.partitions]
 
 
-def salvaged(tmp_path: Path, *parts: bytes) -> SalvageReport:
+def salvaged(tmp_path, *parts):
     (tmp_path / "found").write_bytes(b"".join(parts))
     return salvage(tmp_path / "found", tmp_path / "out")
 
 
-def produced(base: int, sequence: int) -> bytes:
+def produced(base, sequence):
     fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": sequence, "base_offset": base}
     return builders.batch(builders.records(2), last_offset_delta=1, **fields)
 
 
-PIECES: dict[str, tuple[list[bytes], list[tuple[int, int]]]] = {
+PIECES = {
     "offsets that fall; then each gap at damage may be between two logs": (
         [batch(0, 5), batch(5, 5), bytes(900), batch(100, 5), bytes(900), batch(7, 3), batch(10, 5)],
         [(0, 10), (100, 105), (7, 15)],

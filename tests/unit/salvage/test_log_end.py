@@ -1,7 +1,5 @@
 """salvage: a log that was longer is no whole one; the new log's side files do not reach beyond its end."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -58,7 +56,7 @@ def test_keep_end_lets_the_log_end_where_it_ended(name, tmp_path):
     assert after.exit_status() == 0 and after.partitions[0].end.end.offset == top
 
 
-@pytest.mark.parametrize(("limit", "is_checked"), [(1 << 20, True), (1000, False)])
+@pytest.mark.parametrize("limit, is_checked", [(1 << 20, True), (1000, False)])
 def test_a_last_batch_that_was_not_checked_is_no_end(tmp_path, limit, is_checked):
     large = builders.batch([builders.record(value=bytes(9000))], base_offset=2, codec="gzip")
     folder = made(tmp_path, {0: [builders.good_batch(2), large]})
@@ -131,7 +129,7 @@ def test_a_run_with_keep_end_continues(tmp_path, monkeypatch):
     assert logs(content(tmp_path / "out")) == logs(content(tmp_path / "whole"))
 
 
-def full_disk(path: object) -> int:
+def full_disk(path):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
@@ -154,7 +152,7 @@ def test_a_segment_that_only_awaits_its_renaming(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cleaner", "segments", "status", "lines"),
+    "cleaner, segments, status, lines",
     [
         (None, {0: [good(0)], 20: [good(20)]}, 0, ["offsets 5 to 19: in no source, between two segments (a missing"]),
         (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import NamedTuple
 
 import builders
@@ -18,7 +17,7 @@ from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, wri
 
 import kafkarec
 from kafkarec.format.side_files import SnapshotEntry
-from kafkarec.ops.salvage import SalvagedPartition, salvage
+from kafkarec.ops.salvage import salvage
 from kafkarec.sidecars import producer_snapshot, txn_index
 
 EVENTS = [
@@ -30,21 +29,26 @@ EVENTS = [
 ]
 
 
-def source(folder: Path) -> Path:
+def source(folder):
     """The log without its ABORT marker."""
     return write_log(folder, EVENTS, [3])
 
 
-def saved(folder: Path, out: Path, undecided: str = "abort") -> SalvagedPartition:
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+def saved(folder, out, undecided="abort"):
     [one] = salvage(folder, out, undecided=undecided).partitions
     return one
 
 
-def rows(out: Path) -> list[tuple[int, bool]]:
+def rows(out):
     return [(row["base_offset"], row["is_control"]) for row in kafkarec.open(out / "a-0").scan()]
 
 
-def committed(out: Path) -> list[int]:
+def committed(out):
     return list(kafkarec.open(out / "a-0").read(isolation="read_committed", columns=["offset"]).column("offset"))
 
 
@@ -69,40 +73,38 @@ def test_each_marker_of_real_logs(folder, tmp_path):
         assert [row["base_offset"] for row in log.scan()] == sorted(row["base_offset"] for row in log.scan())
 
 
-def test_the_marker_that_txnindex_proves(tmp_path):
+def test_the_marker_that_txnindex_proves(tmp_path, out):
     write_index(source(tmp_path / "a-0"), (7, 0, 3, 4))
-    [one] = saved(tmp_path / "a-0", tmp_path / "out").markers
+    [one] = saved(tmp_path / "a-0", out).markers
     assert (one.outcome, one.proven, one.proof, one.marker_offset) == ("abort", True, "txnindex", 3)
-    marker = list(kafkarec.open(tmp_path / "out" / "a-0").batches())[1]
+    marker = list(kafkarec.open(out / "a-0").batches())[1]
     fields = ("base_offset", "attributes", "base_sequence", "producer_id", "producer_epoch", "partition_leader_epoch")
     assert [getattr(marker, name) for name in fields] == [3, 0x30, None, 7, 2, 0]
     [record] = marker
     assert (record.control.type.name, record.control.coordinator_epoch) == ("ABORT", 0)
     assert record.timestamp == builders.NOW + 2, "of the batch before"
-    assert (tmp_path / "out" / "a-0" / f"{0:020}.txnindex").read_bytes() == txn_index.write(
-        [txns.AbortedTransaction(7, 0, 3, 4)]
-    )
-    assert committed(tmp_path / "out") == [4, 5, 7]
+    assert (out / "a-0" / f"{0:020}.txnindex").read_bytes() == txn_index.write([txns.AbortedTransaction(7, 0, 3, 4)])
+    assert committed(out) == [4, 5, 7]
 
 
-def test_the_coordinator_epoch_is_the_producers_last_one(tmp_path):
+def test_the_coordinator_epoch_is_the_producers_last_one(tmp_path, out):
     before = [Event(DATA, 7, 0, 1), Event(COMMIT, 7, 1, 1)]
     events = [*before, Event(DATA, 7, 2, 1), Event(ABORT, 7, 3, 1), *EVENTS[2:]]
-    saved(write_log(tmp_path / "a-0", events, [3]), tmp_path / "out")
-    [record] = list(kafkarec.open(tmp_path / "out" / "a-0").batches())[3]
+    saved(write_log(tmp_path / "a-0", events, [3]), out)
+    [record] = list(kafkarec.open(out / "a-0").batches())[3]
     assert (record.offset, record.control.coordinator_epoch) == (3, 5)
 
 
-def test_a_legible_marker_has_its_own_coordinator_epoch(tmp_path):
+def test_a_legible_marker_has_its_own_coordinator_epoch(tmp_path, out):
     raw = bytearray(EVENTS[1].batch)
     raw[70] ^= 1
-    saved(write_log(tmp_path / "a-0", EVENTS, [3], instead=bytes(raw)), tmp_path / "out")
-    [record] = list(kafkarec.open(tmp_path / "out" / "a-0").batches())[1]
+    saved(write_log(tmp_path / "a-0", EVENTS, [3], instead=bytes(raw)), out)
+    [record] = list(kafkarec.open(out / "a-0").batches())[1]
     assert (record.offset, record.control.coordinator_epoch) == (3, 5)
 
 
 @pytest.mark.parametrize(
-    ("undecided", "batches", "visible"),
+    "undecided, batches, visible",
     [
         ("abort", [(0, False), (3, True), (4, False), (6, True), (7, False)], [4, 5, 7]),
         ("commit", [(0, False), (3, True), (4, False), (6, True), (7, False)], [0, 1, 2, 4, 5, 7]),
@@ -110,9 +112,9 @@ def test_a_legible_marker_has_its_own_coordinator_epoch(tmp_path):
         ("aside", [(4, False), (6, True), (7, False)], [4, 5, 7]),
     ],
 )
-def test_what_is_not_proven(tmp_path, undecided, batches, visible):
-    report = saved(source(tmp_path / "a-0"), tmp_path / "out", undecided)
-    assert (rows(tmp_path / "out"), committed(tmp_path / "out")) == (batches, visible)
+def test_what_is_not_proven(tmp_path, out, undecided, batches, visible):
+    report = saved(source(tmp_path / "a-0"), out, undecided)
+    assert (rows(out), committed(out)) == (batches, visible)
     [one] = report.markers
     assert (one.outcome, one.proven, one.first_offset, one.last_offset) == (undecided, False, 0, 2)
     assert one.coordinator_epoch == 0, "not that of the next marker, which would be too high"
@@ -124,8 +126,8 @@ def test_what_is_not_proven(tmp_path, undecided, batches, visible):
     assert [(each.reason, each.first_offset) for each in report.set_aside] == (
         [("transaction_undecided", 0)] if undecided == "aside" else []
     )
-    assert set_aside(tmp_path / "out") == (EVENTS[0].batch if undecided == "aside" else b"")
-    written = json.loads((tmp_path / "out" / "salvage.json").read_text())["partitions"][0]["markers"]
+    assert set_aside(out) == (EVENTS[0].batch if undecided == "aside" else b"")
+    written = json.loads((out / "salvage.json").read_text())["partitions"][0]["markers"]
     assert [marker["outcome"] for marker in written] == [undecided]
 
 
@@ -240,14 +242,14 @@ WHY = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_reading_hides_what_salvage_hides(name, tmp_path):
+def test_reading_hides_what_salvage_hides(name, tmp_path, out):
     case = CASES[name]
     folder = write_log(tmp_path / "a-0", case.events, case.lost, tail=case.tail)
     if case.index:
         write_index(folder, *case.index)
     read = kafkarec.open(folder).read(isolation="read_committed", errors="skip")
-    report = salvage(folder, tmp_path / "out")
-    assert read.column("offset") == committed(tmp_path / "out") == case.visible
+    report = salvage(folder, out)
+    assert read.column("offset") == committed(out) == case.visible
     [one] = report.partitions
     names = ("producer_id", "first_offset", "outcome", "proof", "marker_offset", "lost_from", "lost_to")
     assert [tuple(getattr(marker, name) for name in names) for marker in one.markers] == case.markers
@@ -264,7 +266,7 @@ def test_reading_hides_what_salvage_hides(name, tmp_path):
     kept = [event for event in case.events if event.base not in case.lost and (event.producer, event.base) not in aside]
     batches = [(event.base, event.kind in txns.MARKERS) for event in kept]
     batches += [(marker.marker_offset, True) for marker in one.markers if marker.marker_offset is not None]
-    assert rows(tmp_path / "out") == sorted(batches)
+    assert rows(out) == sorted(batches)
     if unproven:
         decided = saved(folder, tmp_path / "decided", "commit").markers
         assert [(one.outcome, one.marker_offset) for one in decided] == [
@@ -294,84 +296,81 @@ def test_segments_that_are_emptied(tmp_path):
     assert content(tmp_path / "again" / "a-0") == content(tmp_path / "out" / "a-0")
 
 
-def test_replicas_prove_for_each_other(tmp_path):
+def test_replicas_prove_for_each_other(tmp_path, out):
     """Both lost the marker; one has the .txnindex."""
     one, other = source(tmp_path / "one" / "a-0"), source(tmp_path / "other" / "a-0")
     write_index(other, (7, 0, 3, 4))
-    [report] = salvage([one, other], tmp_path / "out").partitions
+    [report] = salvage([one, other], out).partitions
     assert [(marker.proof, marker.marker_offset) for marker in report.markers] == [("txnindex", 3)]
-    assert committed(tmp_path / "out") == [4, 5, 7]
+    assert committed(out) == [4, 5, 7]
 
 
-def test_between_two_segments(tmp_path):
+def test_between_two_segments(tmp_path, out):
     """The zeros at the end of a segment that is not the last one are a lost marker: a broker trims what it rolls."""
     folder = write_log(tmp_path / "a-0", EVENTS[:2], [3])
     (folder / f"{4:020}.log").write_bytes(b"".join(event.batch for event in EVENTS[2:]))
-    report = saved(folder, tmp_path / "out")
+    report = saved(folder, out)
     assert [(one.outcome, one.marker_offset) for one in report.markers] == [("abort", 3)]
     assert [(file.name, file.first_offset, file.last_offset) for file in report.files] == [
         (f"{0:020}.log", 0, 3),
         (f"{4:020}.log", 4, 7),
     ]
-    assert committed(tmp_path / "out") == [4, 5, 7]
+    assert committed(out) == [4, 5, 7]
 
 
-def test_a_wrong_base_offset_at_a_segments_end(tmp_path):
+def test_a_wrong_base_offset_at_a_segments_end(tmp_path, out):
     """The next segment's name proves where the marker was."""
-    folder = write_log(tmp_path / "a-0", [])
-    log = folder / f"{0:020}.log"
-    log.write_bytes(EVENTS[0].batch + builders.patched(EVENTS[1].batch, 7, b"\x07"))
-    (folder / f"{4:020}.log").write_bytes(b"".join(event.batch for event in EVENTS[2:]))
-    report = saved(folder, tmp_path / "out")
+    first, marker, *behind = (event.batch for event in EVENTS)
+    folder = plain_logs.log(tmp_path / "a-0", [first, builders.patched(marker, 7, b"\x07")], behind)
+    report = saved(folder, out)
     assert report.markers == []
     assert [one["fields"]["base_offset"] for one in report.restored] == [{"stored": 7, "used": 3}]
-    assert committed(tmp_path / "out") == [4, 5, 7]
+    assert committed(out) == [4, 5, 7]
+
+
+def without_marker(folder, files=2):
+    """The ABORT is not there: its segment is gone, or its bytes were cut out of the only one."""
+    before, *behind = (event.batch for event in EVENTS if event.base != 3)
+    return plain_logs.log(folder, *([[before], behind] if files == 2 else [[before, *behind]]))
 
 
 @pytest.mark.parametrize("files", [1, 2])
-def test_a_marker_that_was_cut_out(files, tmp_path):
+def test_a_marker_that_was_cut_out(files, tmp_path, out):
     """Only a gap is left, as in a compacted log; but the .txnindex lists the marker."""
-    parts = [[event.batch for event in EVENTS if event.base != 3]]
-    folder = write_log(tmp_path / "a-0", [])
-    parts = [parts[0][:1], parts[0][1:]] if files == 2 else parts
-    for base, batches in zip((0, 4), parts, strict=False):
-        (folder / f"{base:020}.log").write_bytes(b"".join(batches))
+    folder = without_marker(tmp_path / "a-0", files)
     write_index(folder, (7, 0, 3, 4))
-    [one] = saved(folder, tmp_path / "out").markers
+    [one] = saved(folder, out).markers
     assert (one.outcome, one.proof, one.marker_offset) == ("abort", "txnindex", 3)
-    assert committed(tmp_path / "out") == [4, 5, 7]
+    assert committed(out) == [4, 5, 7]
 
 
 @pytest.mark.parametrize("files", [1, 2])
 @pytest.mark.parametrize("cleaned", [None, "", "a 0 1\n", "b 0 1\n"])
-def test_a_marker_that_was_cut_out_of_a_log_that_was_never_cleaned(files, cleaned, tmp_path):
+def test_a_marker_that_was_cut_out_of_a_log_that_was_never_cleaned(files, cleaned, tmp_path, out):
     """Without .txnindex only the gap tells, and only where the log cleaner did not make it."""
-    folder = write_log(tmp_path / "data" / "a-0", [])
-    parts = [[EVENTS[0].batch], [event.batch for event in EVENTS[2:]]]
-    for base, batches in zip((0, 4), parts if files == 2 else [parts[0] + parts[1]], strict=False):
-        (folder / f"{base:020}.log").write_bytes(b"".join(batches))
+    folder = without_marker(tmp_path / "data" / "a-0", files)
     (folder.parent / "meta.properties").write_text("version=1\nbroker.id=1\n")
     if cleaned is not None:
         (folder.parent / "cleaner-offset-checkpoint").write_text(f"0\n{cleaned.count(chr(10))}\n{cleaned}")
-    report = saved(folder, tmp_path / "out")
+    report = saved(folder, out)
     if cleaned is None or cleaned.startswith("a 0"):
-        assert report.markers == [] and committed(tmp_path / "out") == [0, 1, 2, 4, 5, 7]
+        assert report.markers == [] and committed(out) == [0, 1, 2, 4, 5, 7]
     else:
         [one] = report.markers
         assert (one.outcome, one.proven, one.marker_offset) == ("abort", False, 3)
-        assert committed(tmp_path / "out") == [4, 5, 7]
+        assert committed(out) == [4, 5, 7]
     assert salvage(folder, tmp_path / "tried", dry_run=True).partitions[0].markers == report.markers
 
 
-@pytest.mark.parametrize(("status", "visible"), [(2, [0, 1, 2, 4, 5, 7]), (3, [4, 5, 7])])
-def test_what_the_coordinator_was_about_to_do(tmp_path, status, visible):
+@pytest.mark.parametrize("status, visible", [(2, [0, 1, 2, 4, 5, 7]), (3, [4, 5, 7])])
+def test_what_the_coordinator_was_about_to_do(tmp_path, out, status, visible):
     """PrepareCommit, PrepareAbort of the epoch behind the data's, with this partition."""
     here = {"producerEpoch": 3, "transactionPartitions": [{"topic": "a", "partitionIds": [1, 0]}]}
     folder = source(tmp_path / "a-0")
     txns.transaction_state(tmp_path / "__transaction_state-7", ("id", 7, status), **here)
-    [one] = saved(folder, tmp_path / "out").markers
+    [one] = saved(folder, out).markers
     assert (one.outcome, one.proven, one.proof) == ("commit" if status == 2 else "abort", True, "transaction_state")
-    assert committed(tmp_path / "out") == visible
+    assert committed(out) == visible
     for opened in (kafkarec.open(folder), kafkarec.open(folder / f"{0:020}.log")):
         read = opened.read(isolation="read_committed", errors="skip")
         assert (read.column("offset"), read.undecided) == (visible, ()), "reading hides what salvage hides"
@@ -395,56 +394,51 @@ def test_what_is_no_proof_of_the_coordinator(tmp_path, other):
     assert [one.proven for one in saved(folder, tmp_path / "out").markers] == [False]
 
 
-def without_a_segment(folder: Path) -> Path:
-    """Producer 7 aborts a transaction in the segment 3, which is gone, and commits another one afterwards."""
-    return plain_logs.log(folder, *([event.batch for event in some] for some in (EVENTS[:1], EVENTS[2:])))
-
-
-def test_a_txnindex_without_its_segment_proves_the_marker(tmp_path):
-    folder = without_a_segment(tmp_path / "a-0")
-    (folder / f"{3:020}.txnindex").write_bytes(txn_index.write([txns.AbortedTransaction(7, 0, 3, 4)]))
-    [one] = saved(folder, tmp_path / "out").markers
+def test_a_txnindex_without_its_segment_proves_the_marker(tmp_path, out):
+    folder = without_marker(tmp_path / "a-0")
+    write_index(folder, (7, 0, 3, 4), base=3)
+    [one] = saved(folder, out).markers
     assert (one.outcome, one.proof, one.marker_offset) == ("abort", "txnindex", 3)
-    assert committed(tmp_path / "out") == committed(tmp_path) == [4, 5, 7]
+    assert committed(out) == committed(tmp_path) == [4, 5, 7]
     assert kafkarec.open(folder).transactions().count("aborted") == 1
 
 
-def test_a_deleted_file_has_the_marker(tmp_path):
-    folder = without_a_segment(tmp_path / "a-0")
-    (folder / f"{3:020}.txnindex").write_bytes(txn_index.write([txns.AbortedTransaction(7, 0, 3, 4)]))
+def test_a_deleted_file_has_the_marker(tmp_path, out):
+    folder = without_marker(tmp_path / "a-0")
+    write_index(folder, (7, 0, 3, 4), base=3)
     (folder / f"{3:020}.log.deleted").write_bytes(EVENTS[1].batch)
-    assert not saved(folder, tmp_path / "out").markers
-    assert rows(tmp_path / "out") == [(event.base, event.kind in txns.MARKERS) for event in EVENTS]
+    assert not saved(folder, out).markers
+    assert rows(out) == [(event.base, event.kind in txns.MARKERS) for event in EVENTS]
 
 
-def test_an_index_without_its_segment_proves_that_markers_may_be_lost(tmp_path):
-    folder = without_a_segment(tmp_path / "a-0")
+def test_an_index_without_its_segment_proves_that_markers_may_be_lost(tmp_path, out):
+    folder = without_marker(tmp_path / "a-0")
     (folder / f"{3:020}.index").touch()
-    [one] = saved(folder, tmp_path / "out").markers
+    [one] = saved(folder, out).markers
     assert (one.outcome, one.proof, one.marker_offset) == ("abort", "nothing", 3)
     read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
-    assert committed(tmp_path / "out") == read.column("offset") == [4, 5, 7]
+    assert committed(out) == read.column("offset") == [4, 5, 7]
     assert [(one.producer_id, one.lost_from, one.lost_to) for one in read.undecided] == [(7, 3, 3)]
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-def test_a_snapshot_proves_that_a_missing_segment_had_the_marker(tmp_path, is_open):
+def test_a_snapshot_proves_that_a_missing_segment_had_the_marker(tmp_path, out, is_open):
     """The log cleaner leaves gaps, too, but keeps the marker of a transaction as long as it has data."""
-    folder = without_a_segment(tmp_path / "a-0")
+    folder = without_marker(tmp_path / "a-0")
     entry = SnapshotEntry(7, 2, 0, 2, 2, builders.NOW, 0, 0 if is_open else -1)
     (folder / f"{4:020}.snapshot").write_bytes(producer_snapshot.write([entry]))
-    report = saved(folder, tmp_path / "out")
+    report = saved(folder, out)
     assert [(one.proof, one.marker_offset) for one in report.markers] == ([] if is_open else [("end_unknown", 3)])
     assert report.proofs == ([] if is_open else ["producer 7's transaction from offset 0 ended there"])
     assert report.ok is is_open
-    assert committed(tmp_path / "out") == ([0, 1, 2, 4, 5, 7] if is_open else [4, 5, 7])
+    assert committed(out) == ([0, 1, 2, 4, 5, 7] if is_open else [4, 5, 7])
     read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
-    assert read.column("offset") == committed(tmp_path / "out"), "reading hides what salvage hides"
+    assert read.column("offset") == committed(out), "reading hides what salvage hides"
     assert [(one.producer_id, one.lost_from) for one in read.undecided] == ([] if is_open else [(7, 3)])
 
 
 def test_a_gap_alone_proves_nothing(tmp_path):
-    report = saved(without_a_segment(tmp_path / "a-0"), tmp_path / "out")
+    report = saved(without_marker(tmp_path / "a-0"), tmp_path / "out")
     assert (report.markers, report.missing, report.ok) == ([], [(3, 3)], True)
 
 
@@ -458,11 +452,11 @@ def test_a_txnindex_entry_outside_of_its_segment_proves_nothing(tmp_path):
     assert (report.markers, report.next_offset) == ([], 6)
 
 
-def test_the_leader_epoch_of_a_marker_is_that_of_its_offset(tmp_path):
+def test_the_leader_epoch_of_a_marker_is_that_of_its_offset(tmp_path, out):
     """A leader may have begun in the damage."""
     parts = [builders.patched(event.batch, 12, bytes([0, 0, 0, 3 if event.base > 3 else 1])) for event in EVENTS]
     folder = plain_logs.log(tmp_path / "a-0", [parts[0], bytes(78), *parts[2:]], epochs=[(1, 0), (2, 3), (3, 4)])
-    salvage(folder, tmp_path / "out", as_partition=True)
-    made = tmp_path / "out" / "a-0"
+    salvage(folder, out, as_partition=True)
+    made = out / "a-0"
     assert [row["partition_leader_epoch"] for row in kafkarec.open(made).scan()] == [1, 2, 3, 3, 3]
     assert kafkarec.verify(made).ok

@@ -1,9 +1,6 @@
 """`--new-cluster`: no producer ids, no aborted records, no markers; the same records, times and offsets."""
 
-from __future__ import annotations
-
 import random
-from pathlib import Path
 
 import builders
 import pytest
@@ -13,25 +10,25 @@ from salvage_runs import FOLDERS
 from verify_reports import verified
 
 import kafkarec
-from kafkarec import SalvageReport, salvage
+from kafkarec import salvage
 
 _COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 _PRODUCER = {"producer_id": 7, "producer_epoch": 3}
 
 
-def data(base: int, count: int = 2, **fields: int) -> bytes:
+def data(base, count=2, **fields):
     """A transactional batch of producer 7."""
     given = {"base_offset": base, "attributes": builders.TRANSACTIONAL, "base_sequence": base, "leader_epoch": 4}
     return builders.batch(builders.records(count), last_offset_delta=count - 1, **_PRODUCER | given | fields)
 
 
-def records(folder: Path, isolation: str = "read_uncommitted") -> list[tuple[object, ...]]:
+def records(folder, isolation="read_uncommitted"):
     with kafkarec.open(folder) as opened:
         found = opened.read(isolation=isolation)
         return list(zip(*map(found.column, _COLUMNS), strict=True))
 
 
-def assert_for_another_cluster(made: Path) -> None:
+def assert_for_another_cluster(made):
     """Nothing refers to a producer or leader of the old one, and checksums are right."""
     rows = list(kafkarec.open(made).scan())
     assert not any(row["is_control"] or row["is_transactional"] for row in rows)
@@ -73,7 +70,7 @@ def test_open_transactions_are_set_aside(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("undecided", "said", "kept"),
+    "undecided, said, kept",
     [("abort", "aborted: its batches are left out", [5]), ("commit", "committed: its batches stay", [0, 1, 5])],
 )
 def test_what_is_decided_of_lost_markers(tmp_path, undecided, said, kept):
@@ -103,7 +100,7 @@ def test_random_transactions_with_damage(tmp_path):
         source = random_log(chance, tmp_path / f"{seed}" / "orders-0")
         options = choices(chance) | {"as_partition": False, "new_cluster": False}
         report = salvage(source, tmp_path / f"{seed}" / "same", **options)
-        other: SalvageReport = salvage(source, tmp_path / f"{seed}" / "other", **options | {"new_cluster": True})
+        other = salvage(source, tmp_path / f"{seed}" / "other", **options | {"new_cluster": True})
         same, made = (tmp_path / f"{seed}" / name / "orders-0" for name in ("same", "other"))
         if not report.partitions[0].batches:
             continue

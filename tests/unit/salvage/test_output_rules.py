@@ -1,13 +1,8 @@
 """salvage refuses outputs that would endanger a source, or the output of an earlier run."""
 
-from __future__ import annotations
-
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -20,11 +15,11 @@ from kafkarec.ops.salvage import Refused
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path):
     return make_source(tmp_path / "data")
 
 
-def refused(sources: Any, out: Path, why: str) -> None:
+def refused(sources, out, why):
     with pytest.raises(Refused, match=why):
         salvage(sources, out)
 
@@ -77,7 +72,7 @@ def test_the_unfinished_run_of_another_salvage(source, tmp_path):
 
 
 @contextmanager
-def opened_folder(path: Path) -> Iterator[int]:
+def opened_folder(path):
     descriptor = os.open(path, os.O_RDONLY)
     yield descriptor
     os.close(descriptor)

@@ -1,32 +1,27 @@
 """salvage and verify: batches whose header fields are restored."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import builders
 import plain_logs
 import pytest
+from plain_logs import log
 from salvage_runs import content
 
 import kafkarec
 
-BATCHES = [builders.good_batch(3, base_offset=3 * n, leader_epoch=7) for n in range(6)]
+BATCHES = builders.good_batches(6, leader_epoch=7)
 STARTS = [sum(map(len, BATCHES[:n])) for n in range(6)]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A partition with a wrong length, base offset, magic and leader epoch, each in another batch."""
-    found = tmp_path / "orders-0"
-    found.mkdir()
     data = b"".join(BATCHES)
     for number, at, new in ((1, 8, b"\0\0"), (2, 0, b"\1"), (3, 16, b"\7"), (4, 12, b"\x40")):
         data = builders.patched(data, STARTS[number] + at, new)
     data = builders.patched(data, STARTS[1] + 8, (50).to_bytes(4, "big"))
-    (found / f"{0:020d}.log").write_bytes(data)
-    return found
+    return log(tmp_path / "orders-0", [data])
 
 
 def test_salvage_writes_the_proven_values(folder, tmp_path):
@@ -42,13 +37,10 @@ def test_salvage_writes_the_proven_values(folder, tmp_path):
 
 def test_batches_of_another_log_between_damage_are_set_aside(tmp_path):
     """As in a page of another file: their offsets do not fit, and prove nothing there."""
-    log = tmp_path / "orders-0"
-    log.mkdir()
-    own = [builders.good_batch(3, base_offset=3 * n, leader_epoch=7) for n in range(40)]
-    others = [builders.good_batch(3, base_offset=base, leader_epoch=7) for base in (900, 903)]
+    own = builders.good_batches(40, leader_epoch=7)
+    others = builders.good_batches(2, base_offset=900, leader_epoch=7)
     data = b"".join([*own[:20], own[20][:-9], *others, own[21][9:], *own[22:]])
-    (log / f"{0:020d}.log").write_bytes(data)
-    report = kafkarec.salvage(log, tmp_path / "out")
+    report = kafkarec.salvage(log(tmp_path / "orders-0", [data]), tmp_path / "out")
     assert (tmp_path / "out/orders-0" / f"{0:020d}.log").read_bytes() == b"".join(own[:20] + own[22:])
     [partition] = report.partitions
     assert partition.lost == [(60, 65)] and partition.damage[1]["reason"] == "base_offset_undecided"
@@ -60,15 +52,12 @@ def test_batches_of_another_log_between_damage_are_set_aside(tmp_path):
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_block_of_another_file_in_a_batch_is_set_aside(tmp_path, cut):
     """The batch's length leads to the next one, or behind the file's end: the reader looks for nothing inside."""
-    log = tmp_path / "orders-0"
-    log.mkdir()
     own = [builders.batch([builders.record(value=bytes([n]) * 2000)], base_offset=100 + n) for n in range(4)]
-    others = [builders.good_batch(3, base_offset=base) for base in (0, 3)]
+    others = builders.good_batches(2)
     block = b"".join(others)
     hurt = own[2][:512] + block + own[2][512 + len(block) :]
     data = b"".join([*own[:2], hurt[: 1800 if cut else None], *([] if cut else own[3:])])
-    (log / f"{0:020d}.log").write_bytes(data)
-    [partition] = kafkarec.salvage(log, tmp_path / "out").partitions
+    [partition] = kafkarec.salvage(log(tmp_path / "orders-0", [data]), tmp_path / "out").partitions
     aside = {(tmp_path / "out" / one.saved_as).read_bytes() for one in partition.set_aside}
     assert b"".join(sorted(aside)) == block and sum(one.batches for one in partition.set_aside) == 2
     assert "inside_damage" in {one.reason for one in partition.set_aside}
@@ -76,15 +65,13 @@ def test_a_block_of_another_file_in_a_batch_is_set_aside(tmp_path, cut):
 
 
 def test_a_block_in_a_damaged_batch_of_a_block_is_set_aside(tmp_path):
-    log = tmp_path / "orders-0"
-    log.mkdir()
     first, inside, last = (builders.good_batch(3, base_offset=base) for base in (0, 10, 20))
     around = builders.batch([builders.record(value=bytes(500) + inside + bytes(500))], base_offset=3)
     block = first + builders.flipped(around) + last
     own = [builders.batch([builders.record(value=bytes([n]) * 4000)], base_offset=100 + n) for n in range(4)]
     hurt = own[2][:512] + block + own[2][512 + len(block) :]
-    (log / f"{0:020d}.log").write_bytes(b"".join([*own[:2], hurt, own[3]]))
-    [partition] = kafkarec.salvage(log, tmp_path / "out").partitions
+    source = log(tmp_path / "orders-0", [*own[:2], hurt, own[3]])
+    [partition] = kafkarec.salvage(source, tmp_path / "out").partitions
     aside = b"".join((tmp_path / "out" / one.saved_as).read_bytes() for one in partition.set_aside)
     assert all(one in aside for one in (first, inside, last)) and around not in aside
 

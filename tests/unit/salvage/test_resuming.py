@@ -1,13 +1,10 @@
 """The same salvage again, after a kill: finished files or sources that were changed meanwhile, or touched."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
 import shutil
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
@@ -22,10 +19,10 @@ NAME, UNFINISHED = f"{0:020}.log", ".unfinished"
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path):
     """Four partitions: damaged; set aside by --as-partition; with a lost marker and a batch out of order; snapshots."""
     root = make_source(tmp_path / "data")
-    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+    producer = {"producer_id": 7, "producer_epoch": 0}
     opened = builders.batch(builders.records(3), attributes=builders.TRANSACTIONAL, base_sequence=0, **producer)
     log(root / "third-0", [opened, builders.batch(builders.records(3), base_offset=3, **producer)], [batch(6, 3)])
     lost = batch(3, 1)[:70] + b"\xff" * 9 + batch(3, 1)[79:]
@@ -34,7 +31,7 @@ def source(tmp_path: Path) -> Path:
     return root
 
 
-def result(out: Path) -> dict[str, str]:
+def result(out):
     """The digests of the new files; the report with the name that the folder has in it, and without saying what was
     made again."""
     report = json.loads((out / "salvage.json").read_text().replace(str(out), "OUT"))
@@ -44,17 +41,17 @@ def result(out: Path) -> dict[str, str]:
     return content(out)
 
 
-def finished_files(out: Path) -> list[Path]:
+def finished_files(out):
     files = (path for path in out.rglob("*") if path.is_file() and path.parent.name != UNFINISHED)
     return sorted(path for path in files if path.suffix != ".part")
 
 
-def unfinished_at(calls: int, source: Any, out: Path, **options: Any) -> bool:
+def unfinished_at(calls, source, out, **options):
     """Whether a run that is killed at this system call is not finished."""
     return leave_unfinished(source, out, calls, **options) and not (out / "salvage.json").exists()
 
 
-def spoil(path: Path, chance: random.Random) -> None:
+def spoil(path, chance):
     """Removes a file, cuts it, or changes one byte of it."""
     data = bytearray(path.read_bytes())
     how = chance.randrange(3) if data else 0
@@ -65,9 +62,9 @@ def spoil(path: Path, chance: random.Random) -> None:
     path.write_bytes(data[: chance.randrange(len(data))] if how == 1 else data)
 
 
-@pytest.mark.parametrize(("as_partition", "undecided"), [(False, "abort"), (True, "aside")])
+@pytest.mark.parametrize("as_partition, undecided", [(False, "abort"), (True, "aside")])
 def test_a_finished_file_that_is_not_as_it_was_written_is_made_again(source, tmp_path, as_partition, undecided):
-    options: dict[str, Any] = {"as_partition": as_partition, "undecided": undecided}
+    options = {"as_partition": as_partition, "undecided": undecided}
     salvage(source, tmp_path / "whole", **options)
     assert any((tmp_path / "whole" / "set-aside").rglob("*.log"))
     expected, chance, spoiled = result(tmp_path / "whole"), random.Random(5), 0
@@ -124,7 +121,7 @@ def test_the_files_of_one_that_has_several_logs(tmp_path):
     source.mkdir()
     (source / "one.img").write_bytes(b"".join([batch(50, 5), batch(60, 5), batch(0, 5), batch(5, 5)]))
     (source / "two.img").write_bytes(b"".join([batch(70, 5), batch(20, 5)]))
-    images: Any = [source / "one.img", source / "two.img"]
+    images = [source / "one.img", source / "two.img"]
     salvage(images, tmp_path / "whole")
     expected, chance = result(tmp_path / "whole"), random.Random(6)
     for calls in range(20, 200, 25):
@@ -243,3 +240,12 @@ def test_on_the_command_line(capfdbinary, tmp_path):
     assert ran.status == 1 and "orders-0: saved 8 batches" in ran.out.decode()
     assert f"note: made again: {path} has changed" in ran.out.decode()
     assert path.read_bytes() == (source / "orders-0" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("read_once", [False, True])
+def test_the_longest_name_of_a_topic(tmp_path, read_once):
+    name = f"{'t' * 249}-0"
+    log(tmp_path / name, [batch(0, 5)])
+    assert leave_unfinished(tmp_path / name, tmp_path / "out", read_once=read_once)
+    report = salvage(tmp_path / name, tmp_path / "out", read_once=read_once)
+    assert report.ok and (tmp_path / "out" / name / NAME).stat().st_size == (tmp_path / name / NAME).stat().st_size

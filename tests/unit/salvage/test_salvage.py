@@ -1,7 +1,5 @@
 """salvage: undamaged batches are in the output byte for byte, and nothing else, whatever the damage."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -114,7 +112,7 @@ def test_what_is_missing_behind_damage_or_a_batch_in_the_wrong_place_is_lost(tmp
 def test_blocks_of_another_file_do_not_exclude_the_logs_batches(tmp_path, count):
     """A file system error: batches with other offsets in the middle of a log. Of a long log 2048 batches are compared
     with each other at a time."""
-    own = [batch(i * 10, 10) for i in range(count)]
+    own = builders.good_batches(count, 10)
     for number, start in enumerate((100_000, 0, 5)):
         foreign = [batch(start + i * 3, 3, epoch=7) for i in range(3)]
         for at in (0, 1, count // 2, count - 2):
@@ -130,7 +128,7 @@ def test_blocks_of_another_file_do_not_exclude_the_logs_batches(tmp_path, count)
 @pytest.mark.parametrize("own_behind", [1, 2])
 def test_a_block_found_between_damage_does_not_exclude_batches_that_reach_the_end(tmp_path, own_behind):
     """Two batches of another log, with higher offsets, in place of some of the last ones."""
-    own = [batch(i * 10, 10) for i in range(20)]
+    own = builders.good_batches(20, 10)
     foreign = [batch(5000 + i * 10, 10, epoch=7) for i in range(2)]
     torn = [own[-own_behind - 3][:-5], b"\xff" * 9]
     between = [torn[1], *own[5 : -own_behind - 3]]  # of the log itself, between damage, too
@@ -141,7 +139,7 @@ def test_a_block_found_between_damage_does_not_exclude_batches_that_reach_the_en
 
 
 def test_the_segments_of_a_long_log_do_not_stay_open(tmp_path):
-    counts: list[int] = []
+    counts = []
     source = log(tmp_path / "orders-0", *([batch(i, 1)] for i in range(70)))
     salvage(source, tmp_path / "out", progress=lambda path, at: counts.append(len(os.listdir("/proc/self/fd"))))
     assert len(counts) == 70 and max(counts) - counts[0] < 5
@@ -214,9 +212,9 @@ def test_progress_is_told_while_the_sources_are_read(tmp_path, dry_run):
     """Each byte once, before the batches are written: of an image nothing can be written until all of it is read."""
     image = tmp_path / "image"
     image.write_bytes((SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes() + b"x" * 500)
-    seen: list[tuple[str, int, bool]] = []
+    seen = []
 
-    def progress(path: str, position: int) -> None:
+    def progress(path, position):
         seen.append((path, position, any((tmp_path / "out").rglob("*.log*"))))
 
     salvage(image, tmp_path / "out", dry_run=dry_run, progress=progress)

@@ -1,9 +1,6 @@
 """salvage: KRaft snapshots of the metadata log, missing segments, files that are not read."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import builders
 import pytest
@@ -22,11 +19,11 @@ WHOLE = (METADATA / NAME).read_bytes()
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
+def run(capfdbinary):
     return Here(capfdbinary)
 
 
-def metadata(root: Path, snapshot: bytes) -> Path:
+def metadata(root, snapshot):
     folder = root / METADATA.name
     folder.mkdir(parents=True)
     shutil.copy(METADATA / f"{0:020}.log", folder)
@@ -34,12 +31,12 @@ def metadata(root: Path, snapshot: bytes) -> Path:
     return folder
 
 
-def first_batch(data: bytes) -> int:
+def first_batch(data):
     return int(kafkarec.scan(data)[0]["size_in_bytes"])
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "good", "reasons"),
+    "snapshot, good, reasons",
     [
         (WHOLE[:-1], None, ["length_beyond_end"]),
         (WHOLE[: first_batch(WHOLE)], first_batch(WHOLE), []),  # whole batches without the footer
@@ -94,7 +91,7 @@ def test_a_killed_run_continues_at_the_snapshot(tmp_path):
 
 
 def test_a_missing_segment_is_named_and_where_it_may_be(run, tmp_path):
-    parts = [batch(i * 10, 10) for i in range(6)]
+    parts = builders.good_batches(6, 10)
     disk = tmp_path / "disk"
     folder = log(disk / "orders-0", parts[:2], parts[2:4], parts[4:])
     lost_and_found = disk / "lost+found" / "#12345"

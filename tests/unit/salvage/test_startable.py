@@ -1,10 +1,7 @@
 """salvage --as-partition sets aside what a broker fails on: plain batches within an open transaction."""
 
-from __future__ import annotations
-
 import random
 import shutil
-from pathlib import Path
 
 import builders
 import pytest
@@ -18,7 +15,7 @@ from kafkarec import salvage
 from kafkarec.cli import main
 
 
-def marker(base: int) -> bytes:
+def marker(base):
     return builders.end_marker(commit=True, producer_id=7, base_offset=base)
 
 
@@ -37,18 +34,18 @@ PARTS = [
 ]
 
 
-def damaged(parts: list[bytes]) -> list[bytes]:
+def damaged(parts):
     """Return the batches with the first marker damaged, more than one bit of it."""
     return [*parts[:2], parts[2][:61] + b"\xff" * 17, *parts[3:]]
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path):
     parts = damaged(PARTS)
     return log(tmp_path / "orders-0", parts[:4], parts[4:])
 
 
-def made(out: Path) -> bytes:
+def made(out):
     return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log")))
 
 
@@ -99,7 +96,6 @@ def test_a_transaction_that_is_in_the_snapshot(tmp_path):
 
 def test_a_broker_starts_on_it(kafka, source, tmp_path):
     (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
-    assert one.next_offset is not None
     assert_kafka_loads(kafka, tmp_path / "out" / "orders-0", tmp_path / "work", one.next_offset)
 
 
@@ -112,7 +108,6 @@ def test_random_transactions_with_damage(kafka, tmp_path):
         undecided = chance.choice(UNDECIDED)
         (one,) = salvage(source, tmp_path / f"out{seed}", as_partition=True, undecided=undecided).partitions
         if one.batches:
-            assert one.next_offset is not None
             assert_kafka_loads(kafka, tmp_path / f"out{seed}" / "orders-0", tmp_path / f"work{seed}", one.next_offset)
         taken += sum(set_aside.reason == "transaction_open" for set_aside in one.set_aside)
     assert taken

@@ -1,8 +1,5 @@
 """Sources of one name with different topic ids are merged only with --merge-different, and the first one is the log."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -17,7 +14,7 @@ ONE, TWO = (partition_metadata.topic_id_of(UUID(int=number)) for number in (7, 8
 NAME = f"{0:020}.log"
 
 
-def partition(folder: Path, topic_id: str | None, *batches: bytes) -> Path:
+def partition(folder, topic_id, *batches):
     log(folder, batches)
     if topic_id is not None:
         (folder / partition_metadata.NAME).write_bytes(partition_metadata.write(topic_id))
@@ -25,7 +22,7 @@ def partition(folder: Path, topic_id: str | None, *batches: bytes) -> Path:
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> list[Path]:
+def two(tmp_path):
     """The first has lower leader epochs, fewer records in a batch, and lacks the offsets 10 to 14."""
     one = partition(tmp_path / "a" / "orders-0", ONE, batch(0, 5), batch(5, 4), batch(15, 5))
     other = [batch(0, 5, epoch=1), batch(5, 5, epoch=2), batch(10, 5, epoch=3), batch(15, 5, epoch=3)]

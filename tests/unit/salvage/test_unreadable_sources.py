@@ -1,11 +1,8 @@
 """A file that cannot be read never stops `salvage`, and `verify` says why it cannot be read."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
-from pathlib import Path
 
 import pytest
 from allocations import Preads
@@ -22,7 +19,7 @@ NAMES = [f"{base:020}.log" for base in BASES]
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path):
     """Two partitions; the first one has three segments of two batches."""
     log(tmp_path / "data" / "orders-0", *([segment] for segment in SEGMENTS))
     log(tmp_path / "data" / "other-1", [batch(0, 5)], [batch(5, 5)])

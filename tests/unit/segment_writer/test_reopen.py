@@ -1,10 +1,7 @@
 """SegmentWriter on an existing folder: torn ends are cut off, damage is refused, side files are
 repaired; a real broker's folders are unchanged."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import builders
 import pytest
@@ -20,17 +17,17 @@ from kafkarec.sources import folders
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return tmp_path / "orders-7"
 
 
 @pytest.fixture
-def written(folder: Path) -> Path:
+def written(folder):
     run(folder)
     return folder
 
 
-def _last(folder: Path) -> Path:
+def _last(folder):
     return sorted(folder.glob("*.log"))[-1]
 
 
@@ -169,7 +166,7 @@ def test_a_folder_can_be_read_while_it_is_written(written):
 REAL = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0", "__consumer_offsets-0", "__cluster_metadata-0")
 
 
-def _copied(name: str, to: Path) -> Path:
+def _copied(name, to):
     to.mkdir()
     for path in (SEGMENTS / name).iterdir():
         if not path.name.endswith((".json", ".txt")):

@@ -1,7 +1,5 @@
 """SegmentWriter: what it accepts and refuses, when it rolls, how it continues an existing folder."""
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import os
@@ -27,12 +25,12 @@ from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapsh
 WEEK = 7 * 24 * 60 * 60 * 1000
 
 
-def bases(writer: SegmentWriter) -> list[int]:
+def bases(writer):
     return [one.base_offset for one in writer.segments]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return tmp_path / "orders-7"
 
 
@@ -247,7 +245,7 @@ def test_a_refusal_can_be_sent_to_another_process():
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "kind"),
+    "setting, value, kind",
     [
         ("segment_bytes", 2**31, ValueError),
         ("segment_ms", 0, ValueError),
@@ -319,7 +317,7 @@ def test_two_writers_cannot_share_a_folder(folder):
 
 
 def test_the_lock_of_a_killed_writer_is_taken_over(folder):
-    def action() -> None:
+    def action():
         writer = SegmentWriter(folder)
         writer.append(batch())
         os.kill(os.getpid(), signal.SIGKILL)
@@ -333,7 +331,7 @@ def test_the_lock_of_a_killed_writer_is_taken_over(folder):
 def test_a_forked_child_can_neither_write_nor_release_the_lock(folder):
     with SegmentWriter(folder) as writer:
 
-        def action() -> None:
+        def action():
             with pytest.raises(ValueError, match="belongs to the process"):
                 writer.append(batch())
             writer.__del__()
@@ -371,7 +369,7 @@ def test_a_running_broker_keeps_writers_out_and_the_other_way_round(folder):
     lock = folder.parent / ".lock"
     lock.touch()
 
-    def broker() -> subprocess.Popen[str]:
+    def broker():
         return subprocess.Popen(
             [sys.executable, "-c", _TAKE, str(lock)],
             stdin=subprocess.PIPE,

@@ -1,9 +1,6 @@
 """The side files of a log: read, written back byte for byte, looked up, and refused when damaged."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable
 
 import pytest
 from paths import VECTORS
@@ -27,7 +24,7 @@ BINARY = {
     ".snapshot": lambda data, base: producer_snapshot.write(producer_snapshot.read(data)),
 }
 FILES = sorted(path for path in VECTORS.glob("*/*-0/*") if path.suffix in BINARY)
-READERS: dict[str, Callable[[bytes], object]] = {
+READERS = {
     "index": lambda data: list(offset_index.read(data, 0)),
     "timeindex": lambda data: list(time_index.read(data, 0)),
     "txnindex": txn_index.read,

@@ -1,7 +1,5 @@
 """Folders on a disk that change while they are listed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from typing import Any
@@ -18,7 +16,7 @@ def test_a_folder_that_is_replaced_while_it_is_listed(tmp_path, monkeypatch):
         (tmp_path / folder / name).write_bytes(b"x")
     scandir, listed = os.scandir, list[Any]()
 
-    def replaced(path: Any) -> Any:
+    def replaced(path):
         listing = scandir(path)
         if not listed:
             listed.append(path)
@@ -36,7 +34,7 @@ def test_a_file_that_a_broker_trims_or_extends_while_it_is_read(tmp_path, monkey
     path, pread, read = tmp_path / "00000000000000000000.timeindex", os.pread, list[int]()
     path.write_bytes(b"x" * 36)
 
-    def cut(descriptor: int, length: int, position: int) -> bytes:
+    def cut(descriptor, length, position):
         data = pread(descriptor, length if read else 20, position)
         if not read:
             os.truncate(path, size)
@@ -50,7 +48,7 @@ def test_a_file_that_a_broker_trims_or_extends_while_it_is_read(tmp_path, monkey
 def test_a_file_that_grows_all_the_time_is_read(tmp_path, monkeypatch):
     path, pread = tmp_path / "00000000000000000000.txnindex", os.pread
 
-    def grown(*args: int) -> bytes:
+    def grown(*args):
         data = pread(*args)
         path.write_bytes(path.read_bytes() + b"x")
         return data

@@ -1,20 +1,16 @@
 """Files at URLs: an S3 API server on loopback, through both libraries, with the bytes it serves counted."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import os
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
-from s3server import BUCKET, Refusal, Server, running, without_aws, without_s3fs
+from s3server import BUCKET, Refusal, running, without_aws, without_s3fs
 
 import kafkarec
 from kafkarec import RemoteError
@@ -30,7 +26,7 @@ CONTENT = (SEGMENTS / SEGMENT).read_bytes()
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[Server]:
+def bucket():
     with running("s3fs", "pyarrow") as server:
         server.put_folder(SEGMENTS, "kafka-backup", NAMES)
         server.put("odd/NoSuchKey/403 #1?é.log", CONTENT)
@@ -39,13 +35,13 @@ def bucket() -> Iterator[Server]:
 
 
 @pytest.fixture
-def server(bucket: Server) -> Server:
+def server(bucket):
     bucket.reset()
     return bucket
 
 
 @pytest.fixture(params=["s3fs", "pyarrow"])
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+def library(request, monkeypatch):
     """The library below fsspec that reads s3:// in this test."""
     if request.param == "pyarrow":
         without_s3fs(monkeypatch)
@@ -118,7 +114,7 @@ REFUSALS = {
 @pytest.mark.parametrize("kind", REFUSALS)
 def test_each_refusal_is_one_line_with_advice(server, library, kind):
     server.refusal, words = REFUSALS[kind]
-    for ask in (remote.open_source, remote.stat, remote.listing, remote.read_whole):
+    for ask in (remote.open_source, remote.stat, remote.listing):
         with pytest.raises(RemoteError) as caught:
             ask(URL, server.options())
         line = str(caught.value)
@@ -130,7 +126,7 @@ def test_each_refusal_is_one_line_with_advice(server, library, kind):
 
 def test_a_refusal_while_reading_raises(server, library):
     options = server.options()
-    segment: Any = kafkarec.open(URL, storage_options=options)
+    segment = kafkarec.open(URL, storage_options=options)
     server.refusal = REFUSALS["denied"][0]
     with pytest.raises(RemotePermissionError):
         segment.read(errors="skip")
@@ -207,25 +203,25 @@ def test_secrets_in_urls_are_not_shown():
 class _NoRanges(http.server.BaseHTTPRequestHandler):
     """A server that sends the whole file, whatever range is requested."""
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self):
         self.send_response(200 if self.path == "/x.log" else 404)
         self.send_header("Content-Length", str(1 << 30))
         self.end_headers()
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self.do_HEAD()
         if self.path == "/x.log":
             for _ in range(64):
                 self.wfile.write(bytes(1 << 16))
 
-    def log_message(self, *words: object) -> None:
+    def log_message(self, *words):
         return None
 
 
 class _Folder(http.server.SimpleHTTPRequestHandler):
     """Serves a folder with its listing, and ranges of its files."""
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         wanted = self.headers.get("Range")
         if wanted is None:
             return super().do_GET()
@@ -236,20 +232,20 @@ class _Folder(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def log_message(self, *words: object) -> None:
+    def log_message(self, *words):
         return None
 
 
 def test_a_folder_on_a_web_server():
     pytest.importorskip("aiohttp")
     with serving(functools.partial(_Folder, directory=str(SEGMENTS))) as port:
-        log: Any = kafkarec.open(f"http://127.0.0.1:{port}/txn-0/")
+        log = kafkarec.open(f"http://127.0.0.1:{port}/txn-0/")
         assert [segment.size for segment in log.segments] == [1646, len(CONTENT)]
         assert list(log.read()) == list(kafkarec.open(SEGMENTS / "txn-0").read())
 
 
 @contextmanager
-def serving(handler: Any) -> Iterator[int]:
+def serving(handler):
     listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
     thread.start()
@@ -290,7 +286,7 @@ def test_segments_that_are_too_old_need_few_bytes(server):
     grown[".index"] = b"\x01" * 400_000 + index[-8:-4] + (len(one) * copies - 205).to_bytes(4, "big")
     for suffix, content in grown.items():
         server.put(f"old-0/00000000000000000000{suffix}", content)
-    log: Any = kafkarec.open(f"s3://{BUCKET}/old-0/", storage_options=server.options())
+    log = kafkarec.open(f"s3://{BUCKET}/old-0/", storage_options=server.options())
     server.reset()
     assert len(log.read(start_timestamp=latest + 1)) == 0
     assert server.served == log.fetched < 2000
@@ -306,7 +302,7 @@ def test_a_wrong_time_index_hides_no_record(server):
         for suffix in (".log", ".index"):
             server.put(f"{folder}/{path.stem}{suffix}", path.with_suffix(suffix).read_bytes())
         server.put(f"{folder}/{path.stem}.timeindex", entry.to_bytes(8, "big") + (149).to_bytes(4, "big"))
-        log: Any = kafkarec.open(f"s3://{BUCKET}/{folder}/", storage_options=server.options())
+        log = kafkarec.open(f"s3://{BUCKET}/{folder}/", storage_options=server.options())
         for start in (latest - 300, latest, latest + 1):
             expected = [one for one in kafkarec.open(path).read() if one.timestamp >= start]
             assert list(log.read(start_timestamp=start)) == expected, (entry, start)

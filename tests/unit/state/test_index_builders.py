@@ -1,12 +1,10 @@
 """The entries of a segment's indexes for batches that no broker writes; tests/unit/storage/test_rebuild.py compares
 those of Kafka's logs with its own."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafkarec.sidecars import leader_epochs, offset_index
-from kafkarec.state.index_builders import SegmentIndexBuilder, SegmentIndexes
+from kafkarec.state.index_builders import SegmentIndexBuilder
 
 pytestmark = pytest.mark.core
 
@@ -14,24 +12,24 @@ LAST = 2**31 - 1  # the largest relative offset and position of an entry
 Batch = tuple[int | None, ...]  # position, base and last offset, max timestamp, epoch
 
 
-def built(batches: list[Batch], base: int = 0, interval: int = 0) -> SegmentIndexes:
+def built(batches, base=0, interval=0):
     builder = SegmentIndexBuilder(base, interval=interval)
     builder.append(batches, ())
     return builder.finish()
 
 
-def offsets(made: SegmentIndexes, base: int = 0) -> list[tuple[int, ...]]:
+def offsets(made, base=0):
     return [tuple(entry) for entry in offset_index.read(made.offset_index, base)]
 
 
-def epochs_of(batches: list[Batch], known: list[tuple[int, int]]) -> list[tuple[int, ...]]:
+def epochs_of(batches, known):
     builder = SegmentIndexBuilder(0, [leader_epochs.EpochEntry(*one) for one in known])
     builder.append(batches, ())
     return [tuple(one) for one in builder.epochs]
 
 
 def test_an_entry_is_due_more_than_the_interval_after_the_last_one():
-    batches: list[Batch] = [(10 * n, n, n, 5, 0) for n in range(10)]
+    batches = [(10 * n, n, n, 5, 0) for n in range(10)]
     assert offsets(built(batches, interval=20)) == [(3, 30), (6, 60), (9, 90)]
     assert offsets(built(batches, interval=19)) == [(2, 20), (4, 40), (6, 60), (8, 80)]
 
@@ -47,7 +45,7 @@ def test_the_last_offset_and_position_that_fit():
 
 
 def test_epochs_only_rise():
-    falling: list[Batch] = [(0, 0, 0, 1, 4), (10, 1, 1, 1, 2), (20, 2, 2, 1, 4), (30, 3, 3, 1, None), (40, 4, 4, 1, 5)]
+    falling = [(0, 0, 0, 1, 4), (10, 1, 1, 1, 2), (20, 2, 2, 1, 4), (30, 3, 3, 1, None), (40, 4, 4, 1, 5)]
     assert epochs_of(falling, []) == [(4, 0), (5, 4)]
     assert epochs_of(falling, [(4, 0)]) == [(4, 0), (5, 4)]
     assert epochs_of(falling, [(-9, 0)]) == [(4, 0), (5, 4)]

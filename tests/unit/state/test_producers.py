@@ -1,9 +1,6 @@
 """Producer states: what a broker keeps of each producer, and how it would have answered a batch."""
 
-from __future__ import annotations
-
 import random
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
@@ -12,19 +9,10 @@ from slow_producers import SlowStates
 import kafkarec
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.sidecars import producer_snapshot
-from kafkarec.state.producers import (
-    BROKER,
-    RECOVERY,
-    VIOLATIONS,
-    Marker,
-    ProducerStates,
-    read_marker,
-)
+from kafkarec.state.producers import BROKER, RECOVERY, VIOLATIONS, Marker, ProducerStates, read_marker
 
 
-def row(
-    base: int, count: int = 3, *, pid: int | None = 7, epoch: int = 0, first: int | None = None, **more: Any
-) -> Any:
+def row(base, count=3, *, pid=7, epoch=0, first=None, **more):
     """Return a batch's row; `first` is its base sequence."""
     return {
         "producer_id": pid,
@@ -39,11 +27,11 @@ def row(
     } | more
 
 
-def marker_row(base: int, *, pid: int = 7, epoch: int = 0) -> Any:
+def marker_row(base, *, pid, epoch):
     return row(base, 1, pid=pid, epoch=epoch, is_transactional=True, is_control=True)
 
 
-def of(*rows: Any) -> ProducerStates:
+def of(*rows):
     states = ProducerStates()
     for one in rows:
         states.append(one)
@@ -105,7 +93,7 @@ def test_the_rows_of_a_scan_yield_the_brokers_snapshot():
     assert producer_snapshot.write(states.snapshot()) == (folder / f"{293:020d}.snapshot").read_bytes()
 
 
-def random_row(chosen: random.Random, base: int) -> tuple[Any, Marker | None]:
+def random_row(chosen, base):
     """A batch of one of four producers, with odd epochs and sequences, and its marker."""
     pid = chosen.choice([None, -1, 1, 2, 3, 4])
     epoch, first = chosen.choice([0, 0, 0, 1, 2]), chosen.choice([None, 0, 1, 3, 2**31 - 2, base % 7])

@@ -1,10 +1,7 @@
 """Transactions of whole logs: golden folders, folders of Kafka's own log class, cut logs, a simple oracle."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import builders
 import golden
@@ -30,11 +27,11 @@ KAFKAS = sorted((golden.VECTORS / "transactions").glob("orders-*"))
 DELETED = sorted((golden.VECTORS / "transactions").glob("deleted-*"))
 
 
-def committed(path: object, **more: object) -> list[int]:
+def committed(path, **more):
     return kafkarec.open(path).read(isolation="read_committed", columns=["offset"], **more).column("offset")
 
 
-def of_folder(path: Path, **more: object) -> transactions.TransactionListing:
+def of_folder(path, **more):
     [log] = logs_of(kafkarec.open(path))
     return listing(log.segments, **more)
 
@@ -70,7 +67,7 @@ def test_a_snapshot_that_cannot_be_read_is_a_note():
 # ---- against the oracle
 
 
-def check(events: list[Event], inputs: list[object]) -> None:
+def check(events, inputs):
     result = listing(inputs)
     ended, unended = txns.ended(events), txns.still_open(events)
     assert [(t.producer_id, t.state, t.marker_offset, t.first_offset, t.batches, t.records) for t in result][
@@ -131,11 +128,8 @@ def test_an_index_in_place_of_lost_markers(events):
 # ---- contradictions
 
 
-def log_of(*kinds: tuple[str, int], epochs: tuple[int, ...] = ()) -> list[Event]:
-    return [
-        Event(kind, producer, at, 1, epochs[at] if epochs else 0, builders.NOW + 1000 * at)
-        for at, (kind, producer) in enumerate(kinds)
-    ]
+def log_of(*kinds):
+    return [Event(kind, producer, at, 1, 0, builders.NOW + 1000 * at) for at, (kind, producer) in enumerate(kinds)]
 
 
 def test_markers_have_priority_and_a_different_index_is_noted():

@@ -1,14 +1,9 @@
 """How often each operation reads the bytes of a log: counted at the files, for a log of two segments with ordinary
 batches (100 records of 100 bytes). Headers alone are read in windows, a third of the bytes here."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import builders
 import counted_files
@@ -24,7 +19,7 @@ _BATCHES = 300  # a segment
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bytes") / "orders-0"
     records = 100
     with kafkarec.SegmentWriter(folder, segment_bytes=_BATCHES * 12_000) as writer:
@@ -36,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-READINGS: dict[str, tuple[float, Callable[[Any, Path], object]]] = {
+READINGS = {
     "read": (1.02, lambda log, to: log.read()),
     "stream": (1.02, lambda log, to: list(log.stream())),
     "read_committed": (1.35, lambda log, to: log.read(isolation="read_committed")),
@@ -62,7 +57,7 @@ def test_how_often_the_bytes_are_read(name, made, tmp_path, monkeypatch):
     assert found <= most * size
 
 
-@pytest.mark.parametrize(("isolation", "most"), [("read_uncommitted", 1.03), ("read_committed", 2.6)])
+@pytest.mark.parametrize("isolation, most", [("read_uncommitted", 1.03), ("read_committed", 2.6)])
 @pytest.mark.parametrize("cut", [False, True])
 def test_what_is_followed(isolation, most, cut, tmp_path, monkeypatch):
     """A poll for each batch of 12 KB, three of which are a transaction; with `cut` the last batch is incomplete at most

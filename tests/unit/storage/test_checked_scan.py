@@ -1,7 +1,5 @@
 """scan_pieces(check_crcs=True): headers, and whether each checksum is right, without decompression."""
 
-from __future__ import annotations
-
 import pytest
 from builders import flipped
 from paths import SEGMENTS

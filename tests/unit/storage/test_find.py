@@ -1,18 +1,14 @@
 """kafkarec.find: files, folders, globs, folders key=value, several folders of one partition, buckets, each error."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import shutil
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import SEGMENTS
-from s3server import BUCKET, WITH_INDEXES, Server, running
+from s3server import BUCKET, WITH_INDEXES, running
 from unreadable_files import refuse_listing
 
 import kafkarec
@@ -26,7 +22,7 @@ OFFSETS = [record.offset for record in kafkarec.decode(CODECS)]
 DAYS = ("2026-11-01", "2026-11-02", "2026-11-03")
 
 
-def parts(count: int) -> list[tuple[int, bytes]]:
+def parts(count):
     """The log, cut between batches into `count` segments: (base offset, bytes)."""
     batches = list(kafkarec.batches(CODECS))
     borders = [len(batches) * number // count for number in range(count + 1)]
@@ -36,13 +32,13 @@ def parts(count: int) -> list[tuple[int, bytes]]:
     ]
 
 
-def put(folder: Path, part: tuple[int, bytes], name: str = "{:020}.log") -> Path:
+def put(folder, part, name="{:020}.log"):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name.format(part[0])).write_bytes(part[1])
     return folder
 
 
-def archive(root: Path, *folders: str) -> Path:
+def archive(root, *folders):
     """An equal part of the log in each of these folders: <root>/<folder>/ev-0."""
     for folder, part in zip(folders, parts(len(folders)), strict=True):
         put(root / folder / "ev-0", part)
@@ -50,16 +46,16 @@ def archive(root: Path, *folders: str) -> Path:
 
 
 @pytest.fixture
-def days(tmp_path: Path) -> Path:
+def days(tmp_path):
     return archive(tmp_path / "arch", *(f"date={day}" for day in DAYS))
 
 
-def named(logs: list[kafkarec.Log]) -> list[tuple[Any, Any, int]]:
+def named(logs):
     """(topic, partition, number of segments) of each log."""
     return [(log.topic, log.partition, len(log)) for log in logs]
 
 
-def offsets(logs: list[kafkarec.Log]) -> list[Any]:
+def offsets(logs):
     (log,) = logs
     return list(log.read(columns=["offset"]).column("offset"))
 
@@ -68,7 +64,7 @@ def offsets(logs: list[kafkarec.Log]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("paths", "found"),
+    "paths, found",
     [
         (["txn-0"], [("txn", 0, 2)]),
         (["txn-0/"], [("txn", 0, 2)]),
@@ -148,7 +144,7 @@ def test_folders_topic_and_partition_name_the_log(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("folder", "message"),
+    "folder, message",
     [
         ("date=2026-11-01/date=2026-11-02", "have the key date twice"),
         ("date=2026-11-01/Date=2", "have the key Date twice"),
@@ -179,7 +175,7 @@ def test_a_base_path_counts_the_keys_of_the_paths_own_folders(days, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("where", "expected"),
+    "where, expected",
     [
         (None, "123"),
         ("date = '2026-11-02'", "2"),
@@ -199,7 +195,7 @@ def test_values_are_compared_by_their_type(tmp_path):
     archive(tmp_path / "hours", "hour=9", "hour=05", "hour=10", "hour=__HIVE_DEFAULT_PARTITION__")
     archive(tmp_path / "texts", "region=eu", "region=it's", "region=7")
 
-    def chosen(folder: str, where: str) -> set[str | None]:
+    def chosen(folder, where):
         logs = kafkarec.find(tmp_path / folder, where=where)
         return {value for log in logs for segment in log.segments for value in segment.keys.values()}
 
@@ -209,7 +205,7 @@ def test_values_are_compared_by_their_type(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("where", "message"),
+    "where, message",
     [
         ("", r"where='': '' cannot be read; expected comparisons \(= <> < <= > >=\) joined by AND, such as date"),
         ("date = x", "where='date = x': 'date = x' cannot be read"),
@@ -299,7 +295,7 @@ def test_a_key_folder_that_cannot_be_listed(days, monkeypatch):
     refuse_listing(monkeypatch, str(days / f"date={DAYS[1]}"), errno.EACCES)
     with pytest.raises(PermissionError):
         kafkarec.find(days)
-    refused: list[OSError] = []
+    refused = []
     (log,) = distributed.LogFinder(days, unreadable=refused.append).find()
     assert len(log) == 2 and len(refused) == 1
 
@@ -308,7 +304,7 @@ def test_a_key_folder_that_cannot_be_listed(days, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def bucket(tmp_path_factory):
     root = tmp_path_factory.mktemp("bucket")
     with running("s3fs", "pyarrow") as server:
         server.put_folder(archive(root / "arch", *(f"date={day}" for day in DAYS)), "arch", WITH_INDEXES)
@@ -319,7 +315,7 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_a_bucket(bucket):
-    def find(path: str, **given: Any) -> list[kafkarec.Log]:
+    def find(path, **given):
         return kafkarec.find(f"s3://{BUCKET}/{path}", storage_options=bucket.options(), **given)
 
     (log,) = found = find("arch")
@@ -341,3 +337,15 @@ def test_open_refuses_what_only_find_reads(days):
         with pytest.raises(ValueError) as info:
             kafkarec.open(paths)
         assert str(info.value) == refused
+
+
+def test_a_partition_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
+    for name in ("orders-0", "other-1"):
+        put(tmp_path / name, parts(1)[0])
+    refuse_listing(monkeypatch, "orders-0", errno.EACCES)
+    with pytest.raises(PermissionError) as raised:
+        kafkarec.find(tmp_path)
+    assert raised.value.filename == str(tmp_path / "orders-0")
+    refused: list[OSError] = []
+    found = distributed.LogFinder(tmp_path, unreadable=refused.append).find()
+    assert [log.topic for log in found] == ["other"] and len(refused) == 1

@@ -1,7 +1,5 @@
 """Log.follow, and its polls while a simulated broker appends, rolls, deletes and truncates at random."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os
@@ -10,7 +8,6 @@ import threading
 import time
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import builders
 import counted_files
@@ -28,23 +25,40 @@ PREALLOCATED = 4096
 WINDOW = 64  # batches that are compared with the next one
 
 
-def after_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+def after_a_day(monkeypatch):
     """From now on what is in a file has been there for a day: nothing waits for what may follow."""
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + 86_400)
 
 
+def good(base, **fields):
+    return builders.good_batch(1, base_offset=base, **fields)
+
+
+def of(producer, base):
+    """A batch of a transaction."""
+    return good(base, producer_id=producer, attributes=builders.TRANSACTIONAL)
+
+
+def end(producer, base, *, commit):
+    return builders.end_marker(commit=commit, producer_id=producer, base_offset=base)
+
+
+def bad(base):
+    return builders.flipped(good(base))
+
+
 class SimulatedLog:
     """A simulated broker's log: segments of batches, each with a unique value."""
 
-    def __init__(self, folder: Path, preallocate: bool) -> None:
+    def __init__(self, folder, preallocate):
         self.folder, self.preallocate = folder, preallocate
-        self.segments: dict[int, list[tuple[int, bytes]]] = {0: []}
+        self.segments = {0: []}
         self.next_offset = self.made = 0
         self.cut = 0  # bytes of the last batch that are not yet written
         self.write()
 
-    def write(self) -> None:
+    def write(self):
         for base, batches in self.segments.items():
             data = b"".join(raw for _, raw in batches)
             last = base == max(self.segments)
@@ -60,52 +74,60 @@ class SimulatedLog:
             if int(path.stem) not in self.segments:
                 path.unlink()
 
-    def batch(self, count: int, **fields: Any) -> None:
+    @property
+    def active(self):
+        """The batches of the last segment, each with its base offset."""
+        return self.segments[max(self.segments)]
+
+    def batch(self, count, **fields):
         self.cut = 0
         self.made += 1
         records = [builders.record(offset_delta=i, value=b"%d.%d" % (self.made, i)) for i in range(count)]
         self.add(builders.batch(records, base_offset=self.next_offset, **fields), count)
 
-    def add(self, raw: bytes, count: int) -> None:
-        self.segments[max(self.segments)].append((self.next_offset, raw))
+    def add(self, raw, count):
+        self.active.append((self.next_offset, raw))
         self.next_offset += count
 
-    def play(self, what: str, number: int) -> None:
-        batches = self.segments[max(self.segments)]
+    def play(self, what, number):
         if what == "append":
             self.batch(number)
         elif what == "append half of it":
             self.batch(number)
-            self.cut = len(self.segments[max(self.segments)][-1][1]) // 2
+            self.cut = len(self.active[-1][1]) // 2
         elif what == "finish":
             self.cut = 0
-        elif what == "roll" and batches and not self.cut:
+        elif what == "roll" and self.active and not self.cut:
             self.segments[self.next_offset] = []
         elif what == "delete" and len(self.segments) > 1:
             del self.segments[min(self.segments)]
         elif what == "truncate" and any(self.segments.values()):
             self.cut = 0
             for _ in range(number):
-                if len(self.segments) > 1 and not self.segments[max(self.segments)]:
+                if len(self.segments) > 1 and not self.active:
                     del self.segments[max(self.segments)]
-                if self.segments[max(self.segments)]:
-                    self.next_offset = self.segments[max(self.segments)].pop()[0]
+                if self.active:
+                    self.next_offset = self.active.pop()[0]
         self.write()
 
 
-def follower(folder: Path | str | list[Path], **options: Any) -> Any:
+def follower(folder, **options):
     """Without restoring: so only damage waits."""
     chosen = {"columns": ["offset", "value"], "errors": "skip", "restore": False} | options
     (one,) = kafkarec.open(folder).followers(**chosen)
     return one
 
 
-def polled(one: Any) -> list[tuple[int, bytes]]:
+def polled(one):
     rows = []
     for _, records in one.poll():
         assert not records.damage
         rows += zip(records.column("offset"), records.column("value"), strict=True)
     return rows
+
+
+def polled_offsets(one):
+    return [offset for offset, _ in polled(one)]
 
 
 OPERATIONS = ("append", "append half of it", "finish", "append", "roll", "delete", "truncate")
@@ -161,7 +183,7 @@ def test_committed_records_are_returned_at_their_commit(steps, preallocate, is_i
                 broker.play("roll", 0)
             else:
                 first, last = firsts.pop(producer, None), broker.next_offset
-                broker.add(builders.end_marker(commit=what == "commit", producer_id=producer, base_offset=last), 1)
+                broker.add(end(producer, last, commit=what == "commit"), 1)
                 if what == "abort" and first is not None and is_indexed:
                     entry = AbortedTransaction(producer, first, last, min(firsts.values(), default=last))
                     with (broker.folder / f"{max(broker.segments):020}.txnindex").open("ab") as file:
@@ -190,7 +212,7 @@ def test_files_with_an_unchanged_mtime_are_read_again(tmp_path, monkeypatch):
     assert len(polled(one)) == 1
 
 
-def log_folder(tmp_path: Path, *batches: bytes, name: str = "t-0") -> Path:
+def log_folder(tmp_path, *batches, name="t-0"):
     folder = tmp_path / name
     folder.mkdir()
     path = folder / f"{0:020}.log"
@@ -199,20 +221,12 @@ def log_folder(tmp_path: Path, *batches: bytes, name: str = "t-0") -> Path:
     return folder
 
 
-def append(folder: Path, *batches: bytes) -> None:
+def append(folder, *batches):
     with (folder / f"{0:020}.log").open("ab") as file:
         file.write(b"".join(batches))
 
 
-def good(base: int, **fields: Any) -> bytes:
-    return builders.good_batch(1, base_offset=base, **fields)
-
-
-def bad(base: int) -> bytes:
-    return builders.flipped(good(base))
-
-
-def offsets(pieces: Any) -> list[int]:
+def offsets(pieces):
     return [offset for piece in pieces for offset in piece.column("offset")]
 
 
@@ -234,7 +248,7 @@ def test_damage_is_raised_after_the_records_before_it_once_a_batch_is_behind_it(
     folder = log_folder(tmp_path, good(0), bad(1))
     one = follower(folder, errors="raise", restore=True)
     after_a_day(monkeypatch)
-    assert [offset for offset, _ in polled(one)] == [0]
+    assert polled_offsets(one) == [0]
     append(folder, good(2))
     with pytest.raises(CorruptRecordError) as of_stream:
         list(kafkarec.open(folder).stream())
@@ -245,7 +259,7 @@ def test_damage_is_raised_after_the_records_before_it_once_a_batch_is_behind_it(
 
 
 @pytest.mark.parametrize(
-    ("batch", "field"),
+    "batch, field",
     [(good(900), "base_offset"), (good(2, leader_epoch=900), "partition_leader_epoch"), (bad(2), None)],
     ids=["an offset is skipped", "another leader epoch", "damage"],
 )
@@ -271,10 +285,10 @@ def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path, monkeypatc
     now, path = [1e9], folder / f"{0:020}.log"
     monkeypatch.setattr(time, "time", lambda: now[0])
 
-    def appended(data: bytes) -> list[int]:
+    def appended(data):
         append(folder, data)
         os.utime(path, (now[0], now[0]))  # the file always changes
-        return [offset for offset, _ in polled(one)]
+        return polled_offsets(one)
 
     assert appended(good(5)) == []
     for _ in range(7):
@@ -288,12 +302,12 @@ def test_a_batch_waits_in_each_segment(tmp_path, monkeypatch):
     now = [1e9]
     monkeypatch.setattr(time, "time", lambda: now[0])
 
-    def polled_after(seconds: float, base: int, *batches: bytes) -> list[int]:
+    def polled_after(seconds, base, *batches):
         now[0] += seconds
         path = tmp_path / f"{base:020}.log"
         path.write_bytes(b"".join(batches))
         os.utime(path, (now[0], now[0]))
-        return [offset for offset, _ in polled(one)]
+        return polled_offsets(one)
 
     (tmp_path / f"{0:020}.log").touch()
     one = follower(tmp_path, restore=True)
@@ -304,21 +318,21 @@ def test_a_batch_waits_in_each_segment(tmp_path, monkeypatch):
 
 def test_a_range_that_begins_behind_the_end(tmp_path):
     """What arrives below it is left out, batch for batch and within the first one in it."""
-    first, *later = (builders.good_batch(3, base_offset=base) for base in range(0, 18, 3))
+    first, *later = builders.good_batches(6)
     folder = log_folder(tmp_path, first)
     one = follower(folder, start_offset=13)
     for batches, expected in (([], []), (later[:1], []), (later[1:4], [13, 14]), (later[4:], [15, 16, 17])):
         append(folder, *batches)
-        assert [offset for offset, _ in polled(one)] == expected
+        assert polled_offsets(one) == expected
 
 
 def test_damage_before_the_range_is_not_reported(tmp_path):
     old, new = ({"base_timestamp": time, "max_timestamp": time} for time in (1000, 2000))
     folder = log_folder(tmp_path, good(0, **old), bad(1), good(2, **old), good(3, **new))
-    assert [offset for offset, _ in polled(follower(folder, start_timestamp=2000))] == [3]
+    assert polled_offsets(follower(folder, start_timestamp=2000)) == [3]
 
 
-@pytest.mark.parametrize(("restore", "second"), [(True, 1), (False, 900)])
+@pytest.mark.parametrize("restore, second", [(True, 1), (False, 900)])
 def test_a_log_that_was_opened_without_restoring(tmp_path, restore, second):
     folder = log_folder(tmp_path, good(0), good(900), good(2), good(3))
     (one,) = kafkarec.open(folder, restore=restore).followers(columns=["offset"], errors="skip")
@@ -331,15 +345,15 @@ def test_each_file_that_is_named_is_followed(tmp_path):
     packed = path.with_name(f"{path.name}.gz")
     packed.write_bytes(gzip.compress(good(0)))
     for name, found in {path: [0], packed: [0], path.parent: [0]}.items():
-        assert [offset for offset, _ in polled(follower(name))] == found
-    assert [offset for offset, _ in polled(follower([path, packed]))] == [0, 0]
+        assert polled_offsets(follower(name)) == found
+    assert polled_offsets(follower([path, packed])) == [0, 0]
 
 
 @pytest.mark.parametrize("end", [b"", bad(1)], ids=["read to its end", "damage at its end"])
 def test_a_log_that_does_not_change_is_not_read_again(tmp_path, end, monkeypatch):
     folder = log_folder(tmp_path, good(0), end)
     one = follower(folder, isolation="read_committed")
-    assert [offset for offset, _ in polled(one)] == [0]
+    assert polled_offsets(one) == [0]
     if not end:
         os.utime(folder / f"{0:020}.log")
     readings = counted_files.counted(monkeypatch)
@@ -348,46 +362,34 @@ def test_a_log_that_does_not_change_is_not_read_again(tmp_path, end, monkeypatch
 
 
 def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path, monkeypatch):
-    data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
-    folder = log_folder(tmp_path, data, bad(1))
+    folder = log_folder(tmp_path, of(1, 0), bad(1))
     one = follower(folder, isolation="read_committed")
     after_a_day(monkeypatch)
     assert polled(one) == []
-    append(folder, builders.end_marker(commit=True, producer_id=1, base_offset=2))
+    append(folder, end(1, 2, commit=True))
     assert offsets(piece for _, piece in one.poll()) == [0]
 
 
 def test_markers_of_a_log_that_was_truncated(tmp_path):
     """Those that were cut off no longer count: also behind an open transaction, where nothing was returned."""
-
-    def of(producer: int, base: int) -> bytes:
-        return good(base, producer_id=producer, attributes=builders.TRANSACTIONAL)
-
-    def end(producer: int, base: int, commit: bool) -> bytes:
-        return builders.end_marker(commit=commit, producer_id=producer, base_offset=base)
-
     begin = good(0) + of(1, 1) + of(2, 2)
-    folder = log_folder(tmp_path, begin, end(2, 3, True))
+    folder = log_folder(tmp_path, begin, end(2, 3, commit=True))
     one = follower(folder, isolation="read_committed")
-    assert [offset for offset, _ in polled(one)] == [0]
+    assert polled_offsets(one) == [0]
     os.truncate(folder / f"{0:020}.log", len(begin))
-    append(folder, end(2, 3, False) + end(1, 4, True) + good(5))
-    assert [offset for offset, _ in polled(one)] == [1, 5]
+    append(folder, end(2, 3, commit=False) + end(1, 4, commit=True) + good(5))
+    assert polled_offsets(one) == [1, 5]
 
 
 def test_an_index_entry_ends_no_later_transaction(tmp_path):
     """The .txnindex is read again at each poll."""
-
-    def of_7(base: int) -> bytes:
-        return good(base, producer_id=7, attributes=builders.TRANSACTIONAL)
-
-    folder = log_folder(tmp_path, of_7(0), builders.end_marker(commit=False, producer_id=7, base_offset=1))
+    folder = log_folder(tmp_path, of(7, 0), end(7, 1, commit=False))
     (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([AbortedTransaction(7, 0, 1, 2)]))
     one = follower(folder, isolation="read_committed")
-    for batch in (of_7(2), good(3), builders.end_marker(commit=False, producer_id=7, base_offset=4)):
+    for batch in (of(7, 2), good(3), end(7, 4, commit=False)):
         assert not polled(one)
         append(folder, batch)
-    assert [offset for offset, _ in polled(one)] == [3]
+    assert polled_offsets(one) == [3]
 
 
 @pytest.mark.parametrize("preallocate", [False, True])
@@ -400,10 +402,10 @@ def test_records_of_transactions_that_begin_while_a_log_is_read(tmp_path, monkey
     """
     broker, real, plain, first = SimulatedLog(tmp_path, preallocate), os.open, list[int](), 0
 
-    def write(*args: Any, **options: Any) -> int:
+    def write(*args, **options):
         nonlocal begun
         if begun:
-            broker.add(builders.end_marker(commit=False, producer_id=7, base_offset=broker.next_offset), 1)
+            broker.add(end(7, broker.next_offset, commit=False), 1)
             plain.append(broker.next_offset)
             broker.batch(1)
         else:
@@ -421,14 +423,14 @@ def test_records_of_transactions_that_begin_while_a_log_is_read(tmp_path, monkey
         with kafkarec.open(tmp_path) as log:
             read = list(log.read(columns=["offset"], isolation="read_committed").column("offset"))
         assert read == plain[: len(read)]
-        followed = [offset for offset, _ in polled(one)]
+        followed = polled_offsets(one)
         assert followed == plain[first : first + len(followed)]
         first += len(followed)
     monkeypatch.undo()
-    assert [offset for offset, _ in polled(one)] == plain[first:]
+    assert polled_offsets(one) == plain[first:]
 
 
-def write_segments(folder: Path, segments: dict[int, list[bytes]], *, cut: bool = False) -> None:
+def write_segments(folder, segments, *, cut=False):
     """cut: files are written in place; else replaced, as by the log cleaner."""
     for base, batches in segments.items():
         path, new = folder / f"{base:020}.log", folder / f"{base:020}.log.cleaned"
@@ -457,12 +459,12 @@ def test_a_log_that_is_cleaned_goes_on_at_the_next_offset(tmp_path, behind, clea
         assert offsets(piece for _, piece in islice(pieces, 3)) == [0, 1, 2]
         pieces.close()
     else:
-        assert [offset for offset, _ in polled(one)] == [0, 1, 2]
+        assert polled_offsets(one) == [0, 1, 2]
     write_segments(tmp_path, cleaned)
     assert [offset for offset, _ in polled(one) + polled(one)] == [3, 4]
     assert notes == []
     write_segments(tmp_path, {8: [good(8)]})  # retention, before 5 to 7 were read
-    assert [offset for offset, _ in polled(one)] == [8]
+    assert polled_offsets(one) == [8]
     assert [note.partition(": ")[2] for note in notes] == ["offsets 5 to 7 were deleted before they were read"]
 
 
@@ -471,42 +473,41 @@ def test_a_log_that_was_truncated_and_rolled_again_is_read_from_the_cut(tmp_path
     notes = list[str]()
     write_segments(tmp_path, {0: [good(0), good(1)], 2: [good(2)]})
     one = follower(tmp_path, on_note=notes.append)
-    assert [offset for offset, _ in polled(one)] == [0, 1, 2]
+    assert polled_offsets(one) == [0, 1, 2]
     again = [good(offset, leader_epoch=1) for offset in (1, 2, 3)]
     write_segments(tmp_path, {0: [good(0), *again[:2]], 3: again[2:]}, cut=True)
-    assert [offset for offset, _ in polled(one)] == [1, 2, 3]
+    assert polled_offsets(one) == [1, 2, 3]
     assert [note.partition(": ")[2] for note in notes] == ["the log was truncated; continuing from offset 1"]
 
 
 def test_a_transaction_whose_marker_was_truncated_is_open_again(tmp_path):
-    data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
-    commit = [builders.end_marker(commit=True, producer_id=1, base_offset=base) for base in range(3)]
-    write_segments(tmp_path, {0: [data], 1: [commit[1], good(2)]})
+    data, first, second = of(1, 0), end(1, 1, commit=True), end(1, 2, commit=True)
+    write_segments(tmp_path, {0: [data], 1: [first, good(2)]})
     one = follower(tmp_path, isolation="read_committed")
-    assert [offset for offset, _ in polled(one)] == [0, 2]
-    write_segments(tmp_path, {0: [data], 1: [commit[1], good(2), good(3)]}, cut=True)
-    assert [offset for offset, _ in polled(one)] == [3], "this poll began at the second segment"
+    assert polled_offsets(one) == [0, 2]
+    write_segments(tmp_path, {0: [data], 1: [first, good(2), good(3)]}, cut=True)
+    assert polled_offsets(one) == [3], "this poll began at the second segment"
     write_segments(tmp_path, {0: [data], 1: [good(1, leader_epoch=1)]}, cut=True)
     assert polled(one) == []
-    write_segments(tmp_path, {0: [data], 1: [good(1, leader_epoch=1), commit[2]]}, cut=True)
-    assert [offset for offset, _ in polled(one)] == [1]
+    write_segments(tmp_path, {0: [data], 1: [good(1, leader_epoch=1), second]}, cut=True)
+    assert polled_offsets(one) == [1]
 
 
 def test_after_a_cut_below_the_start_offset_the_new_records_are_read(tmp_path):
     notes = list[str]()
     write_segments(tmp_path, {0: [good(base) for base in range(4)]})
     one = follower(tmp_path, start_offset=3, on_note=notes.append)
-    assert [offset for offset, _ in polled(one)] == [3]
+    assert polled_offsets(one) == [3]
     write_segments(tmp_path, {0: [good(0), *(good(base, leader_epoch=1) for base in range(1, 4))]}, cut=True)
-    assert [offset for offset, _ in polled(one)] == [1, 2, 3]
+    assert polled_offsets(one) == [1, 2, 3]
     assert [note.partition(": ")[2] for note in notes] == ["the log was truncated; continuing from offset 1"]
 
 
-def before_opening(monkeypatch: pytest.MonkeyPatch, number: int, name: str, change: Any) -> None:
+def before_opening(monkeypatch, number, name, change):
     """Runs `change` before a segment is opened for the `number`th time."""
     real, left = os.open, [number]
 
-    def opened(path: Any, *args: Any, **options: Any) -> int:
+    def opened(path, *args, **options):
         if str(path).endswith(name):
             left[0] -= 1
             if not left[0]:
@@ -522,24 +523,23 @@ def test_a_log_that_is_truncated_after_its_last_batch_was_compared(tmp_path, mon
     for number in range(1, 5):
         write_segments(tmp_path, {0: [good(0), good(1)]})
         one = follower(tmp_path, isolation=isolation)
-        assert [offset for offset, _ in polled(one)] == [0, 1]
+        assert polled_offsets(one) == [0, 1]
         append(tmp_path, good(2))
         before_opening(monkeypatch, number, ".log", lambda: write_segments(tmp_path, again, cut=True))
-        assert [offset for offset, _ in polled(one)] in ([], [2], [1, 2, 3])
+        assert polled_offsets(one) in ([], [2], [1, 2, 3])
         monkeypatch.undo()
         write_segments(tmp_path, again, cut=True)
-        assert [offset for offset, _ in polled(one)] in ([], [1, 2, 3])
+        assert polled_offsets(one) in ([], [1, 2, 3])
 
 
 def test_a_segment_that_is_merged_while_its_markers_are_read(tmp_path, monkeypatch):
-    data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
-    commit = builders.end_marker(commit=True, producer_id=1, base_offset=1)
+    data, commit = of(1, 0), end(1, 1, commit=True)
     write_segments(tmp_path, {0: [data], 1: [commit], 2: [good(2)]})
     one = follower(tmp_path, isolation="read_committed")
     merged = {0: [data, commit], 2: [good(2)]}
     before_opening(monkeypatch, 1, f"{1:020}.log", lambda: write_segments(tmp_path, merged))
     assert polled(one) == []
-    assert [offset for offset, _ in polled(one)] == [0, 2]
+    assert polled_offsets(one) == [0, 2]
 
 
 def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(tmp_path, monkeypatch):
@@ -549,7 +549,7 @@ def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(tmp
     (folder / f"{0:020}.index").write_bytes(offset_index.write(entries, 0))
     one = follower(folder, start_offset=1900)
     readings = counted_files.counted(monkeypatch)
-    assert [offset for offset, _ in polled(one)] == list(range(1900, 2000))
+    assert polled_offsets(one) == list(range(1900, 2000))
     begin = min(found.position for found in readings if found.length > 64 and found.path.endswith(".log"))
     assert 0 <= 1900 - WINDOW - begin / size < 10  # one index entry further back
 
@@ -558,10 +558,10 @@ def test_offsets_that_were_deleted_before_they_were_read_are_told(tmp_path):
     broker, notes = SimulatedLog(tmp_path, preallocate=False), list[str]()
     (one,) = kafkarec.open(tmp_path).followers(columns=["offset", "value"], on_note=notes.append)
     broker.play("append", 2)
-    assert [offset for offset, _ in polled(one)] == [0, 1]
+    assert polled_offsets(one) == [0, 1]
     for what in ("roll", "append", "roll", "append", "delete", "delete"):
         broker.play(what, 3)
-    assert [offset for offset, _ in polled(one)] == [5, 6, 7]
+    assert polled_offsets(one) == [5, 6, 7]
     assert notes == [f"{tmp_path}: offsets 2 to 4 were deleted before they were read"]
 
 

@@ -1,7 +1,5 @@
 """Names of folders and files: those of Kafka and tiered storage plugins, and similar names."""
 
-from __future__ import annotations
-
 import uuid
 from base64 import urlsafe_b64encode
 
@@ -20,7 +18,7 @@ OFFSET = "00000000000000000030"
 
 
 @pytest.mark.parametrize(
-    ("name", "topic", "partition", "state"),
+    "name, topic, partition, state",
     [
         ("orders-7", "orders", 7, ""),
         ("a-b-c-0", "a-b-c", 0, ""),
@@ -39,7 +37,6 @@ OFFSET = "00000000000000000030"
 )
 def test_partition_folders(name, topic, partition, state):
     parsed = names.folder(name)
-    assert parsed is not None
     assert (parsed.topic, parsed.partition, parsed.state, parsed.cut) == (topic, partition, state, False)
 
 
@@ -104,7 +101,7 @@ def test_every_uuid_is_distinguished_from_a_partition(value, partition, topic):
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    "name, expected",
     [
         (f"{OFFSET}.log", (30, ".log", "", "", OFFSET)),
         (f"{OFFSET}.log.gz", (30, ".log", "", ".gz", OFFSET)),

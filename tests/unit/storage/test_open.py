@@ -1,7 +1,5 @@
 """kafkarec.open: segments, logs, data folders, ranges, lists, file objects, early close, flat memory."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import itertools
@@ -10,7 +8,6 @@ import random
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import builders
 import counted_files
@@ -30,19 +27,19 @@ pytestmark = pytest.mark.core
 CODECS = SEGMENTS / "all-codecs-0" / f"{0:020}.log"
 
 
-def log_of(folder: Path | str) -> kafkarec.Log:
+def log_of(folder):
     log = kafkarec.open(SEGMENTS / folder)
     assert isinstance(log, kafkarec.Log)
     return log
 
 
-def segment_of(path: Any, **options: Any) -> kafkarec.Segment:
+def segment_of(path, **options):
     segment = kafkarec.open(path, **options)
     assert isinstance(segment, kafkarec.Segment)
     return segment
 
 
-@pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads())
+@pytest.mark.parametrize("folder, isolation", golden.consumer_reads())
 def test_a_log_reads_as_a_real_consumer(folder, isolation):
     log = log_of(folder)
     columns = [*reading.DEFAULT_COLUMNS, "partition_leader_epoch"]
@@ -92,12 +89,12 @@ def test_any_range_of_offsets_is_a_filter():
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(
-    ("field", "start", "end"),
+    "field, start, end",
     [pytest.param(8, 30, 99, id="batch_length"), pytest.param(23, 10, 30, id="last_offset_delta")],
 )
 def test_a_range_has_the_good_batches_behind_damage(tmp_path, field, start, end, threads):
     """Neither the length of a damaged batch below the range nor its last offset leaves out good ones."""
-    raw = [builders.good_batch(3, base_offset=base) for base in range(0, 45, 3)]
+    raw = builders.good_batches(15)
     path = tmp_path / f"{0:020}.log"
     for number, bit in itertools.product(range(10), range(32)):
         at = sum(map(len, raw[:number])) + field + bit // 8
@@ -109,9 +106,9 @@ def test_a_range_has_the_good_batches_behind_damage(tmp_path, field, start, end,
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("base", "damaged"), [(0, 0), (0, 4), (1 << 40, 4)])
+@pytest.mark.parametrize("base, damaged", [(0, 0), (0, 4), (1 << 40, 4)])
 def test_a_damaged_batch_does_not_end_a_range(tmp_path, damaged, base, threads):
-    raw = [bytearray(builders.good_batch(3, base_offset=base + 3 * number)) for number in range(15)]
+    raw = [*map(bytearray, builders.good_batches(15, base_offset=base))]
     raw[damaged][7] = 36
     raw[damaged][-1] ^= 1
     path = tmp_path / f"{base:020}.log"
@@ -129,9 +126,9 @@ WRAPPED = [builders.wrapper([builders.message(offset=i) for i in range(3)], offs
 
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 @pytest.mark.parametrize(
-    ("batches", "wrong"),
+    "batches, wrong",
     [
-        pytest.param([builders.good_batch(3, base_offset=base) for base in range(0, 30, 3)], 2, id="no gaps"),
+        pytest.param(builders.good_batches(10), 2, id="no gaps"),
         pytest.param([builders.good_batch(3, base_offset=base) for base in range(0, 50, 5)], 2, id="compacted"),
         pytest.param(WRAPPED, 1, id="wrapper messages"),
     ],
@@ -159,7 +156,7 @@ def test_wrong_base_offsets_do_not_end_a_range(tmp_path, batches, wrong, errors)
 
 
 def test_a_damaged_batch_in_a_range_is_an_error_and_damage_behind_it_is_none(tmp_path):
-    batches = [builders.good_batch(3, base_offset=base) for base in range(0, 30, 3)]
+    batches = builders.good_batches(10)
     path = tmp_path / f"{0:020}.log"
     broken = batches[3][:-1] + b"\xff"
     path.write_bytes(b"".join([*batches[:3], (99).to_bytes(8, "big") + broken[8:], *batches[4:]]))
@@ -220,7 +217,7 @@ def test_offsets_and_times_may_be_integers_of_other_libraries():
     assert kafkarec.open(CODECS, partition=np.int64(7)).partition == 7
 
 
-def rich_log() -> bytes:
+def rich_log():
     """Return a log with every magic and codec; nulls, headers, missing timestamps."""
     pieces, offset = [], 0
     for codec in builders.CODECS:
@@ -390,7 +387,7 @@ def test_a_cut_segment_before_another_lost_its_end(tmp_path):
         assert alone.damage == () and alone.remaining > 0
 
 
-def open_files() -> int:
+def open_files():
     return len(os.listdir("/proc/self/fd"))
 
 

@@ -1,9 +1,5 @@
 """Fingerprints and checksums of single batches of a file, and where its whole batches end."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import builders
 import pytest
 
@@ -15,12 +11,10 @@ SECOND = builders.good_batch(base_offset=10)
 MESSAGES = [builders.message(magic=magic, offset=3, value=b"old") for magic in (0, 1)]
 
 
-def segment(tmp_path: Path, *pieces: bytes) -> kafkarec.Segment:
+def segment(tmp_path, *pieces):
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(pieces))
-    opened = kafkarec.open(path)
-    assert isinstance(opened, kafkarec.Segment)
-    return opened
+    return kafkarec.open(path)
 
 
 @pytest.mark.parametrize("raw", [FIRST, *MESSAGES], ids=["magic 2", "magic 0", "magic 1"])
@@ -46,7 +40,7 @@ def test_zeros_after_the_batches_are_preallocated(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("tail", "expected"),
+    "tail, expected",
     [
         (bytes(100), True),
         (bytes(100) + SECOND, False),
@@ -73,14 +67,13 @@ def test_frames_do_not_lead_over_a_wrong_header(tmp_path, broken):
 def test_an_incomplete_end_is_damage_with_both_lengths(tmp_path, left):
     log = segment(tmp_path, FIRST, SECOND[:left])
     found = raw_batches.incomplete_end(log, len(FIRST), left, 8)
-    assert found is not None
     assert found[:7] == (log.path, len(FIRST), left, 8, None, len(FIRST) + left, "length_beyond_end")
     assert (found.expected, found.found) == (len(SECOND) if left >= 12 else None, left)
     assert ("(base offset 10)" in found.detail) == (left >= 12)
     assert found.detail.endswith(f"left {left}, the file ends in mid-batch")
 
 
-@pytest.mark.parametrize(("zeros", "is_incomplete"), [(0, False), (1, True), (11, True), (12, False), (500, False)])
+@pytest.mark.parametrize("zeros, is_incomplete", [(0, False), (1, True), (11, True), (12, False), (500, False)])
 def test_zeros_are_an_incomplete_end_only_where_a_batch_may_begin_so(tmp_path, zeros, is_incomplete):
     log = segment(tmp_path, FIRST, bytes(zeros))
     assert (raw_batches.incomplete_end(log, len(FIRST), zeros, 8) is not None) == is_incomplete

@@ -1,10 +1,7 @@
 """Indexes made from the batches, byte for byte as LogSegment.recover() of Kafka 4.4 made them (vectors/indexes), and
 as the broker that wrote the log left them (vectors/segments)."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import builders
 import pytest
@@ -12,7 +9,7 @@ from paths import VECTORS
 
 import kafkarec
 from kafkarec.sidecars import leader_epochs
-from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_side_files
+from kafkarec.storage.rebuild_folder import rebuild_side_files
 
 # The index interval of each topic.
 BROKER = {
@@ -27,17 +24,17 @@ RECOVERED = sorted(path.name for path in (VECTORS / "indexes").iterdir() if path
 SMALL = {".index", ".timeindex", ".txnindex", ".snapshot"}
 
 
-def rebuilt(folder: Path, interval: int = 4096) -> tuple[dict[str, bytes], list[RebuiltSideFiles]]:
+def rebuilt(folder, interval=4096):
     """Return all rebuilt files by name, and the opened source."""
     parts = list(rebuild_side_files(kafkarec.open(folder), interval))
     return {name: data for part in parts for name, data in part.files.items()}, parts
 
 
-def small_files(folder: Path) -> dict[str, bytes]:
+def small_files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in SMALL}
 
 
-def logs_alone(folder: Path, to: Path) -> Path:
+def logs_alone(folder, to):
     """Return a copy of the log's segments without side files."""
     for path in folder.glob("*.log"):
         shutil.copy(path, to / path.name)

@@ -1,7 +1,5 @@
 """Segment.splits and between: the parts of a file, read one by one, have the file's records."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random
@@ -16,11 +14,11 @@ pytestmark = [pytest.mark.core, pytest.mark.python]
 LOGS = [path for path in sorted((golden.VECTORS / "segments").glob("*/*.log")) if path.stat().st_size]
 
 
-def facts(damage: tuple[kafkarec.Damage, ...]) -> list[tuple[int, int, str]]:
+def facts(damage):
     return [(each.position, each.length, each.reason) for each in damage]
 
 
-def compare(segment: kafkarec.Segment, max_bytes: int) -> int:
+def compare(segment, max_bytes):
     whole = segment.read(errors="skip", control=True)
     splits = segment.splits(max_bytes)
     assert splits[0][0] == 0 and splits[-1][1] == segment.size
@@ -36,7 +34,6 @@ def compare(segment: kafkarec.Segment, max_bytes: int) -> int:
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}/{path.stem.lstrip('0') or 0}")
 def test_parts_are_the_whole(path):
     segment = kafkarec.open(path)
-    assert isinstance(segment, kafkarec.Segment)
     assert compare(segment, 1 << 30) == 1
     counts = [compare(segment, size) for size in (4000, 300, 1)]
     assert counts == sorted(counts)
@@ -45,7 +42,6 @@ def test_parts_are_the_whole(path):
 
 def test_a_part_that_ends_inside_a_batch_is_damaged_and_wrong_bounds_are_refused(tmp_path):
     segment = kafkarec.open(LOGS[0])
-    assert isinstance(segment, kafkarec.Segment)
     (begin, end), *_ = segment.splits(500)
     with pytest.raises(kafkarec.CorruptRecordError, match="the log goes on after it"):
         segment.between(begin, end - 5).read()
@@ -71,6 +67,18 @@ def test_parts_of_a_log_with_copied_and_damaged_bytes_are_the_whole(seed, tmp_pa
     compare(segment, chance.choice([1, 500, 5000]))
 
 
+def test_a_range_that_begins_behind_a_part():
+    """Its entry of the .index is outside of the part, which has no bytes to read then and none that remain."""
+    segment = kafkarec.open(golden.VECTORS / "segments" / "all-codecs-0" / f"{0:020}.log")
+    assert isinstance(segment, kafkarec.Segment)
+    (begin, end), *_, last = segment.splits(5000)
+    part, start = segment.between(begin, end), segment.read().batches[-1]["last_offset"]
+    assert segment.position_of(start) > end and part.position_of(start) == end
+    for table in (part.read(start_offset=start), part.scan(start_offset=start), *part.stream(start_offset=start)):
+        assert (len(table), table.remaining, table.damage) == (0, 0, ())
+    assert segment.between(*last).read(start_offset=start).column("offset")[-1] == start
+
+
 @pytest.mark.parametrize("cut", [1, 40])
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 def test_the_end_of_a_file_that_has_grown_is_no_damage(tmp_path, cut, errors):
@@ -93,7 +101,6 @@ def test_a_part_that_is_no_longer_in_the_file(tmp_path, taken):
     path = tmp_path / "0.log"
     path.write_bytes(LOGS[0].read_bytes() + bytes(5000))
     segment = kafkarec.open(path)
-    assert isinstance(segment, kafkarec.Segment)
     size = LOGS[0].stat().st_size
     part = segment.between(size, segment.size)
     os.truncate(path, size - taken)

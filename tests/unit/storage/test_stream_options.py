@@ -1,12 +1,8 @@
 """`stream` and `follow` with first, last and keys: the same records as those of all that one would choose in Python."""
 
-from __future__ import annotations
-
 import random
 from contextlib import closing, suppress
 from itertools import islice, pairwise
-from pathlib import Path
-from typing import Any
 
 import builders
 import plain_logs
@@ -18,7 +14,7 @@ from kafkarec.sidecars import offset_index
 KEYS = (b"", b"a", b"aa", b"ab", b"a" * 20, b"b", None)
 
 
-def some_batch(chance: random.Random, base: int) -> tuple[bytes, int]:
+def some_batch(chance, base):
     """A batch, or a wrapper message, and how many offsets it takes."""
     count, producer = chance.choice([1, 2, 9]), chance.randrange(1, 4)
     if chance.random() < 0.2:
@@ -29,12 +25,12 @@ def some_batch(chance: random.Random, base: int) -> tuple[bytes, int]:
         return kafkarec.encode(rows, base_offset=base, magic=1, compression=codec), count
     parts = [builders.record(offset_delta=row, timestamp_delta=row, key=chance.choice(KEYS)) for row in range(count)]
     transactional = chance.random() < 0.5
-    state: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0} if transactional else {}
+    state = {"producer_id": producer, "producer_epoch": 0} if transactional else {}
     attributes = builders.TRANSACTIONAL if transactional else 0
     return builders.batch(parts, base_offset=base, codec=codec, attributes=attributes, **state), count
 
 
-def some_log(chance: random.Random, folder: Path) -> Path:
+def some_log(chance, folder):
     """A partition of up to four segments, some with an .index, some with a damaged byte."""
     parts, base = [], chance.choice([0, 40])
     for _ in range(chance.randrange(4, 60)):
@@ -55,9 +51,9 @@ def some_log(chance: random.Random, folder: Path) -> Path:
     return folder
 
 
-def some_options(chance: random.Random) -> dict[str, Any]:
+def some_options(chance):
     """Options of `stream` that choose no records by number or key."""
-    options: dict[str, Any] = {"columns": ["partition", "offset", "key", "value"]}
+    options = {"columns": ["partition", "offset", "key", "value"]}
     choices = {
         "start_offset": chance.randrange(200),
         "end_offset": chance.randrange(300),
@@ -71,9 +67,9 @@ def some_options(chance: random.Random) -> dict[str, Any]:
     return options | {name: choices[name] for name in choices if chance.random() < 0.3}
 
 
-def rows_of(pieces: Any) -> tuple[list[tuple[Any, ...]], bool]:
+def rows_of(pieces):
     """The rows, and whether they end with an error."""
-    rows: list[tuple[Any, ...]] = []
+    rows = []
     with suppress(kafkarec.KafkaRecordError):
         for piece in pieces:
             rows += zip(*map(piece.column, ("partition", "offset", "key", "value")), strict=True)
@@ -105,7 +101,7 @@ def test_damage_is_raised_after_the_records_before_it(seed, tmp_path):
     options.pop("isolation", None)  # with errors="skip" it leaves out more
     keys, first = chance.choice([None, [b"a", b""]]), chance.choice([None, 3, 1000])
 
-    def chosen(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    def chosen(rows):
         return [row for row in rows if keys is None or row[2] in keys]
 
     every, fails = rows_of(log.stream(**options))

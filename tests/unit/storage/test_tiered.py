@@ -1,11 +1,7 @@
 """Objects of tiered storage: plain objects are segments, others are refused with a sentence that says what they are."""
 
-from __future__ import annotations
-
 import json
 import random
-from pathlib import Path
-from typing import Any
 
 import pytest
 import zstandard
@@ -23,15 +19,15 @@ CHUNK = 4096
 NOISE = random.Random(5).randbytes(len(PLAIN))
 
 
-def compressed(chunk: int = CHUNK) -> bytes:
+def compressed():
     """Return data as CompressionChunkEnumeration writes it: a zstd frame with content size for each chunk."""
     pack = zstandard.ZstdCompressor().compress
-    return b"".join(pack(PLAIN[at : at + chunk]) for at in range(0, len(PLAIN), chunk))
+    return b"".join(pack(PLAIN[at : at + CHUNK]) for at in range(0, len(PLAIN), CHUNK))
 
 
-def manifest(compression: bool, encryption: dict[str, Any] | None) -> bytes:
+def manifest(compression, encryption):
     """Return a manifest as SegmentManifestV1 is written."""
-    fields: dict[str, Any] = {
+    fields = {
         "version": "1",
         "chunkIndex": {
             "type": "fixed",
@@ -48,7 +44,7 @@ def manifest(compression: bool, encryption: dict[str, Any] | None) -> bytes:
     return json.dumps(fields).encode()
 
 
-def upload(bucket: Path, content: bytes, manifest_bytes: bytes | None = None) -> Path:
+def upload(bucket, content, manifest_bytes=None):
     folder = bucket / f"my-orders-{TOPIC_ID}" / "7"
     folder.mkdir(parents=True)
     (folder / f"{STEM}.log").write_bytes(content)
@@ -64,7 +60,7 @@ KEY = {"dataKey": "key-2024:c2VjcmV0", "aad": "CgsMDQ=="}
 @pytest.mark.parametrize("manifest_bytes", [None, manifest(False, None), b"{", b'{"compression": 1}', b"[" * 100_000])
 def test_a_plain_object_is_a_segment(tmp_path, manifest_bytes):
     path = upload(tmp_path, PLAIN, manifest_bytes)
-    segment: Any = kafkarec.open(path)
+    segment = kafkarec.open(path)
     assert (segment.topic, segment.partition, segment.base_offset) == ("my-orders", 7, 30)
     whole = list(kafkarec.decode(PLAIN))
     assert list(segment.read()) == whole
@@ -75,7 +71,7 @@ def test_a_plain_object_is_a_segment(tmp_path, manifest_bytes):
 
 
 @pytest.mark.parametrize(
-    ("content", "manifest_bytes", "words"),
+    "content, manifest_bytes, words",
     [
         (compressed(), manifest(True, None), ("compressed in chunks with zstd", ".log.zst", "its .rsm-manifest")),
         (NOISE, manifest(True, KEY), ("compressed in chunks with zstd and encrypted", "AES-GCM under key key-2024")),
@@ -85,13 +81,7 @@ def test_a_plain_object_is_a_segment(tmp_path, manifest_bytes):
         (NOISE, None, ("look random", "encrypted")),
     ],
 )
-def test_other_objects_are_refused_in_a_sentence(
-    tmp_path,
-    content,
-    manifest_bytes,
-    words,
-    capfdbinary,
-):
+def test_other_objects_are_refused_in_a_sentence(tmp_path, content, manifest_bytes, words, capfdbinary):
     path = upload(tmp_path, content, manifest_bytes)
     for errors in ("raise", "skip"):
         with pytest.raises(UnsupportedCompressionError) as caught:
@@ -129,13 +119,13 @@ def test_copies_of_a_stores_segments_alone_are_read(tmp_path, topic):
         (folder / str(partition)).mkdir(parents=True)
     (folder / "7" / f"{STEM}.log").write_bytes(PLAIN)
     for path in (folder, tmp_path):
-        log_dir: Any = kafkarec.open(path)
+        log_dir = kafkarec.open(path)
         assert [(log.topic, log.partition) for log in log_dir] == [(topic, 7), (topic, 8)]
         assert len(log_dir[topic, 7].segments) == 1
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def store(tmp_path):
     """Three partitions of two topics as Aiven's plugin writes them, one of them without a complete segment."""
     for topic, partition, suffixes in (
         ("a-b.c-1", 0, (".log", ".indexes", ".rsm-manifest")),

@@ -1,13 +1,10 @@
 """study: its sizes are those of convert, its samples are whole batches spread over the log."""
 
-from __future__ import annotations
-
 import io
 import os
 import random
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import counted_files
 import golden
@@ -22,16 +19,14 @@ from kafkarec.ops.study import CODECS, Candidate, codec_and_level
 FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
 
 
-def folder_of(path: Path, *segments: bytes, bases: tuple[int, ...] = (0,)) -> kafkarec.Log:
+def folder_of(path, *segments, bases=(0,)):
     path.mkdir()
     for base, data in zip(bases, segments, strict=True):
         (path / f"{base:020}.log").write_bytes(data)
-    log = kafkarec.open(path)
-    assert isinstance(log, kafkarec.Log)
-    return log
+    return kafkarec.open(path)
 
 
-def noisy(first: int, count: int, noise: float, seed: int) -> bytes:
+def noisy(first, count, noise, seed):
     """Return `count` records of 200 bytes, of which a share is random, from the offset `first` on."""
     some = random.Random(seed)
     cut = int(200 * noise)
@@ -59,7 +54,7 @@ def test_samples_are_whole_batches_spread_over_the_log(tmp_path, monkeypatch):
     parts = [noisy(first, 9000, 0.5, first) for first in (0, 9000, 18000)]
     log = folder_of(tmp_path / "t-0", *parts, bases=(0, 9000, 18000))
     total = sum(map(len, parts))
-    plan: dict[str, Any] = {"codecs": ["none"], "batch_sizes": [None]}
+    plan = {"codecs": ["none"], "batch_sizes": [None]}
     readings = counted_files.counted(monkeypatch)
     assert study(log, **plan, sample=1 << 20).pieces == 8
     found = [one for one in readings if 128 << 10 <= one.length <= (128 << 10) + 5000]
@@ -138,7 +133,7 @@ def test_damage_at_an_end_leaves_the_sample_spread(tmp_path, kind):
     else:
         last = list(kafkarec.scan(data))[-1]["position"]
         data[last] ^= 0x40
-    options: dict[str, Any] = {"codecs": ["zstd:1"], "batch_sizes": [None], "sample": 512 << 10}
+    options = {"codecs": ["zstd:1"], "batch_sizes": [None], "sample": 512 << 10}
     wanted = study(tmp_path / "whole-0", **options)
     report = study(folder_of(tmp_path / "hurt-0", bytes(data)), **options)
     assert report.pieces == wanted.pieces and report.sampled >= 512 << 10
@@ -175,7 +170,7 @@ def test_a_log_without_records_has_no_estimates(tmp_path, data):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    "text, wanted",
     [
         ("zstd", ("zstd", 3)),
         ("ZSTD:9", ("zstd", 9)),
@@ -193,7 +188,7 @@ def test_codec_and_level(text, wanted):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text, said",
     [
         ("brotli", "not a codec; there are none, gzip, snappy, lz4, zstd"),
         ("snappy:3", "no compression levels"),
@@ -211,7 +206,7 @@ def test_no_such_codec_or_level(text, said):
 
 def test_accepted_sources():
     folder = golden.VECTORS / "segments"
-    options: dict[str, Any] = {"codecs": ["none"], "batch_sizes": [None]}
+    options = {"codecs": ["none"], "batch_sizes": [None]}
     by_path = study(folder / "all-codecs-0", **options)
     assert by_path.size == study(kafkarec.open(folder / "all-codecs-0"), **options).size == 50319
     assert study(io.BytesIO((folder / "all-codecs-0" / f"{0:020}.log").read_bytes()), **options).size == 50319

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import Any
 
 import pytest
 
@@ -14,14 +13,14 @@ from kafkarec.support.durable import FileGroup
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def calls(monkeypatch) -> list[str]:
     """The calls that make files durable, in order; fsync of a folder is called `folder`."""
-    made: list[str] = []
+    made = []
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         made.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "fsync")
 
-    def replace(source: str, target: str, real: Any = os.replace) -> None:
+    def replace(source, target, real=os.replace):
         made.append("replace")
         real(source, target)
 
@@ -52,7 +51,7 @@ def test_a_failed_fsync_renames_nothing(tmp_path, monkeypatch):
         group.write(str(tmp_path), name, b"x")
     countdown = iter([None, OSError(errno.EIO, "Input/output error")])
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         if failure := next(countdown, None):
             raise failure
 
@@ -64,7 +63,22 @@ def test_a_failed_fsync_renames_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("files", "size"), [(96, 1), (3, 22 << 20)])
+def test_a_failed_close_is_the_error_and_leaves_nothing(tmp_path, monkeypatch):
+    """As at the full quota of a network file system. The descriptor is free then, and may be another file's."""
+    real, closed = os.close, []
+
+    def close(descriptor):
+        real(descriptor)
+        closed.append(descriptor)
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "close", close)
+    with pytest.raises(OSError, match=os.strerror(errno.EDQUOT)):
+        durable.write_file(str(tmp_path), "a", b"x")
+    assert len(closed) == 1 and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("files, size", [(96, 1), (3, 22 << 20)])
 def test_a_full_group_is_synced_before_the_next_file(tmp_path, calls, files, size):
     """With 96 files, or 64 MiB."""
     group, names = FileGroup(), [f"{number:02}" for number in range(files)]
@@ -77,11 +91,11 @@ def test_a_full_group_is_synced_before_the_next_file(tmp_path, calls, files, siz
     assert sorted(path.name for path in tmp_path.iterdir()) == [*names, "last.part"]
 
 
-def refusing(code: int, monkeypatch: pytest.MonkeyPatch, *, folders: bool) -> None:
+def refusing(code: int, monkeypatch: pytest.MonkeyPatch, *, folders: bool):
     """Makes fsync of folders, or of files, fail."""
     real = os.fsync
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode) == folders:
             raise OSError(code, os.strerror(code))
         real(descriptor)

@@ -1,7 +1,5 @@
 """Public names are imported on first use, and are those of the modules that hold them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The Arrow export: documented types and nulls, shared addresses, any number of exports."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 
@@ -59,7 +57,7 @@ BATCH_TYPES = {
 
 
 @pytest.fixture(scope="module")
-def big() -> bytes:
+def big():
     """Return about 3 MB of batches: more than one chunk."""
     parts = builders.records(100, value=b"x" * 100, headers=[(b"h", b"v")])
     return b"".join(builders.batch(parts, base_offset=100 * i) for i in range(250))

@@ -1,7 +1,5 @@
 """polars and DuckDB import the columns in an interpreter without pyarrow; what needs it says so."""
 
-from __future__ import annotations
-
 import pytest
 import subprocesses
 

@@ -1,7 +1,5 @@
 """validate: verdicts on the golden files, conversions as by a broker, and the result of accepted requests."""
 
-from __future__ import annotations
-
 import pickle
 
 import builders
@@ -45,7 +43,7 @@ def test_checksums_are_checked_unless_turned_off(case):
     assert caught.value.reason in ("crc_mismatch", "batch_too_small")
 
 
-def sources(name: str, magic: int, codec: str) -> bytes:
+def sources(name, magic, codec):
     """Return the messages that a broker made the vector from."""
     rows = list(kafkarec.decode(golden.vector(name).bytes))
     times = [row.timestamp for row in rows]
@@ -62,7 +60,7 @@ def sources(name: str, magic: int, codec: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "codec", "source_magic", "magic", "first_offset", "timestamp_type"),
+    "name, codec, source_magic, magic, first_offset, timestamp_type",
     [
         ("broker-v1-none-to-v2", "none", 1, 2, 55, "create_time"),
         ("broker-v0-none-to-v2-logappend", "none", 0, 2, 55, "log_append_time"),

@@ -1,10 +1,7 @@
 """The audit finds what a slow walk over the bytes of each batch finds, in all golden and in random batches."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
-from typing import Any
 
 import audit_oracle
 import builders
@@ -23,7 +20,7 @@ from kafkarec.codecs import native
 from kafkarec.format import layout
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.ops.verify import batch_checks
-from kafkarec.ops.verify.findings import Finding, Findings
+from kafkarec.ops.verify.findings import Findings
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import read_chunks
 from kafkarec.read.walk import walk
@@ -35,7 +32,7 @@ AUDITED = ASKED._replace(options=ASKED.options._replace(audit=True))
 ROUNDS = 100_000 if LONG else fewer(3000, 600)
 
 
-def audited(data: bytes) -> tuple[list[Finding], list[int]]:
+def audited(data):
     """The audit's findings, and the positions of the good batches."""
     notes, positions = Findings("file"), list[int]()
     for step in walk([data], AUDITED):
@@ -44,12 +41,12 @@ def audited(data: bytes) -> tuple[list[Finding], list[int]]:
     return sorted(map(plainly, notes), key=str), positions
 
 
-def plainly(one: Finding) -> Finding:
+def plainly(one):
     """Without why a payload cannot be decompressed, for which each library has its own words."""
     return replace(one, detail=one.detail.split(":")[0]) if one.kind == "count_zero_with_payload" else one
 
 
-def walked(data: bytes, positions: list[int]) -> list[Finding]:
+def walked(data, positions):
     """The oracle's findings about the batches at these positions."""
     notes = Findings("file")
     for position in positions:
@@ -59,13 +56,13 @@ def walked(data: bytes, positions: list[int]) -> list[Finding]:
     return sorted(map(plainly, notes), key=str)
 
 
-def one_batch(data: bytes, position: int) -> oracle.Batch:
+def one_batch(data, position):
     size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
     ([batch], _, _) = oracle.frames(data[position : position + size])
     return batch
 
 
-def agree(data: bytes) -> list[Finding]:
+def agree(data):
     found, positions = audited(data)
     assert found == walked(data, positions)
     return found
@@ -79,8 +76,8 @@ def test_golden_bytes(case):
 def test_random_batches_have_every_kind():
     """Each batch by itself, and all together, where the findings of many are joined."""
     rng = random.Random(24)
-    kinds: dict[str, int] = {}
-    some: list[bytes] = []
+    kinds = {}
+    some = []
     for _ in range(ROUNDS):
         data = odd_batches.odd_batch(rng)
         for one in agree(data):
@@ -92,7 +89,7 @@ def test_random_batches_have_every_kind():
     assert set(kinds) == {kind for kind, _ in batch_checks._FINDINGS}
 
 
-def with_trailing_bytes(magic: int, count: int) -> bytes:
+def with_trailing_bytes(magic, count):
     """A plain message with bytes after its value."""
     data = bytearray(kafkarec.encode([(0, 5, b"k", b"v", [])], magic=magic)) + bytes(count)
     data[layout.MESSAGE_AT.size : layout.LOG_OVERHEAD] = (len(data) - layout.LOG_OVERHEAD).to_bytes(4, "big")
@@ -119,14 +116,14 @@ def test_batches_of_any_seed(seed):
 
 
 @pytest.mark.parametrize(
-    ("magic", "codec"),
+    "magic, codec",
     [(magic, codec) for magic in (1, 2) for codec in builders.CODECS if (magic, codec) != (1, "zstd")],
 )
 def test_each_payload_is_decompressed_once(magic, codec, tmp_path, monkeypatch):
     """By the codec's Python function, or without one by a function pointer."""
     inner = builders.message(magic=1)
     one = builders.good_batch(3, codec=codec) if magic == 2 else builders.wrapper([inner], codec=codec)
-    calls: list[int] = []
+    calls = []
     native.install(codec)  # else the first payload of lz4 and zstd goes through Python
     for codec_id in range(1, len(codecs.CODECS)):
         monkeypatch.setattr(codecs, "CODECS", counted(codecs.CODECS, codec_id, calls))
@@ -136,11 +133,11 @@ def test_each_payload_is_decompressed_once(magic, codec, tmp_path, monkeypatch):
     assert calls == ([] if codec == "none" or codec in native.in_use else [builders.CODEC_IDS[codec]])
 
 
-def counted(table: tuple[codecs.Codec, ...], codec_id: int, calls: list[int]) -> tuple[codecs.Codec, ...]:
+def counted(table, codec_id, calls):
     """The table of codecs, in which decompression by one of them is written down."""
     codec = table[codec_id]
 
-    def decompress(*arguments: Any) -> Any:
+    def decompress(*arguments):
         calls.append(codec_id)
         return codec.decompress(*arguments)
 

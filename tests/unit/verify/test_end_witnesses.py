@@ -1,7 +1,5 @@
 """verify: what files beside a log say about its end; no false alarm on healthy logs; golden logs cut anywhere."""
 
-from __future__ import annotations
-
 import threading
 
 import builders
@@ -102,7 +100,7 @@ def test_a_log_that_is_written_meanwhile_is_never_damaged(tmp_path):
     folder = data_folder(tmp_path / "data")
     started = threading.Event()
 
-    def write() -> None:
+    def write():
         with kafkarec.SegmentWriter(folder / "orders-0", segment_bytes=6000, index_interval_bytes=200) as writer:
             for number in range(3000):
                 writer.append(builders.good_batch(5, base_offset=number * 5))
@@ -132,7 +130,7 @@ def test_an_index_before_its_segment_may_be_of_an_unfinished_spark_job(tmp_path)
     (folder / f"{30:020}.log").unlink()
     (folder / f"{293:020}.snapshot").unlink()
 
-    def detail() -> str:
+    def detail():
         [found] = [one for one in verified(folder).findings if one.kind == "end_was_longer"]
         return found.detail
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import builders
 import pytest
 
 import kafkarec
 from kafkarec.ops.verify import side_file_checks
-from kafkarec.ops.verify.findings import Finding, SideFileFindings
+from kafkarec.ops.verify.findings import SideFileFindings
 from kafkarec.ops.verify.side_file_checks import OffsetIndexCheck, TimeIndexCheck
 from kafkarec.read.walk import HEADERS, BytesSegment, walk, walk_request
 from kafkarec.sidecars import offset_index, time_index
@@ -33,7 +32,7 @@ class Indexes(NamedTuple):
     times: time_index.TimeIndex
 
 
-def random_batches(random: Random) -> list[Batch]:
+def random_batches(random):
     """As a broker has them, mostly: sometimes with gaps, an offset that falls, wrappers, no timestamps."""
     batches, position, next_offset, now = list[Batch](), 0, 100, 1_000
     odd = random.random() < 0.4
@@ -60,7 +59,7 @@ def random_batches(random: Random) -> list[Batch]:
     return batches
 
 
-def random_indexes(random: Random, batches: list[Batch]) -> Indexes:
+def random_indexes(random, batches):
     """What a broker writes for the batches; then, half of the time, with a few fields changed or entries shuffled."""
     offsets, times, largest = list[list[int]](), list[list[int]](), -1
     for batch in batches:
@@ -86,7 +85,7 @@ def random_indexes(random: Random, batches: list[Batch]) -> Indexes:
     )
 
 
-def found(indexes: Indexes, pieces: Iterable[list[Batch]]) -> list[Finding]:
+def found(indexes, pieces):
     findings = SideFileFindings(str), SideFileFindings(str)
     offsets, times = (
         OffsetIndexCheck(indexes.offsets, partial(findings[0].report, "i")),
@@ -122,7 +121,7 @@ def test_steps_and_single_entries_give_the_same_findings(seed, monkeypatch):
     assert 50 < with_findings < 220  # both kinds are tried
 
 
-@pytest.mark.parametrize(("zeros", "severity"), [(1200, "anomaly"), (0, "error")])
+@pytest.mark.parametrize("zeros, severity", [(1200, "anomaly"), (0, "error")])
 def test_entries_that_a_truncation_leaves(tmp_path, zeros, severity):
     """They ascend behind the valid ones, and are of batches that are gone (AbstractIndex.truncateToEntries). A broker
     that is stopped trims its indexes; so zeros are those of one that runs, or was killed and rebuilds them."""
@@ -159,8 +158,8 @@ def test_offsets_of_more_than_64_bits(tmp_path):
     assert f"up to {base + 2**31 - 1}" in str(report)
 
 
-def only_the_last(read: Any) -> Any:
-    def checked(self: Entries[Any], number: int) -> Any:
+def only_the_last(read):
+    def checked(self, number):
         assert number in (-1, len(self) - 1)
         return read(self, number)
 
@@ -173,7 +172,7 @@ def test_columns_are_the_fields_of_the_entries(seed):
     for count in (0, 1, 2, 1023, 1024, 1025, 3000):
         pairs = [(random.randrange(1 << 31), random.randrange(1 << 31)) for _ in range(count)]
         for module in (offset_index, time_index):
-            index: Entries[Any] = module.read(module.write(pairs, 0), 0)
+            index = module.read(module.write(pairs, 0), 0)
             entries = list(index)
             assert list(zip(*index.columns(), strict=True)) == entries
             assert module.read(index.used, 2**63 - 1).columns() == index.columns()
@@ -182,7 +181,7 @@ def test_columns_are_the_fields_of_the_entries(seed):
             assert index.rising == (falls[0] if falls else len(entries))
 
 
-def follows(module: Any, entry: Any, previous: Any) -> bool:
+def follows(module, entry, previous):
     if module is offset_index:
         return bool(entry.offset > previous.offset and entry.position > previous.position)
     return bool(entry.timestamp > previous.timestamp and entry.offset >= previous.offset)

@@ -1,11 +1,8 @@
 """verify on logs of several segments: offsets, producers, causes of gaps, parallel workers."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil
-from pathlib import Path
 
 import builders
 import pytest
@@ -57,7 +54,7 @@ def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path):
 # ---- producers
 
 
-def committed(epoch: int) -> bytes:
+def committed(epoch):
     return builders.end_marker(commit=True, producer_id=1, producer_epoch=epoch, base_offset=5)
 
 
@@ -65,7 +62,7 @@ TOP = 2**31 - 1
 
 
 @pytest.mark.parametrize(
-    ("batches", "kind"),
+    "batches, kind",
     [
         ([sequenced(0, 0), sequenced(5, 5), sequenced(10, 10)], None),
         ([sequenced(0, 90), sequenced(5, 95)], None),
@@ -92,7 +89,7 @@ def test_sequences_by_the_brokers_rules(tmp_path, batches, kind):
     assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())
 
 
-@pytest.mark.parametrize(("first", "kind"), [(5, None), (10, "sequence_gap")])
+@pytest.mark.parametrize("first, kind", [(5, None), (10, "sequence_gap")])
 def test_sequences_continue_over_a_segment_without_producers(tmp_path, first, kind):
     folder = made(tmp_path, {0: [sequenced(0, 0)], 5: [good(5), good(10)], 15: [sequenced(15, first)]})
     assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())
@@ -111,12 +108,12 @@ def test_a_sequence_gap_over_missing_offsets_is_not_reported(tmp_path):
 def test_transactions_of_later_segments(tmp_path):
     """Of one that is open for hours, the append time of its batch and the index beside its own segment tell."""
 
-    def at(base: int, hours: int, attributes: int = builders.LOG_APPEND, producer_id: int = -1) -> bytes:
+    def at(base, hours, attributes=builders.LOG_APPEND, producer_id=-1):
         time = builders.NOW + hours * 3_600_000
         stamps = {"base_timestamp": time, "max_timestamp": time}
         return good(base, 1, attributes=attributes, producer_id=producer_id, **stamps)
 
-    def log(number: int, attributes: int) -> Path:
+    def log(number, attributes):
         second = [at(10, 0, builders.TRANSACTIONAL | attributes, producer_id=1), at(12, 0)]
         return made(tmp_path, {0: [at(0, 0)], 10: second, 20: [at(20, 9)]}, f"t-{number}")
 
@@ -133,7 +130,7 @@ def test_workers_give_the_same_report(tmp_path, monkeypatch):
     flip(data / "all-codecs-0" / "00000000000000000000.log", 9000)
     alone = verified(data)
     assert alone.state == "damaged"
-    progress: list[tuple[str, int, int]] = []
+    progress = []
     for is_local in (True, False):
         monkeypatch.setattr("kafkarec.ops.verify.run.is_local", lambda log, answer=is_local: answer)
         for sequences in (False, True):
@@ -150,7 +147,7 @@ def test_a_failure_in_a_worker_stops_all(tmp_path, monkeypatch):
     folders = [made(tmp_path, {0: [members]}, f"t-{i}") for i in range(4)]
     assert verified(folders).ok
 
-    def fails(*given: object) -> None:
+    def fails(*given):
         raise codecs.MissingCodec("gzip", "isal")
 
     monkeypatch.setattr(codecs, "decompress", fails)

@@ -1,7 +1,5 @@
 """verify: the total loss, missing segments and known ends included; misplaced batches; cut snapshots."""
 
-from __future__ import annotations
-
 import json
 import sys
 
@@ -26,7 +24,7 @@ def test_a_log_that_is_cleaned_for_the_first_time_while_it_is_read_lost_nothing(
     assert report.partitions[0].lost_offsets == 0 and "error" not in {one.severity for one in report.findings}
 
 
-@pytest.mark.parametrize(("replaced", "severity"), [(0, "anomaly"), (30, "error")])
+@pytest.mark.parametrize("replaced, severity", [(0, "anomaly"), (30, "error")])
 def test_a_segment_that_the_cleaner_has_just_replaced_leaves_gaps_open(tmp_path, replaced, severity):
     """The cleaner enters a log into its checkpoint only when it is done with it. A segment of another base offset that
     is about to be deleted says nothing."""
@@ -93,7 +91,7 @@ def test_ten_thousand_markers_are_decoded_together(tmp_path):
         for offset in range(10_000)
     ]
     folder = made(tmp_path, {0: batches})
-    calls: list[None] = []
+    calls = []
     sys.setprofile(lambda frame, event, argument: calls.append(None) if event == "call" else None)
     try:
         report = kafkarec.verify(folder, threads=1)

@@ -1,12 +1,8 @@
 """The checks of side files: what they must find, and what they must not (KAFKA-7487)."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import struct
-from collections.abc import Callable
-from pathlib import Path
 
 import builders
 import pytest
@@ -16,14 +12,14 @@ from verify_reports import data_folder, kinds, verified
 from witness_folders import golden, written
 
 import kafkarec
-from kafkarec.ops.verify import KINDS, Finding
+from kafkarec.ops.verify import KINDS
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 
 FOLDERS = sorted(path for path in VECTORS.glob("*/*-0") if path.is_dir())
 FIRST, SECOND, END = f"{0:020d}", f"{30:020d}", f"{293:020d}"
 
 
-def findings(folder: Path) -> list[Finding]:
+def findings(folder):
     """What verify says of the folder's side files."""
     reported = [one for one in verified(folder).findings if not str(one.file or ".log").endswith(".log")]
     for one in reported:
@@ -31,12 +27,12 @@ def findings(folder: Path) -> list[Finding]:
     return reported
 
 
-def words(reported: list[Finding]) -> set[tuple[str, str]]:
+def words(reported):
     return {(one.kind, one.severity) for one in reported}
 
 
 @pytest.fixture
-def txn(tmp_path: Path) -> Path:
+def txn(tmp_path):
     """Return a copy of the broker's log with transactions over two segments."""
     return golden(tmp_path, "txn-0")
 
@@ -82,10 +78,10 @@ def test_a_snapshot_behind_batches_that_the_cleaner_removed_is_no_error(tmp_path
 # ---- each check finds its fault
 
 
-def changed(name: str, change: Callable[[bytearray], bytes | bytearray | None]) -> Callable[[Path], None]:
+def changed(name, change):
     """Return a function that changes a file's bytes, in place or as a new value."""
 
-    def apply(folder: Path) -> None:
+    def apply(folder):
         data = bytearray((folder / name).read_bytes())
         result = change(data)
         (folder / name).write_bytes(data if result is None else result)
@@ -93,38 +89,38 @@ def changed(name: str, change: Callable[[bytearray], bytes | bytearray | None]) 
     return apply
 
 
-def added(place: int, by: int, size: int = 4) -> Callable[[bytearray], None]:
+def added(place, by, size=4):
     """Return a function that adds to a big-endian number."""
 
-    def change(data: bytearray) -> None:
+    def change(data):
         value = int.from_bytes(data[place : place + size], "big", signed=True) + by
         data[place : place + size] = value.to_bytes(size, "big", signed=True)
 
     return change
 
 
-def swapped(size: int, first: int, second: int) -> Callable[[bytearray], None]:
-    def change(data: bytearray) -> None:
+def swapped(size, first, second):
+    def change(data):
         a, b = (slice(n * size, n * size + size) for n in (first, second))
         data[a], data[b] = data[b], data[a]
 
     return change
 
 
-def entry_dropped(data: bytearray) -> bytes:
+def entry_dropped(data):
     return txn_index.write(txn_index.read(bytes(data))[1:])
 
 
-def producer_with(**fields: int) -> Callable[[bytearray], bytes]:
-    def change(data: bytearray) -> bytes:
+def producer_with(**fields):
+    def change(data):
         first, *rest = producer_snapshot.read(bytes(data))
         return producer_snapshot.write([first._replace(**fields), *rest])
 
     return change
 
 
-def pipe_in_place_of(name: str) -> Callable[[Path], None]:
-    def spoil(folder: Path) -> None:
+def pipe_in_place_of(name):
+    def spoil(folder):
         (folder / name).unlink()
         os.mkfifo(folder / name)
 
@@ -132,7 +128,7 @@ def pipe_in_place_of(name: str) -> Callable[[Path], None]:
 
 
 INDEX, TIMES, TXNS = (f"{SECOND}.{kind}" for kind in ("index", "timeindex", "txnindex"))
-SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
+SPOILED = {
     "half an entry": (changed(INDEX, lambda data: data[:-3]), "small_file_unreadable", "error", "no multiple of 8"),
     "a pipe": (pipe_in_place_of(INDEX), "unreadable_file", "error", "a pipe, not a file"),
     "no .index": (lambda folder: (folder / INDEX).unlink(), "index_missing", "anomaly", "is missing"),
@@ -260,14 +256,14 @@ def test_an_entry_that_fits_no_transaction_proves_nothing(txn):
     assert ("sidefiles_unchecked", "note") in words(list(report.findings))
 
 
-def log_of(tmp_path: Path, *batches: bytes, index: list[tuple[int, int]], name: int = 0) -> list[Finding]:
+def log_of(tmp_path, *batches, index, name=0):
     (tmp_path / f"{name:020d}.log").write_bytes(b"".join(batches))
     (tmp_path / f"{name:020d}.index").write_bytes(offset_index.write(index, name))
     return [one for one in findings(tmp_path) if one.kind != "index_missing"]
 
 
 def test_an_entry_with_an_offset_between_batches_is_a_warning(tmp_path):
-    batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
+    batches = builders.good_batches(6)
     reported = log_of(tmp_path, *batches, index=[(7, len(batches[0]))])
     assert words(reported) == {("index_offset", "anomaly")}
 

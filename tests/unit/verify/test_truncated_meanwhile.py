@@ -1,11 +1,7 @@
 """verify while a broker truncates a log: it cuts the preallocated zeros of a segment that it completes, and the batches
 that the leader does not have. Nothing of that is damage or a loss."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from verify_reports import good, kinds, made, sequenced, verified
@@ -15,12 +11,12 @@ from kafkarec.sidecars import producer_snapshot
 _ZEROS = 1 << 20
 
 
-def _truncating(monkeypatch: pytest.MonkeyPatch, truncate: Callable[[], None], times: int = 1) -> list[int]:
+def _truncating(monkeypatch, truncate, times=1):
     """Call `truncate` after a file was opened, the first `times` times; returns a list that has the size of each."""
-    done: list[int] = []
+    done = []
     real = os.lseek
 
-    def seek(descriptor: int, position: int, whence: int) -> int:
+    def seek(descriptor, position, whence):
         size = real(descriptor, position, whence)
         if len(done) < times:
             done.append(size)
@@ -52,7 +48,7 @@ def test_a_log_that_was_truncated_and_written_to(tmp_path, monkeypatch):
     folder = made(tmp_path, {0: [sequenced(5 * i, 5 * i) for i in range(9)]})
     path = folder / f"{0:020}.log"
 
-    def truncate() -> None:
+    def truncate():
         path.write_bytes(b"".join(sequenced(5 * i, 5 * i) for i in range(4)))
 
     _truncating(monkeypatch, truncate)
@@ -66,16 +62,16 @@ def test_a_leader_epoch_that_begins(tmp_path, monkeypatch):
     epochs = folder / "leader-epoch-checkpoint"
     epochs.write_text("0\n1\n0 0\n")
 
-    def begin() -> None:
+    def begin():
         (folder / "new").write_text("0\n2\n0 0\n1 5\n")
         (folder / "new").rename(epochs)
         with (folder / f"{0:020}.log").open("ab") as file:
             file.write(good(5, leader_epoch=1))
 
     real = os.open
-    done: list[bool] = []
+    done = []
 
-    def opened(*args: Any, **options: Any) -> int:
+    def opened(*args, **options):
         if not done and str(args[0]).endswith(".log"):
             done.append(True)
             begin()
@@ -97,7 +93,7 @@ def test_a_snapshot_that_is_replaced(tmp_path, monkeypatch):
     assert not kinds(verified(folder), "error")
     real = os.open
 
-    def opened(name: Any, *args: Any, **options: Any) -> int:
+    def opened(name, *args, **options):
         if str(name).endswith(".snapshot") and later.exists():
             path.write_bytes(sequenced(0, 7))
             later.rename(snapshot)
@@ -125,7 +121,7 @@ def test_a_witness_of_what_was_truncated_meanwhile(tmp_path, monkeypatch):
     snapshot = folder / f"{10:020}.snapshot"
     path = folder / f"{0:020}.log"
 
-    def truncate() -> None:
+    def truncate():
         snapshot.unlink()
         os.truncate(path, len(good(0)))
 

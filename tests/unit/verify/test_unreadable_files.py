@@ -1,12 +1,8 @@
 """verify on files that cannot be read, and on those that a broker replaces or removes meanwhile."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import builders
 import pytest
@@ -21,18 +17,18 @@ from kafkarec.sources.folders import LocalFolder
 class Failing:
     """A file object whose file fails on some ranges."""
 
-    def __init__(self, data: bytes, *bad: range) -> None:
+    def __init__(self, data, *bad):
         self._data, self._bad, self._at = data, bad, 0
         self.name = "disk.img"
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+    def seek(self, offset, whence=os.SEEK_SET):
         self._at = offset + (len(self._data) if whence == os.SEEK_END else 0)
         return self._at
 
-    def tell(self) -> int:
+    def tell(self):
         return self._at
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size=-1):
         stop = len(self._data) if size < 0 else min(self._at + size, len(self._data))
         for bad in self._bad:
             if self._at < bad.stop and bad.start < stop:
@@ -61,7 +57,7 @@ def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(tmp
         made(tmp_path, {0: [good(0)]}, name)
     listed = LocalFolder.entries
 
-    def entries(folder: LocalFolder) -> object:
+    def entries(folder):
         if folder.path.endswith("locked-0"):
             raise PermissionError(errno.EACCES, "Permission denied", folder.path)
         return listed(folder)
@@ -94,7 +90,7 @@ def test_a_failure_of_the_second_reading_costs_the_comparisons_alone(tmp_path, m
     folder = golden(tmp_path, "txn-0")
     batches = verified(folder).total("batches")
 
-    def failing(*_: object, **__: object) -> None:
+    def failing(*_, **__):
         raise OSError(errno.EMFILE, "too many open files", "a socket")
 
     monkeypatch.setattr("kafkarec.ops.verify.run.is_local", lambda log: False)
@@ -123,7 +119,7 @@ def test_a_segment_that_the_cleaner_replaces_meanwhile(tmp_path):
     """The new segment's index reaches behind the end of the old one, which was read."""
     folder = made(tmp_path, {0: [good(0)], 20: [good(20)]})
 
-    def clean(path: str, done: int, size: int) -> None:
+    def clean(path, done, size):
         if path.endswith(f"{20:020}.log"):
             (folder / f"{0:020}.log").write_bytes(good(0) + good(10))
             (folder / f"{0:020}.timeindex").write_bytes(time_index.write([(builders.NOW + 4, 14)], 0))
@@ -132,16 +128,16 @@ def test_a_segment_that_the_cleaner_replaces_meanwhile(tmp_path):
     assert report.exit_status() == 0, str(report)
 
 
-_watched: list[Callable[[str], None]] = []
+_watched = []
 
 
-def _file_operation(event: str, arguments: tuple[object, ...]) -> None:
+def _file_operation(event, arguments):
     if _watched and event in ("open", "os.scandir", "os.listdir"):
         _watched[0](str(arguments[0]))
 
 
 @pytest.fixture(scope="module")
-def file_operations() -> list[Callable[[str], None]]:
+def file_operations():
     """What is called with the path before each file or folder is opened or listed. An audit hook stays for ever."""
     sys.addaudithook(_file_operation)
     return _watched
@@ -158,7 +154,7 @@ def test_a_topic_that_is_deleted_at_any_moment(tmp_path, name, file_operations):
             (folder.parent / checkpoint).write_text(f"0\n1\n{topic} 0 60\n")
         left = operation
 
-        def opened(path: str, folder: Path = folder) -> None:
+        def opened(path, folder=folder):
             nonlocal left, deleted
             if path.startswith(str(folder.parent)):
                 left -= 1

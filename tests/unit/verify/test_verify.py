@@ -1,26 +1,21 @@
 """verify: golden logs are fine, cases that Kafka refuses are damage, anomalies that it accepts are reported."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
-from pathlib import Path
-from typing import Any
 
 import builders
 import golden
 import pytest
 from paths import SEGMENTS
-from verify_reports import assert_tiles, kinds
+from verify_reports import kinds, verified
 
 import kafkarec
-from kafkarec import Report
 from kafkarec.ops import verify
 
 FOLDERS = sorted(path for path in SEGMENTS.iterdir() if path.name != "metadata-root")
 
 # Accepted by Kafka, written by no writer of Kafka's: golden case -> kinds. Other accepted cases have no finding.
-ODDITIES: dict[str, set[str]] = {
+ODDITIES = {
     "control-type-7": {"control_type_unknown"},
     "control-value-version-9": {"control_version_newer"},
     "v0-attributes-high-bits": {"attributes_unknown"},
@@ -77,20 +72,16 @@ ODDITIES: dict[str, set[str]] = {
 INNER_CRC = {"v0-inner-crc-wrong", "v1-inner-crc-wrong", "v1-inner-magic-2"}
 
 
-def verified(tmp_path: Path, data: bytes, name: str = "blob.bin", **options: object) -> Report:
-    path = tmp_path / name
-    path.parent.mkdir(parents=True, exist_ok=True)
+def verified_bytes(tmp_path, data):
+    path = tmp_path / "blob.bin"
     path.write_bytes(data)
-    report = verify.verify(path, **options)
-    assert_tiles(report)
-    return report
+    return verified(path)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 @pytest.mark.parametrize("sequences", [False, True], ids=["", "sequences"])
 def test_a_brokers_own_logs_have_no_errors_or_anomalies(folder, sequences):
-    report = verify.verify(folder, sequences=sequences)
-    assert_tiles(report)
+    report = verified(folder, sequences=sequences)
     assert report.ok and report.state == "ok", str(report)
     assert kinds(report) == set()
     assert report.exit_status(strict=True) == 0
@@ -106,7 +97,7 @@ ACCEPTED = [case for case in golden.vectors() + golden.invalid() if case.json.ge
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=str)
 def test_what_kafka_accepts_silently_is_reported_and_nothing_else(case, tmp_path):
-    report = verified(tmp_path, case.bytes)
+    report = verified_bytes(tmp_path, case.bytes)
     if case.name in INNER_CRC:
         assert [one.reason for one in report.damage] == ["inner_crc_mismatch"]
         return
@@ -119,7 +110,7 @@ def test_what_kafka_accepts_silently_is_reported_and_nothing_else(case, tmp_path
     assert report.exit_status(strict=True) == (case.name in ODDITIES)
 
 
-def body(record: dict[str, Any]) -> int:
+def body(record):
     """What max.decompressed.message.bytes limits: a record without its length, a message without offset and size."""
     if "magic" in record:
         return record["sizeInBytes"] - 12
@@ -143,7 +134,7 @@ def test_the_largest_record_is_named(case, tmp_path):
 def test_the_report_is_frozen_printable_and_json(tmp_path):
     good = builders.good_batch(3)
     bad = builders.good_batch(3, base_offset=3)
-    report = verified(tmp_path, good + bad[:-1] + b"\xff" + builders.good_batch(3, base_offset=6))
+    report = verified_bytes(tmp_path, good + bad[:-1] + b"\xff" + builders.good_batch(3, base_offset=6))
     assert not report.ok and report.exit_status() == 1
     [damage] = report.damage
     assert (damage.position, damage.length, damage.lost_from, damage.lost_to) == (len(good), len(bad), 3, 5)

@@ -1,9 +1,6 @@
 """RecordBatchBuilder: limits, order of calls, refusals without effect, and Kafka's batches byte for byte."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from typing import Any
 
 import golden
 import pytest
@@ -23,13 +20,13 @@ pytestmark = pytest.mark.core
 TRANSACTION = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 0, "is_transactional": True}
 
 
-def number(value: int | None) -> int:
+def number(value):
     return -1 if value is None else value
 
 
-def rebuilt(batch: Any) -> bytes:
+def rebuilt(batch):
     """Return the batch built again from its fields and records."""
-    fields: dict[str, Any] = {
+    fields = {
         "producer_id": number(batch.producer_id),
         "producer_epoch": number(batch.producer_epoch),
         "base_sequence": number(batch.base_sequence),
@@ -124,7 +121,7 @@ def test_offsets_continue_from_the_last_record():
 def test_a_refused_record_changes_nothing():
     """Kafka's builder keeps the base timestamp of such a record, or its bytes."""
     made = RecordBatchBuilder()
-    refused: list[tuple[Any, ...]] = [
+    refused = [
         (77, None, None, None),
         (77, None, None, [(None, b"")]),
         (77, None, None, [("\ud800", b"")]),
@@ -332,7 +329,7 @@ def test_repr_of_a_builder():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    "options, error, words",
     [
         ({"magic": True}, ValueError, "one of 0, 1, 2"),
         ({"compression": "brotli"}, ValueError, "none, gzip, snappy, lz4, zstd"),
@@ -349,7 +346,7 @@ def test_wrong_options(options, error, words):
 
 
 def test_a_missing_library_is_reported_at_the_start(monkeypatch):
-    def missing(*arguments: Any) -> bytes:
+    def missing(*arguments):
         raise MissingCodec("zstd", "zstandard")
 
     forget_options()
@@ -361,10 +358,10 @@ def test_a_missing_library_is_reported_at_the_start(monkeypatch):
 
 
 class Index:
-    def __init__(self, number: int) -> None:
+    def __init__(self, number):
         self.number = number
 
-    def __index__(self) -> int:
+    def __index__(self):
         return self.number
 
 

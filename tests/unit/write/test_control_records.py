@@ -1,7 +1,5 @@
 """Control records as bytes: every type round-trips, what Kafka's builder does not write is refused."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 import pytest
@@ -49,7 +47,7 @@ def test_every_control_type_round_trips():
 
 
 @pytest.mark.parametrize(
-    ("record", "words"),
+    "record, words",
     [
         (LeaderChangeRecord(ControlRecordType.LEADER_CHANGE, 2, 1, 1, (), ()), "version 0 only"),
         (LeaderChangeRecord(ControlRecordType.LEADER_CHANGE, 2, 0, 1, (WITH_DIRECTORY,), ()), "no field for a voter"),
@@ -71,7 +69,7 @@ def test_control_records_that_cannot_be_written(record, words):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    "name, words",
     [("\ud800", "string name has half of a surrogate pair"), ("x" * 0x8000, "string name has 32768 bytes")],
 )
 def test_names_of_endpoints_that_cannot_be_written(name, words):

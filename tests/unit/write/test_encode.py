@@ -1,16 +1,15 @@
 """encode from Python rows, from many threads, and without the codec libraries' own symbols."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import builders
+import plain_logs
 import pyarrow as pa
 import pytest
 import subprocesses
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.core
 NOW = builders.NOW
 
 
-def read(data: bytes) -> list[tuple[Any, ...]]:
+def read(data):
     decoded = kafkarec.decode(data, control=True, timestamp_unit="int64")
     return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in decoded]
 
@@ -43,23 +42,23 @@ Named = namedtuple("Named", NAMES)
 class Lazy(Mapping[str, Any]):
     """Makes each field on access and keeps none, as rows of a database driver do."""
 
-    def __init__(self, row: tuple[Any, ...]) -> None:
+    def __init__(self, row):
         self._row = row
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name):
         field = self._row[NAMES.index(name)] if name in NAMES else self._row[99]
         if isinstance(field, bytes):
             return bytes(bytearray(field))
         return [(key, value and bytes(bytearray(value))) for key, value in field] if name == "headers" else field
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self):
         return iter(NAMES)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(NAMES)
 
 
-KINDS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
+KINDS = {
     "tuples": lambda row: row,
     "named tuples": lambda row: Named(*row),
     "dicts": lambda row: dict(zip(NAMES, row, strict=True)),
@@ -90,7 +89,7 @@ def test_a_dict_may_omit_fields():
 
 
 @pytest.mark.parametrize(
-    ("time", "ms"),
+    "time, ms",
     [
         (datetime(1970, 1, 1, tzinfo=UTC), 0),
         (datetime(2020, 1, 1, 3, tzinfo=timezone(timedelta(hours=3))), 1_577_836_800_000),
@@ -111,9 +110,9 @@ def test_times(time, ms):
 def test_one_input_in_many_threads():
     record_input = record_input_of([(n, NOW, b"k", b"v%d" % n, [("a", b"b")]) for n in range(3000)])
     wanted = record_input.write(BatchHeader(codec=3))
-    outputs: list[bytes] = []
+    outputs = []
 
-    def write() -> None:
+    def write():
         outputs.append(record_input.write(BatchHeader(codec=3)))
 
     threads = [threading.Thread(target=write) for _ in range(8)]
@@ -133,10 +132,10 @@ def test_others_run_meanwhile(codec):
     table = pa.table({"value": array})
     interval = sys.getswitchinterval()
     sys.setswitchinterval(60)  # no forced switch of the GIL
-    ticks: list[float] = []
+    ticks = []
     stop = threading.Event()
 
-    def tick() -> None:
+    def tick():
         while not stop.is_set():
             ticks.append(time.perf_counter())
             time.sleep(0.0005)
@@ -189,7 +188,7 @@ LOG = (
     + builders.batch([], base_offset=4, last_offset_delta=2, producer_id=3, producer_epoch=1, base_sequence=9)
     + builders.good_batch(2, base_offset=7, leader_epoch=4)
 )
-REPLACED: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
+REPLACED = {
     "leader epoch": ({"partition_leader_epoch": 5}, {"partition_leader_epoch": [5, 5, 5, 5]}),
     "append time": (
         {"timestamp_type": "log_append_time", "log_append_time": NOW + 99},
@@ -234,8 +233,7 @@ def test_control_records_do_not_become_data():
 
 def test_partitions_are_not_mixed(tmp_path):
     for number in range(2):
-        (tmp_path / f"t-{number}").mkdir()
-        (tmp_path / f"t-{number}" / f"{0:020}.log").write_bytes(builders.good_batch(2))
+        plain_logs.log(tmp_path / f"t-{number}", [builders.good_batch(2)])
     with pytest.raises(ValueError, match="2 partitions"):
         kafkarec.encode(kafkarec.open(tmp_path).read())
     one = kafkarec.open(tmp_path / "t-0").read()

@@ -1,11 +1,7 @@
 """encode from Arrow of all types and array offsets: it writes the rows that pyarrow lists."""
 
-from __future__ import annotations
-
 import itertools
 import random
-from collections.abc import Callable
-from typing import Any
 
 import builders
 import c_stream
@@ -21,12 +17,12 @@ pytestmark = pytest.mark.core
 PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 
 
-def read(data: bytes) -> list[tuple[Any, ...]]:
+def read(data):
     result = kafkarec.decode(data, control=True, timestamp_unit="int64")
     return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in result]
 
 
-def column(data: bytes, name: str) -> list[Any]:
+def column(data, name):
     result = kafkarec.decode(data, columns=[name], timestamp_unit="int64").column(name)
     return [list(pairs) for pairs in result] if name == "headers" else result
 
@@ -72,7 +68,7 @@ def test_columns_of_type_null():
     assert column(kafkarec.encode(table), "headers") == [[("k", None)]]
 
 
-EMPTY_LISTS: dict[str, Callable[[], Any]] = {
+EMPTY_LISTS = {
     "pandas": lambda: kafkarec.decode(kafkarec.encode([(0, None, None, b"a", ())])).to_pandas(),
     "polars": lambda: pl.DataFrame({"value": [b"a"], "headers": [[]]}),
     "duckdb": lambda: duckdb.sql("select 'a'::blob as value, [] as headers"),
@@ -128,7 +124,7 @@ LIKE_SPARK = pa.table(
     }
 )
 ITS_ROWS = [(3, 1, None, b"x" * 20, [("a", b"v")]), (4, 2, b"k", None, [])]
-OTHERS: dict[str, Callable[[], Any]] = {
+OTHERS = {
     "pyarrow table": lambda: LIKE_SPARK,
     "pyarrow record batch": lambda: LIKE_SPARK.to_batches()[0],
     "pyarrow reader": LIKE_SPARK.to_reader,
@@ -170,15 +166,13 @@ def test_each_log_append_time_of_a_column_begins_a_batch():
 
 
 @pytest.fixture
-def decoded_part() -> Callable[..., kafkarec.RecordColumns]:
+def decoded_part():
     rows = [(1000 + n, builders.NOW + n, b"k", b"v%d" % n, []) for n in range(5)]
     data = kafkarec.encode(rows, producer_id=4, producer_epoch=0, base_sequence=5)
     return lambda *names: kafkarec.decode(data, columns=names)
 
 
-def test_columns_that_decode_left_out_are_missing_not_wrong(
-    decoded_part,
-):
+def test_columns_that_decode_left_out_are_missing_not_wrong(decoded_part):
     """A kept header must agree with its records' offsets and timestamps."""
     for names in (("value",), ("key", "value"), ("offset", "value"), ("timestamp", "value")):
         for part in (decoded_part(*names), decoded_part(*names)[1:]):

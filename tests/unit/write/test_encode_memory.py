@@ -1,7 +1,5 @@
 """The memory that encode reads: changing lists, arrays that are released, no byte beyond a buffer."""
 
-from __future__ import annotations
-
 import weakref
 
 import pyarrow as pa

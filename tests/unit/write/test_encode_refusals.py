@@ -1,12 +1,9 @@
 """encode's refusals: messages name the column or the record, never the content of keys, values and headers."""
 
-from __future__ import annotations
-
 from collections import UserDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from types import SimpleNamespace
-from typing import Any
 
 import builders
 import c_stream
@@ -26,12 +23,12 @@ SECRET = "s3cr\u00e9t"
 # ---- Python records
 
 
-def row(**changed: object) -> object:
+def row(**changed):
     fields = {"offset": 1, "timestamp": NOW, "key": b"k", "value": b"v", "headers": []}
     return tuple((fields | changed).values())
 
 
-RECORDS: dict[str, tuple[object, type[Exception], str]] = {
+RECORDS = {
     "None": (None, TypeError, ""),
     "bytes": (b"abcde", TypeError, ""),
     "a tuple of six": ((1, NOW, b"k", b"v", [], 0), TypeError, ""),
@@ -109,7 +106,7 @@ for length in (size - 1, size - 70):
 # ---- options
 
 WHOLE = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
-OPTIONS: dict[str, tuple[dict[str, Any], Any]] = {
+OPTIONS = {
     "magic True": ({"magic": True}, ValueError),
     "a codec": ({"compression": "lzo"}, ValueError),
     "a level too high": ({"compression": "gzip", "level": 10}, ValueError),
@@ -137,7 +134,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], Any]] = {
 def test_wrong_options_are_named(name, columns):
     options, error = OPTIONS[name]
     rows = [(0, NOW, b"k", b"v", []), (1, NOW, b"k", b"v", [])]
-    records: Any = kafkarec.decode(kafkarec.encode(rows)) if columns else rows
+    records = kafkarec.decode(kafkarec.encode(rows)) if columns else rows
     with pytest.raises(error) as refused:
         kafkarec.encode(records, **options)
     assert "not supported between" not in str(refused.value), "an operator's words, not ours"
@@ -146,7 +143,7 @@ def test_wrong_options_are_named(name, columns):
 # ---- Arrow
 
 
-def failing() -> Iterator[pa.RecordBatch]:
+def failing():
     yield TABLE.to_batches()[0]
     raise OSError("the disk is gone")
 
@@ -157,13 +154,13 @@ def test_a_stream_that_fails_in_the_middle():
         kafkarec.encode(reader)
 
 
-def pairs_of(keys: Any, values: Any) -> pa.Array:
+def pairs_of(keys, values):
     structs = pa.StructArray.from_arrays([keys, values], ["key", "value"])
     return pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), structs)
 
 
 ONE = pa.array([b"a"])
-TYPES: dict[str, tuple[Callable[[], Any], str]] = {
+TYPES = {
     "a dictionary": (lambda: {"value": ONE.dictionary_encode()}, "'value' is dictionary-encoded"),
     "a dictionary of header keys": (
         lambda: {"value": ONE, "headers": pairs_of(pa.array(["a"]).dictionary_encode(), ONE)},
@@ -193,7 +190,7 @@ def test_wrong_types_name_the_column(name):
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    "table, words",
     [
         (pa.table({}), "neither a column 'key' nor a column 'value'"),
         (pa.table({"offset": [1]}), "neither a column 'key' nor a column 'value'"),
@@ -240,7 +237,7 @@ def test_an_array_that_is_no_table(array):
         kafkarec.encode(array)
 
 
-FACTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+FACTS = {
     "a codec's name": ({"compression": ["nonsense"]}, {"compression": "keep"}),
     "a codec's name and more": ({"compression": ["lz4x"]}, {"compression": "keep"}),
     "magic 3": ({"magic": [3]}, {"magic": "keep"}),

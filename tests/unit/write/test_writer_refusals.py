@@ -1,10 +1,6 @@
 """The 91 requests to Kafka's writer classes: the same refusals, the same number of bytes, or a listed difference."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from typing import Any
 
 import differences
 import golden
@@ -14,10 +10,10 @@ from compact_filter import filter_to
 
 import kafkarec
 from kafkarec import ControlRecordType, RecordBatchBuilder, stamp
-from kafkarec.format.control import ControlRecord, UnknownControlRecord
-from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult, SourceBatch
+from kafkarec.format.control import UnknownControlRecord
+from kafkarec.ops.compact import BatchRetention, BatchRetentionResult
 
-ATTEMPTS: list[dict[str, Any]] = json.loads((golden.VECTORS / "writer-refusals.json").read_text())["attempts"]
+ATTEMPTS = json.loads((golden.VECTORS / "writer-refusals.json").read_text())["attempts"]
 
 NOTHING = (None, None)
 KEY_VALUE = (b"k", b"v")
@@ -25,7 +21,7 @@ PRODUCER = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
 TRANSACTION = {**PRODUCER, "is_transactional": True}
 
 
-def built(*calls: Callable[[RecordBatchBuilder], object], **options: Any) -> bytes:
+def built(*calls, **options):
     """Return the batch after these calls of a builder."""
     builder = RecordBatchBuilder(**options)
     for call in calls:
@@ -33,30 +29,30 @@ def built(*calls: Callable[[RecordBatchBuilder], object], **options: Any) -> byt
     return builder.build()
 
 
-def one(fields: tuple[bytes | None, bytes | None] = KEY_VALUE, timestamp: int = 5, **options: Any) -> bytes:
+def one(fields=KEY_VALUE, timestamp=5, **options):
     """Return a batch of one record."""
     return built(lambda made: made.append(timestamp, *fields), **options)
 
 
-def at(first: int, *more: int, **options: Any) -> bytes:
+def at(first, *more, **options):
     """Return a batch of records at these offsets."""
     calls = [lambda made, offset=offset: made.append(5, *NOTHING, offset=offset) for offset in (first, *more)]
     return built(*calls, **options)
 
 
-def with_headers(headers: Any, **options: Any) -> bytes:
+def with_headers(headers, **options):
     return built(lambda made: made.append(5, *NOTHING, headers), **options)
 
 
-def marker(kind: str = "commit", **options: Any) -> bytes:
+def marker(kind="commit", **options):
     return built(lambda made: made.append_end_txn_marker(5, kind, 0), is_control=True, **options)
 
 
-def control(record: ControlRecord) -> bytes:
+def control(record):
     return built(lambda made: made.append_control(5, record), is_control=True)
 
 
-def stamped(data: bytes, **fields: Any) -> bytes:
+def stamped(data, **fields):
     buffer = bytearray(data)
     stamp(buffer, **fields)
     return bytes(buffer)
@@ -65,14 +61,14 @@ def stamped(data: bytes, **fields: Any) -> bytes:
 class Emptying:
     """Removes all records and keeps the headers of their batches."""
 
-    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
+    def batch(self, batch):
         return BatchRetentionResult(BatchRetention.RETAIN_EMPTY, records=False)
 
-    def records(self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes:
+    def records(self, results, rows):
         return bytes(len(rows))
 
 
-def of_magic(magic: int) -> dict[str, Callable[[], bytes]]:
+def of_magic(magic):
     """Return the requests that were made with every magic."""
     control = TRANSACTION if magic == 2 else {}
     return {
@@ -103,11 +99,11 @@ def of_magic(magic: int) -> dict[str, Callable[[], bytes]]:
     }
 
 
-def level(codec: str, number: int) -> Callable[[], bytes]:
+def level(codec, number):
     return lambda: one(compression=codec, level=number)
 
 
-REQUESTS: dict[str, Callable[[], bytes]] = {
+REQUESTS = {
     **{f"magic {magic}: {name}": run for magic in (0, 1, 2) for name, run in of_magic(magic).items()},
     "magic 3": lambda: one(magic=3),
     "header key null": lambda: with_headers([(None, None)]),
@@ -145,7 +141,7 @@ def test_every_request_is_made():
 def test_each_request_has_kafkas_outcome(attempt):
     name = attempt["attempt"]
     try:
-        written: bytes | None = REQUESTS[name]()
+        written = REQUESTS[name]()
     except ValueError as refusal:
         written = None
         assert str(refusal), "a refusal says why"
