@@ -562,6 +562,17 @@ cdef class BatchRows:
         record for each of their offsets."""
         return are_adjacent(self.at(0), self.count)
 
+    def rise_from(self, int64_t next_offset):
+        """Whether the first batch begins at this offset or above, and each other one behind the one before."""
+        cdef const BatchRow* row
+        cdef int64_t i
+        for i in range(self.count):
+            row = self.at(i)
+            if row.base_offset < next_offset:
+                return False
+            next_offset = row.next_offset
+        return True
+
     def convert_units(self, Chunk chunk):
         """[(index of its first batch, number of batches, number of rows), ...] of what `convert` takes as one: adjacent
         plain messages that one batch can hold, and each other batch. chunk: the records, or None"""

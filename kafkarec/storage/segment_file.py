@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,11 +20,12 @@ from weakref import WeakSet
 
 from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.layout import MAX_SIZE, UP_TO_MAGIC
+from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAX_SIZE, UP_TO_MAGIC, V2_OVERHEAD, v2_header
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.recover.header_proofs import NO_FACTS, FileFacts
 from kafkarec.recover.marker_evidence import Evidence
+from kafkarec.recover.offset_order import Offsets
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.sources import packed
 from kafkarec.sources.files import ByteSource, FolderEntry, LocalFile
@@ -270,7 +272,7 @@ class SegmentFile(InFolder):
         return FileFacts(
             (base, base + MAX_OFFSETS),
             lambda position: offsets().get(position),
-            cache(self._next_base),
+            cache(self._next_batches),
             lambda offset: leader_epochs.epoch_at(epochs(), offset),
         )
 
@@ -281,17 +283,19 @@ class SegmentFile(InFolder):
         except (OSError, KafkaRecordError):
             return {}
 
-    def _next_base(self) -> int | None:
-        """The base offset of the next segment in the folder; None: there is none, or it cannot be listed."""
+    def _next_batches(self) -> Sequence[Offsets]:
+        """FileFacts.next_batches, by the folder; empty also if it cannot be listed."""
         own = names.segment(self.name)
         of_log = own and (own.topic, own.partition, own.suffix)
-        entries = (one.name for one in _entries(self._folder) if not one.is_dir and names.is_segment(one.name))
+        listed = [one.name for one in _entries(self._folder) if not one.is_dir and names.is_segment(one.name)]
+        parsed = ((names.segment(name), name) for name in listed)
         bases = (
-            one.base_offset
-            for one in map(names.segment, entries)
-            if one and (one.topic, one.partition, one.suffix) == of_log
+            (one.base_offset, name) for one, name in parsed if one and (one.topic, one.partition, one.suffix) == of_log
         )
-        return min((base for base in bases if base > (self.base_offset or 0)), default=None)
+        following = min((one for one in bases if one[0] > (self.base_offset or 0)), default=None)
+        if following is None:
+            return ()
+        return _first_batches(SegmentFile(following[1], following[1], folder=self._folder), following[0])
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
@@ -341,6 +345,21 @@ def epoch_entries(folder: Folder | None) -> tuple[leader_epochs.EpochEntry, ...]
         return () if folder is None else leader_epochs.read(folder.read(leader_epochs.NAME) or b"")
     except (OSError, KafkaRecordError):
         return ()
+
+
+def _first_batches(segment: SegmentFile, base: int) -> list[Offsets]:
+    """The first two batches of a segment, by their frames, the first one at `base`."""
+    found, position = list[Offsets](), 0
+    with suppress(OSError, KafkaRecordError, struct.error), segment.opened():
+        while len(found) < 2:
+            header = v2_header(segment.raw(position, V2_OVERHEAD))
+            if header.magic != BATCH_MAGIC or header.batch_length < V2_OVERHEAD - LOG_OVERHEAD:
+                break
+            first = header.base_offset if found else base
+            behind = header.base_offset + header.last_offset_delta + 1
+            found.append(Offsets(first, behind, header.partition_leader_epoch, header.crc))
+            position += LOG_OVERHEAD + header.batch_length
+    return found or [Offsets(base, base)]
 
 
 def size_or_zero(segment: SegmentFile) -> int:

@@ -249,6 +249,7 @@ class PlannedFolder:
     path        of the folder
     files       its logs and snapshots, and the bytes of its small files, by name
     set_aside   the files of the batches that are not in the log, by their paths in the output
+    proofs      (first, last) of the report's `missing` -> why these offsets are lost; others may be compacted
     spool       see Spool; None: sources are read when the files are written
     """
 
@@ -256,6 +257,7 @@ class PlannedFolder:
         self.report, self.path, self._spool = report, os.path.join(out, report.folder), spool
         self.files: dict[str, FilePlan | bytes] = {}
         self.set_aside: dict[str, FilePlan] = {}
+        self.proofs: dict[tuple[int, int], str] = {}
 
     def add(self, file: FilePlan) -> FilePlan:
         self.files[file.name] = file
@@ -314,6 +316,12 @@ class PlannedFolder:
         """The log that it becomes."""
         return PartitionFiles.of(self)
 
+    def origin(self, name: str, position: int, size: int) -> tuple[str, int]:
+        """FilePlan.origin of bytes of one of its logs."""
+        file = self.files[name]
+        assert isinstance(file, FilePlan)
+        return file.origin(position, size)
+
     def change(self, changes: Sequence[Change]) -> None:
         """Changes the logs, and the report. Batches that are removed for a reason are set aside."""
         report, moved = self.report, set[str]()
@@ -337,6 +345,9 @@ class PlannedFolder:
             self.add(old.changed(in_file))
         if not moved:
             return
+        for emptied in [file for file in report.files[:-1] if not file.batches]:  # only the last one has the log's end
+            report.files.remove(emptied)
+            del self.files[emptied.name]
         for file in (file for file in report.files if file.name in moved):
             segment = SegmentFile(self.join(file.name), file.name, folder=self)
             found = [table for table in batch_tables([segment]) if len(table)]
