@@ -386,7 +386,7 @@ def test_a_missing_folder_is_reported_before_anything_is_read(run, tree, monkeyp
 @pytest.mark.parametrize("has_links", [True, False])
 def test_a_file_that_appears_during_the_run_is_not_replaced(run, tree, monkeypatch, has_links):
     """The new file stays, and the output is kept under the reported name."""
-    real, appearing = os.link, list[Path]()
+    real, appearing = os.link, []
 
     def link(part, place):
         for path in appearing:

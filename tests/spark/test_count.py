@@ -162,7 +162,7 @@ DECODING_SHOWS = {
 
 def test_what_only_decoding_shows(tmp_path):
     """Of the invalid vectors: the same number or error, or an error of the data source for what only decoding shows."""
-    same, reasons = 0, Counter[str]()
+    same, reasons = 0, Counter()
     for case in golden.invalid():
         log_folder(tmp_path / case.name / "t-0", (0, case.bytes))
         folder = tmp_path / case.name / "t-0"

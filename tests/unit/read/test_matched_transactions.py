@@ -285,7 +285,7 @@ def test_producers():
 
 def sound_log(chosen, producers, count):
     """Transactions without contradiction, some still open at the end, and the .txnindex."""
-    batches, index, first = [], [], dict[int, int]()
+    batches, index, first = [], [], {}
     for base in range(count):
         producer = chosen.choice(producers)
         who = {"producer_id": producer, "base_offset": base, "base_timestamp": builders.NOW + chosen.randrange(99)}
