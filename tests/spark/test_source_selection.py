@@ -12,7 +12,6 @@ import kafkarec
 
 TXN = SEGMENTS / "txn-0"
 SPLITS = {"maxPartitionBytes": "700"}
-ALL_CODECS = SEGMENTS / "all-codecs-0"
 
 
 # ---- partitions -------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from kafkarec.recover.steps import ABORT, COMMIT, EPOCH_CHANGED, ROW, UNREADABLE
 pytestmark = pytest.mark.core
 
 MARKER = builders.TRANSACTIONAL | builders.CONTROL
-Parts = list[tuple[bytes, list[AbortedTransaction] | None]]
 NOTHING, DATA, STAMPED, UNREADABLE = 0, 1, 3, 6  # besides ABORT and COMMIT: MarkCode in producer_table.pxd
 
 
