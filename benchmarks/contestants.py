@@ -157,9 +157,10 @@ def scan(data: bytes) -> int:
 def checksums(data: bytes) -> int:
     """Header and checksum of each batch, in one call: what each decoder does that checks them."""
     from kafkarec._core import Source
-    from kafkarec.read.decode_options import request
+    from kafkarec.read.decode_options import ALL_CHECKS, scan_request
 
-    request().of_headers(check_crcs=True, whole=True).decoders.read(Source(data))
+    headers = scan_request("raise")
+    headers._replace(options=headers.options._replace(check_crc=ALL_CHECKS)).decoders.read(Source(data))
     return 0
 
 

@@ -263,6 +263,7 @@ cdef class Record:
     """
     cdef readonly object offset, timestamp, timestamp_type, key, value, _pairs, sequence
     cdef readonly bint is_control
+    cdef uint32_t unread             # of WANT_KEY and WANT_VALUE those whose columns were not read
     # _pairs: the headers as a tuple, until they are asked for as a list. Before that a record that was read cannot be
     # in a cycle, and is not tracked: the collector's look at many takes a third of the time to make them
 
@@ -276,9 +277,12 @@ cdef class Record:
     @property
     def headers(self):
         """The list of (key, value or None)."""
-        if type(self._pairs) is tuple:
-            self._pairs = list(<tuple>self._pairs)
-            PyObject_GC_Track(<PyObject*>self)
+        pairs = self._pairs
+        if type(pairs) is tuple:
+            made = list(<tuple>pairs)
+            if self._pairs is pairs:            # else it was read meanwhile: the collector may have run, and other threads
+                self._pairs = made
+                PyObject_GC_Track(<PyObject*>self)
         return <list>self._pairs
 
     @property
@@ -294,9 +298,13 @@ cdef class Record:
 
     @property
     def control(self):
-        """The typed control record, None for data. InvalidRecordError if it cannot be read."""
+        """The typed control record, None for data. InvalidRecordError if it cannot be read, ValueError if the column
+        key or value was not."""
         if not self.is_control:
             return None
+        if self.unread:
+            missing = ["key"] * bool(self.unread & WANT_KEY) + ["value"] * bool(self.unread & WANT_VALUE)
+            raise ValueError(f"control needs the columns key and value, and columns= leaves out {' and '.join(missing)}")
         from kafkarec.format.control import parse   # not at the top: a seventh of `import kafkarec`
         return parse(self.key, self.value)
 
@@ -313,7 +321,10 @@ cdef class Record:
         return hash((self.offset, self.timestamp, self.key, self.value))
 
     def __reduce__(self):
-        return Record, self.fields()
+        return (Record, self.fields(), self.unread) if self.unread else (Record, self.fields())
+
+    def __setstate__(self, unread):
+        self.unread = unread
 
     def __repr__(self):
         pairs = zip(self.__match_args__, self.fields(), strict=True)
@@ -385,6 +396,7 @@ cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout
         sequence = ABSENT if offsets == NULL else sequence_of(batch, offsets[i])
         record.sequence = None if sequence == ABSENT else sequence
         record.is_control = has_flag(batch, CONTROL)
+        record.unread = (WANT_KEY | WANT_VALUE) & ~layout.shown
         PyObject_GC_UnTrack(<PyObject*>record)
         found.append(record)
     return found
@@ -1241,7 +1253,8 @@ cdef class Decoder:
         self.last_sizes, self.note_details = {}, {}
         e.columns.want = layout.want
         fill_options(&e.options, options, &self.aborted)
-        e.options.ticks, e.options.binary_header_keys = layout.ticks, layout.binary_header_keys
+        e.options.ticks = layout.ticks if layout.shown & WANT_TIMESTAMP else 1   # times of a range stay milliseconds
+        e.options.binary_header_keys = layout.binary_header_keys
         e.options.skip, e.options.file_rules = skip, file is not None
         e.options.later_segment = later_segment
         e.options.restore = rules is not None and rules.restore and file is not None

@@ -98,7 +98,7 @@ def record_size(signed char magic, int64_t offset_delta, int64_t timestamp_delta
     if magic >= BATCH_MAGIC:
         d.headers_size = varint_size(len(headers))
         for name, content in headers:
-            d.headers_size += size_with_length(len(name.encode() if isinstance(name, str) else name))
+            d.headers_size += size_with_length(len(name))
             d.headers_size += size_with_length(ABSENT if content is None else len(content))
     return size_of(&d, magic, offset_delta, timestamp_delta)
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from kafkarec.codecs import Codec
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """The installed version; None: not installed."""
     from importlib import metadata  # not at the top: it takes longer than all of `kafkarec --help`
 
     try:
@@ -46,7 +47,7 @@ def build_info() -> dict[str, Any]:
 def _routine_text(routine: Routine) -> str:
     if routine.library is None:
         return f"kafkarec's {routine.function}"
-    return f"{routine.library} {_version(routine.library)} {routine.function}"
+    return f"{routine.library} {version_of(routine.library)} {routine.function}"
 
 
 def _codecs() -> dict[str, dict[str, str | None]]:
@@ -57,7 +58,7 @@ def _codecs() -> dict[str, dict[str, str | None]]:
     from kafkarec.codecs import CODECS
 
     return {
-        codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": _how_called(codec)}
+        codec.name: {"library": codec.pip_name, "version": version_of(codec.pip_name), "how": _how_called(codec)}
         for codec in CODECS
         if codec.pip_name
     }

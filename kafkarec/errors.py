@@ -60,13 +60,6 @@ class KafkaRecordError(ValueError):
         for name in self._fields:
             setattr(self, name, fields.get(name))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), {name: getattr(self, name) for name in self._fields})
-
-
-def _rebuild(cls: type[KafkaRecordError], message: str, fields: dict[str, Any]) -> KafkaRecordError:
-    return cls(message, **fields)
-
 
 class CorruptRecordError(KafkaRecordError):
     """The bytes contradict their checksum or their frame (Kafka: CorruptRecordException)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -15,8 +14,6 @@ from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
 from kafkarec.read.decode_options import (
     CHUNK_BYTES,
     DecodeRequest,
-    check_option_names,
-    checked_threads,
     for_keys,
     request,
 )
@@ -24,7 +21,7 @@ from kafkarec.state import HANGING_AFTER
 from kafkarec.storage import log_reading, opening, ranges, segment_summary
 from kafkarec.storage.finder import Finder
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
-from kafkarec.storage.log_reading import IsolationOptions, splits
+from kafkarec.storage.log_reading import Selection, splits
 from kafkarec.storage.names_by_content import order_by_content
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.raw_batches import BatchSlice, SegmentBytes
@@ -39,12 +36,14 @@ if TYPE_CHECKING:
 _OF_SEVERAL_LOGS = ("topic", "partition", "file")
 
 
-class Readable(ABC):
+class Readable:
     """The methods that Segment, Log and LogDir share: `read`, `stream`, `scan`, `batches`, ..."""
 
-    @abstractmethod
     def segments_by_log(self) -> Iterator[Sequence[Any]]:
         """The segments of each partition, in order."""
+        assert isinstance(self, opening.Opened)
+        for log in opening.logs(self):
+            yield log.segments
 
     @property
     def _default_columns(self) -> tuple[str, ...] | None:
@@ -52,7 +51,6 @@ class Readable(ABC):
         return None
 
     def _request(self, options: dict[str, Any]) -> DecodeRequest:
-        check_option_names(options)
         if options.get("columns") is None and self._default_columns:
             options = {**options, "columns": self._default_columns}
         return request(**options)
@@ -78,10 +76,7 @@ class Readable(ABC):
             without records in the ranges, according to its header, is not decoded
         `.batches` and `.damage` are those of the bytes read; `.remaining` is the sum over all segments.
         """
-        record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        isolated = IsolationOptions(isolation, aborted, last_stable_offset)
-        wanted = self._request(options)
-        return log_reading.read(self.segments_by_log(), wanted, record_range, isolated, checked_threads(threads))
+        return log_reading.read(self.segments_by_log(), Selection.of_locals(self._request(options), locals()))
 
     def stream(
         self,
@@ -112,20 +107,13 @@ class Readable(ABC):
         With errors="raise" it yields everything before the damage, then raises. Closing the iterator closes the file.
         """
         first, last = _checked_counts(first, last)
-        wanted = self._request_for_pieces(batch_bytes, keys, options)
-        record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        aborted = None if aborted is None else list(aborted)
-        how = (
-            record_range,
-            IsolationOptions(Isolation.of(isolation), aborted, last_stable_offset),
-            checked_threads(threads),
-        )
+        chosen = Selection.of_locals(self._request_for_pieces(batch_bytes, keys, options), locals())
         if first is None and last is None:
-            return _without_segments(log_reading.pieces(self.segments_by_log(), wanted, *how))
+            return _without_segments(log_reading.pieces(self.segments_by_log(), chosen))
         from kafkarec.storage.first_and_last import last_pieces, limited
 
         every = log_reading.pieces if last is None else partial(last_pieces, count=last)
-        return _without_segments(limited(every(self.segments_by_log(), wanted, *how), first, last))
+        return _without_segments(limited(every(self.segments_by_log(), chosen), first, last))
 
     def _request_for_pieces(
         self, batch_bytes: int, keys: Iterable[bytes | str] | None, options: dict[str, Any]
@@ -195,13 +183,12 @@ class Readable(ABC):
     ) -> list[Follower]:
         """As follow, without blocking: a Follower of each log, whose `poll()` yields (segment, records) of what is new
         since the last one, and ends. last: the first one begins with a batch that has one of the last records."""
-        record_range = RecordRange.of(start_offset, None, start_timestamp, None)
         from kafkarec.storage.follower import followers
         from kafkarec.support.package_logger import logger
 
-        assert isinstance(self, SegmentFile | PartitionFiles | DataFolderFiles)
-        wanted = self._request_for_pieces(batch_bytes, keys, options)
-        return followers(self, wanted, record_range, Isolation.of(isolation), last, on_note or logger.warning)
+        assert isinstance(self, opening.Opened)
+        chosen = Selection.of_locals(self._request_for_pieces(batch_bytes, keys, options), locals())
+        return followers(self, chosen, last, on_note or logger.warning)
 
     def scan(
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
@@ -224,13 +211,12 @@ class Readable(ABC):
 
         check_crcs: also checks every checksum, which reads all bytes and decompresses nothing
         """
-        record_range = RecordRange.of(start_offset, end_offset, None, None)
+        record_range = RecordRange.of(start_offset, end_offset)
         for group in self.segments_by_log():
             yield from log_reading.batch_tables(group, errors=errors, record_range=record_range, check_crcs=check_crcs)
 
     def batches(self, *, errors: str = "raise", **options: Any) -> Iterator[RecordBatch]:
         """The batches one by one; see kafkarec.batches. Reads a batch's bytes when they are used."""
-        check_option_names(options)
         wanted = request(**{"control": True, **options}, errors=errors)
         segments = (segment for group in self.segments_by_log() for segment in group)
         return (batch for segment in segments for batch in log_reading.record_batches(segment, wanted))
@@ -290,9 +276,6 @@ class Segment(SegmentFile, Readable):
     .begin, .end              the bytes that are read (see `between`); 0, None: the whole file
     """
 
-    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
-        yield (self,)
-
     def last_batch(self) -> dict[str, Any] | None:
         """The columns of the last batch, from the headers alone; None: there is none. OSError if it cannot be read."""
         return segment_summary.last_batch(self)
@@ -300,7 +283,7 @@ class Segment(SegmentFile, Readable):
     def position_of(self, offset: int) -> int:
         """The position (bytes) at which reading from an offset may begin: that of a batch with no record at or above
         `offset` before it, by the segment's .index. 0 without an index, or if it does not match the log."""
-        return ranges.start_position(self, RecordRange.of(offset, None, None, None))
+        return ranges.start_position(self, RecordRange.of(offset))
 
     def splits(self, max_bytes: int) -> list[tuple[int, int]]:
         """Consecutive ranges [begin, end) of about `max_bytes` each, cut between two good batches of rising offsets.
@@ -316,7 +299,7 @@ class Segment(SegmentFile, Readable):
         if isinstance(start_offset, range):
             end_offset, start_offset = start_offset.stop, start_offset.start
         every = request(control=True)
-        batches = log_reading.record_batches(self, every, RecordRange.of(start_offset, end_offset, None, None))
+        batches = log_reading.record_batches(self, every, RecordRange.of(start_offset, end_offset))
         return BatchSlice(SegmentBytes(self, every), list(batches))
 
 
@@ -334,9 +317,6 @@ class Log(PartitionFiles, Readable):
     segments: tuple[Segment, ...]
     checkpoints: tuple[Segment, ...]
 
-    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
-        yield self.segments
-
     def __iter__(self) -> Iterator[Segment]:
         return iter(self.segments)
 
@@ -349,10 +329,6 @@ class LogDir(DataFolderFiles, Readable):
 
     log_type = Log
     logs: tuple[Log, ...]
-
-    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
-        for log in self.logs:
-            yield log.segments
 
     def __iter__(self) -> Iterator[Log]:
         return iter(self.logs)

@@ -5,9 +5,9 @@ libraries, a tree of files for each CPython, machine and glibc, because a compil
 inside a zip. The first call of `activate()` on a node unpacks the tree that fits; each process puts that folder on
 sys.path. Standard library only; nothing happens at import: no threads, no open files (pyspark's daemon forks).
 
-    from spark_udfs import bootstrap
-    bootstrap.load()
-    import kafkarec
+    from spark_udfs.bootstrap import kafkarec
+
+    kafkarec.decode(data)      # makes it importable, as the first use of anything of kafkarec does
 
     spark_udfs/_trees/index.json     made by tools/wheelhouse_pack.py, as are the zip files
     spark_udfs/_trees/*.zip          the parts of the trees: what all have in common, all of one machine, the rest
@@ -41,7 +41,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 PACKAGE = "kafkarec"
 TREES = "spark_udfs/_trees"
@@ -88,12 +88,6 @@ class Activation:
     notes: tuple[str, ...] = ()  # roots that were not usable, packages that were already imported
 
 
-def load() -> ModuleType:
-    """Returns the module kafkarec; makes it importable first, if necessary. Raises BootstrapError."""
-    activate()
-    return importlib.import_module(PACKAGE)
-
-
 def activate() -> Activation:
     """Makes `import kafkarec` work in this process; later calls return the same Activation. Raises BootstrapError."""
     global _activation
@@ -101,6 +95,29 @@ def activate() -> Activation:
         if _activation is None:
             _activation = _activate()
         return _activation
+
+
+class _ModuleAtFirstUse:
+    """A module of kafkarec that is imported, and made importable, when something of it is used. Raises
+    BootstrapError then."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        activate()
+        found = self.__dict__[name] = getattr(importlib.import_module(self._name), name)
+        return found
+
+
+if TYPE_CHECKING:
+    import kafkarec as kafkarec
+    from kafkarec import distributed as distributed
+    from kafkarec import internal_topics as internal_topics
+else:
+    kafkarec = _ModuleAtFirstUse(PACKAGE)
+    distributed = _ModuleAtFirstUse(f"{PACKAGE}.distributed")
+    internal_topics = _ModuleAtFirstUse(f"{PACKAGE}.internal_topics")
 
 
 def _activate() -> Activation:
@@ -481,12 +498,10 @@ def _fsync(path: str) -> None:
 def _try_library(folder: str, tree: Json) -> None:
     """OSError if the dynamic loader refuses a library in this place (noexec mounts, seccomp)."""
     try:
-        import _ctypes
         import ctypes
     except ImportError:  # an interpreter built without libffi: importing kafkarec shows whether it works
         return
     try:
-        handle = ctypes.CDLL(os.path.join(folder, tree["library"]), mode=os.RTLD_LAZY | os.RTLD_LOCAL)._handle
+        ctypes.CDLL(os.path.join(folder, tree["library"]))
     except OSError as error:
         raise OSError(f"a shared library cannot be loaded from it: {error}") from None
-    _ctypes.dlclose(handle)

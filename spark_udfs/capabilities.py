@@ -70,13 +70,6 @@ class Capability:
     since: str
 
 
-class _Missing:
-    """Base of the classes that take the place of those that pyspark does not have."""
-
-    def __init__(self, value: Any = None) -> None:
-        self.value = value
-
-
 def _import_classes(since: str, module: str, *names: str) -> Capability:
     """Takes these classes of a pyspark module into this one; where it has not all of them, empty classes."""
     present = True
@@ -84,7 +77,7 @@ def _import_classes(since: str, module: str, *names: str) -> Capability:
         found = importlib.import_module(module)
         classes = {name: getattr(found, name) for name in names}
     except (ImportError, AttributeError):
-        classes = {name: type(name, (_Missing,), {"__module__": __name__}) for name in names}
+        classes = {name: type(name, (), {"__module__": __name__}) for name in names}
         present = False
     globals().update(classes)
     return Capability(present, since)
@@ -145,10 +138,9 @@ STREAM = Feature(
     "run a job with spark_udfs.read_log(spark, path, startingOffsets=...) again and again",
 )
 WRITE = Feature('df.write.format("kafkarec")', DATA_SOURCES, "write spark_udfs.write_log(df, path)")
-_NO_LIMIT = "leave it out: a micro-batch then reads all that is there"
 _OPTIONS = {
-    "maxOffsetsPerTrigger": Feature("maxOffsetsPerTrigger", LIMITS, _NO_LIMIT),
-    "maxBytesPerTrigger": Feature("maxBytesPerTrigger", LIMITS, _NO_LIMIT),
+    name: Feature(name, LIMITS, "leave it out: a micro-batch then reads all that is there")
+    for name in ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
 }
 
 

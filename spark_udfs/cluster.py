@@ -62,7 +62,6 @@ def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: A
     cluster can read the files."""
     if is_connect(spark):
         return call_in_task(spark, function, *arguments)
-    bootstrap.load()
     return function(*arguments)
 
 
@@ -77,7 +76,6 @@ def call_in_task(spark: Any, function: Callable[..., Any], *arguments: Any) -> A
 
 @report_cause_first
 def _call_body(function: Callable[..., Any], arguments: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
-    bootstrap.load()
     for _ in batches:
         outcome: tuple[type[Exception] | None, Any]
         try:

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import bootstrap, function_options
+from . import function_options
+from .bootstrap import kafkarec
 from .errors import report_cause_first
 from .function_options import FunctionOptions
 from .schema import (
@@ -26,6 +27,7 @@ from .schema import (
     NO_TIMESTAMP_TYPE,
     RECORD_COLUMNS,
     Columns,
+    NamedValues,
     SparkColumn,
     arrow_struct,
     arrow_struct_list,
@@ -34,8 +36,6 @@ from .schema import (
 )
 
 if TYPE_CHECKING:
-    import kafkarec
-
     # As `RecordLists.damage`.
     DamageInValues = Sequence[tuple[int, int, kafkarec.Damage]]
 
@@ -46,7 +46,6 @@ REASON_FIELDS = ("position", "length", "lost_from", "lost_to", "next_position", 
 @report_cause_first
 def kafka_decode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_decode(value[, options])`: per input array one or more arrays, rows in order."""
-    bootstrap.load()
     for values, chosen in _checked_arguments(batches, "kafka_decode"):
         yield from decode_values(values, chosen)
 
@@ -54,9 +53,6 @@ def kafka_decode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
 @report_cause_first
 def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_scan(value[, mode])`: one struct per batch, headers only."""
-    bootstrap.load()
-    import kafkarec
-
     for values, chosen in _checked_arguments(batches, "kafka_scan"):
         each = partial(kafkarec.scan_each, errors=chosen.errors)
         yield from _spark_arrays(each, values, chosen, BATCH_COLUMNS)
@@ -65,13 +61,12 @@ def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
 class Explode:
     """The implementation of `functions.kafka_explode`: batches of (kept columns..., value) to one row per record."""
 
-    def __init__(self, literal: str) -> None:
-        self.literal = literal
+    def __init__(self, chosen: FunctionOptions) -> None:
+        self.chosen = chosen
 
     @report_cause_first
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bootstrap.load()
-        chosen = function_options.from_literal(self.literal)
+        chosen = self.chosen
         for batch in batches:
             *kept, given = batch.columns
             values = checked_array(given, "binary", "kafka_explode")
@@ -102,7 +97,6 @@ def split_by_size(batch: pa.RecordBatch, most_bytes: int, most_rows: int = 1 << 
 
 def decode_values(values: pa.Array, chosen: FunctionOptions) -> Iterator[pa.ListArray]:
     """`values` (binary or large_binary) to array<struct>, cut between values before max_output_bytes are exceeded."""
-    import kafkarec
 
     def each(some: pa.Array) -> Iterable[kafkarec.RecordLists]:
         return kafkarec.decode_each(
@@ -127,8 +121,6 @@ def _spark_arrays(
     columns: Columns,
 ) -> Iterator[pa.ListArray]:
     """The pieces of `each(values)` as Spark's arrays; in PERMISSIVE mode no value can make it raise."""
-    import kafkarec
-
     if not len(values):
         yield pa.array([], arrow_struct_list(columns))
     done = 0
@@ -162,16 +154,13 @@ def _spark_arrays(
             if bad > done:
                 yield from _spark_arrays(each, values.slice(done, bad - done), chosen, columns)
             size = _value_size(values, bad)
-            reason = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
-            reason |= {"reason": error.reason, "detail": str(error)}
-            yield pa.array([[{CORRUPT: json.dumps(reason)}]], arrow_struct_list(columns))
+            whole = kafkarec.Damage(None, 0, size, None, None, size, str(error.reason), str(error))
+            yield pa.array([[{CORRUPT: corrupt_record_json(whole)}]], arrow_struct_list(columns))
             done = bad + 1
 
 
 def incomplete_batch_error(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:
     """The error for an incomplete batch at the end of a value or of a log."""
-    import kafkarec
-
     names = ("position", "next_position", "reason", "expected", "found", "cause", "file")
     return kafkarec.CorruptRecordError(damage.detail, **{name: getattr(damage, name) for name in names})
 
@@ -266,10 +255,13 @@ def with_rows_inserted(array: pa.Array, indices: list[int], rows: pa.Array) -> p
 
 def corrupt_record_json(damage: kafkarec.Damage) -> str:
     """The JSON of `_corrupt_record`: which bytes were not decoded, and why."""
-    reason = {"path": damage.file} if damage.file else {}
-    for name in REASON_FIELDS:
-        reason[name] = getattr(damage, name)
-    return json.dumps(reason)
+    path = {"path": damage.file} if damage.file else {}
+    return json.dumps(path | reason_values(damage))
+
+
+def reason_values(damage: kafkarec.Damage) -> NamedValues:
+    """REASON_FIELDS of a damaged range."""
+    return {name: getattr(damage, name) for name in REASON_FIELDS}
 
 
 def to_spark_type(child: pa.Array, column: SparkColumn, target: pa.DataType) -> pa.Array:

@@ -111,9 +111,6 @@ def describe_process() -> NamedValues:
             lacking.append(f"{name} that can be imported ({type(error).__name__}: {error})")
     try:
         active = bootstrap.activate()
-        bootstrap.load()
-        import kafkarec
-
         report |= {
             "source": active.source,
             "path": active.path,
@@ -124,7 +121,7 @@ def describe_process() -> NamedValues:
                 **{name: str(getattr(module, "__version__", "unknown")) for name, module in modules.items()},
                 "pyspark": pyspark.__version__,
             },
-            "build": json.loads(json.dumps(kafkarec.build_info(), default=str)),
+            "build": json.loads(json.dumps(bootstrap.kafkarec.build_info(), default=str)),
         }
     except Exception as error:  # an executor where nothing works must be reported too
         report["problem"] = f"{type(error).__name__}: {error}"

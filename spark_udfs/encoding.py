@@ -10,14 +10,13 @@ One call of kafkarec.encode per value. The options are one literal: the name of 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from itertools import pairwise
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import bootstrap, decoding, function_options
+from . import decoding, function_options
+from .bootstrap import kafkarec
 from .errors import report_cause_first
 from .schema import CORRUPT, NamedValues
 
@@ -42,20 +41,14 @@ def checked_options(given: NamedValues) -> NamedValues:
         if name not in OPTIONS:
             hint = function_options.did_you_mean(name, OPTIONS)
             raise ValueError(f"kafka_encode has no option {name!r}; {hint}")
-    bootstrap.load()
-    import kafkarec
-
     kafkarec.encode([(0, None, None, b"", [])], **chosen)
     return chosen
 
 
 def to_literal(given: NamedValues) -> str | None:
     """The literal for a Column call: the name of the codec if that is the only option, else JSON. None: all options
-    have their defaults, so it is not needed."""
-    chosen = {name: value for name, value in checked_options(given).items() if value != _DEFAULTS.get(name)}
-    if set(chosen) == {"compression"}:
-        return str(chosen["compression"])
-    return json.dumps(chosen, sort_keys=True) if chosen else None
+    have their defaults."""
+    return function_options.literal_of_changes(checked_options(given), _DEFAULTS, "compression")
 
 
 def from_literal(text: str | None) -> NamedValues:
@@ -67,7 +60,6 @@ def from_literal(text: str | None) -> NamedValues:
 @report_cause_first
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_encode(records[, options])`: per input array one or more binary arrays, in order."""
-    bootstrap.load()
     call, what = "kafka_encode(records[, options])", "the options of kafka_encode"
     for lists, chosen in decoding.values_and_options(batches, call, what, NamedValues(), from_literal):
         yield from encode_values(lists, chosen)
@@ -76,27 +68,23 @@ def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
 def encode_values(lists: pa.Array, chosen: NamedValues) -> Iterator[pa.Array]:
     """array<struct<...>> to binary: null stays null, an empty array becomes b""; ValueError names row and record,
     TypeError another type."""
-    import kafkarec
-
     kind = lists.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
         raise TypeError(
             f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {decoding.sql_type(kind)}"
         )
     records = pa.RecordBatch.from_struct_array(lists.values)
-    offsets = lists.offsets.to_pylist()
-    present = lists.is_valid().to_pylist() if lists.null_count else None
+    starts = lists.offsets.to_pylist()
     done: list[bytes | None] = []
     size = 0
-    for row, (start, stop) in enumerate(pairwise(offsets)):
-        value: bytes | None = b""
-        if present is not None and not present[row]:
-            value = None
-        elif start < stop:
+    for row, count in enumerate(pc.list_value_length(lists).to_pylist()):
+        value = None if count is None else b""
+        if count:
+            start, stop = starts[row], starts[row] + count
             try:
                 value = kafkarec.encode(_record_columns(lists.values, records, start, stop), **chosen)
             except (TypeError, ValueError) as error:
-                where = f"row {row} of an input batch of {len(lists)}, {stop - start} records"
+                where = f"row {row} of an input batch of {len(lists)}, {count} records"
                 if "offset" in records.schema.names:
                     first, last = (records.column("offset")[at].as_py() for at in (start, stop - 1))
                     where += f" with offsets {first} to {last}"

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 
 class NeedsNewerSpark(RuntimeError):
@@ -55,25 +55,25 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 _REPORTED = "_reported_by_spark_udfs"
 
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+_Called = TypeVar("_Called", bound=Callable[..., Any])
 
 
-def report_cause_first(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A decorator for functions and generator functions; calls may be nested."""
+def report_cause_first(function: _Called) -> _Called:
+    """A decorator for functions and generator functions; calls may be nested. What they log is on standard error."""
     if not inspect.isgeneratorfunction(function):
         return _reporting()(function)
 
     @wraps(function)
-    def generate(*arguments: _P.args, **named: _P.kwargs) -> Any:
+    def generate(*arguments: Any, **named: Any) -> Any:
         with _reporting():
             yield from function(*arguments, **named)
 
-    return cast(Callable[_P, _R], generate)
+    return cast(_Called, generate)
 
 
 @contextmanager
 def _reporting() -> Iterator[None]:
+    log_to_stderr()
     try:
         yield
     except Exception as error:
@@ -89,7 +89,6 @@ def _report(error: Exception) -> None:
     from pyspark import TaskContext
 
     if TaskContext.get() is not None:
-        log_to_stderr()
         lines = [*str(error).splitlines(), *getattr(error, "__notes__", ())]
         logger.error("kafkarec failed: %s: %s", type(error).__name__, "; ".join(lines))
     explained = is_explained_by_text(error) and not os.environ.get(TRACEBACK_VARIABLE)

@@ -79,12 +79,18 @@ def from_arguments(arguments: Mapping[str, Any]) -> FunctionOptions:
     return from_keywords(**{field.name: arguments[field.name] for field in fields(FunctionOptions)})
 
 
-def to_literal(options: FunctionOptions) -> str:
-    """Only what differs from the defaults: `PERMISSIVE`, or JSON if any other option is set."""
-    changed = {name: value for name, value in asdict(options).items() if value != getattr(FunctionOptions, name)}
-    if set(changed) <= {"mode"}:
-        return options.mode
-    return json.dumps(changed, sort_keys=True)
+def to_literal(options: FunctionOptions) -> str | None:
+    """The literal for a call: `PERMISSIVE`, or JSON if any other option is set. None: no option differs from its
+    default."""
+    return literal_of_changes(asdict(options), asdict(FunctionOptions()), "mode")
+
+
+def literal_of_changes(given: Mapping[str, Any], defaults: Mapping[str, Any], main: str) -> str | None:
+    """The inverse of `parsed_literal`, with only what differs from the defaults; None: nothing does."""
+    changed = {name: value for name, value in given.items() if value != defaults.get(name)}
+    if set(changed) == {main}:
+        return str(changed[main])
+    return json.dumps(changed, sort_keys=True) if changed else None
 
 
 def from_literal(text: str | None) -> FunctionOptions:
@@ -96,8 +102,9 @@ def from_literal(text: str | None) -> FunctionOptions:
 
 def parsed_literal(text: str | None, function: str, main: str, example: str) -> dict[str, Any]:
     """The options in a literal of a SQL function: the value of its option `main` alone, or JSON as in the example."""
-    if text is None:
-        raise ValueError(f"the {main} of {function} is null; pass one, or JSON such as {example}")
+    if not isinstance(text, str):
+        shown = "null" if text is None else repr(text)
+        raise ValueError(f"the {main} of {function} is {shown}; pass one, or JSON such as {example}")
     if not text.lstrip().startswith("{"):
         return {main: text}
     try:

@@ -83,10 +83,6 @@ def _column(col: Column | str) -> Column:
     return F.col(col) if isinstance(col, str) else col
 
 
-def _literal(chosen: FunctionOptions) -> str | None:
-    return None if chosen == FunctionOptions() else function_options.to_literal(chosen)
-
-
 @_as_sql_function(
     decoding.kafka_decode,
     f"array<{schema.sql_struct(schema.RECORD_COLUMNS)}>",
@@ -122,7 +118,8 @@ def kafka_decode(
     >>> df.select("file", kafka_decode("value")[0]["offset"].alias("first")).orderBy("file").collect()
     [Row(file='00000000000000000000.log', first=0), Row(file='00000000000000000030.log', first=31)]
     """
-    return _call("kafka_decode", col, options=_literal(function_options.from_arguments(locals())))
+    chosen = function_options.from_arguments(locals())
+    return _call("kafka_decode", col, options=function_options.to_literal(chosen))
 
 
 @_as_sql_function(
@@ -140,7 +137,8 @@ def kafka_scan(col: Column | str, mode: str = "FAILFAST", *, end_of_log: str = "
     >>> batches.groupBy("compression").count().orderBy("compression").collect()[:2]
     [Row(compression='gzip', count=24), Row(compression='lz4', count=49)]
     """
-    return _call("kafka_scan", col, options=_literal(function_options.from_keywords(mode=mode, end_of_log=end_of_log)))
+    chosen = function_options.from_keywords(mode=mode, end_of_log=end_of_log)
+    return _call("kafka_scan", col, options=function_options.to_literal(chosen))
 
 
 @_as_sql_function(
@@ -224,8 +222,7 @@ def kafka_explode(
             f"keep has columns that a record has too: {', '.join(twice)}; "
             f'rename them, as in keep=[F.col("{twice[0]}").alias("source_{twice[0]}")]'
         )
-    body = decoding.Explode(function_options.to_literal(chosen))
-    return selected.mapInArrow(body, StructType([*kept, *records]))
+    return selected.mapInArrow(decoding.Explode(chosen), StructType([*kept, *records]))
 
 
 @_as_sql_function(

@@ -12,25 +12,24 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from . import bootstrap, decoding, schema
+from . import decoding, schema
+from .bootstrap import internal_topics
 from .errors import report_cause_first
-from .schema import SparkColumn
 
 # What kafka_internal returns.
-COLUMNS = (
-    SparkColumn(None, "type", "string"),
-    SparkColumn(None, "version", "int"),
-    SparkColumn(None, "is_tombstone", "boolean"),
-    SparkColumn(None, "key", "string"),
-    SparkColumn(None, "value", "string"),
-    SparkColumn(None, "problem", "string"),
-)
+COLUMNS = schema.column_table("""
+    type            string
+    version         int
+    is_tombstone    boolean
+    key             string
+    value           string
+    problem         string
+""")
 
 
 @report_cause_first
 def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
     """The implementation of `kafka_internal(topic, key, value)`: one struct per row, null for other topics."""
-    bootstrap.load()
     result = schema.arrow_struct(COLUMNS)
     for topics, keys, values in decoding.argument_arrays(batches, "kafka_internal(topic, key, value)", 3, 3):
         arguments = (topics, "string", "topic"), (keys, "binary", "key"), (values, "binary", "value")
@@ -40,8 +39,6 @@ def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> It
 
 
 def _struct(topic: str | None, key: bytes | None, value: bytes | None) -> tuple[Any, ...] | None:
-    from kafkarec import internal_topics
-
     if topic is None or topic not in internal_topics.TOPICS:
         return None
     record = internal_topics.read(topic, key, value)

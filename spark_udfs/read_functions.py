@@ -9,6 +9,7 @@ tasks    mapInArrow over their numbers: each unpickles and reads its own splits
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -17,15 +18,17 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
-from . import bootstrap, cluster
+from . import cluster
 from .errors import log_to_stderr, logger, report_cause_first
-from .schema import Columns, NamedValues
+from .schema import NamedValues
 from .source import columns, planning, selection
 from .source.batch import BatchReader, warn_of_mode
+from .source.header_counts import count_split
 from .source.listing import Listing
 from .source.options import ReadOptions, instant, parse
 from .source.paths import TopicPartition, display_url, key_types
 from .source.planning import Split
+from .source.reading import TaskCounters, read_splits
 
 Splits = tuple[Split, ...]
 Tasks = list[Splits]
@@ -49,13 +52,8 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     log_to_stderr()
     warn_of_mode(chosen, wanted)
     tasks = cluster.call_where_files_are(spark, BatchReader(chosen, wanted).plan_tasks)
-    return task_frame(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.spark_schema(wanted))
-
-
-def _read(chosen: ReadOptions, wanted: Columns, splits: Splits) -> Iterator[Any]:
-    from .source import reading
-
-    return reading.read_splits(splits, chosen, wanted)
+    body = partial(read_splits, options=chosen, columns=wanted)
+    return task_frame(spark, "read_log", tasks, chosen, body, columns.spark_schema(wanted))
 
 
 def plan_tasks(chosen: ReadOptions) -> Tasks:
@@ -79,8 +77,6 @@ class SplitTaskFunction:
 
     @report_cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        bootstrap.load()
-        log_to_stderr()
         pickled = pickle.loads(zlib.decompress(self.packed))
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -91,9 +87,15 @@ class SplitTaskFunction:
 
 
 def option_texts(path: str | Iterable[str], given: NamedValues) -> dict[str, str]:
-    """Path or paths, and options as Python values, as Spark passes them to a data source: texts."""
-    where = {"path": path} if isinstance(path, str) else {"paths": json.dumps([str(each) for each in path])}
-    return {**where, **{name: _option_text(value) for name, value in given.items()}}
+    """Path or paths, and options as Python values, as Spark passes them to a data source: texts. None: not set.
+    TypeError for other values."""
+    if isinstance(path, str | os.PathLike):
+        where = {"path": os.fspath(path)}
+    elif isinstance(path, Iterable) and not isinstance(path, bytes):
+        where = {"paths": json.dumps([os.fspath(each) for each in path])}
+    else:
+        raise TypeError(f"path {path!r}: a str or Path, or several of them")
+    return where | {name: _option_text(name, value) for name, value in given.items() if value is not None}
 
 
 def read_options(spark: Any, path: str | Iterable[str], given: NamedValues) -> ReadOptions:
@@ -101,13 +103,16 @@ def read_options(spark: Any, path: str | Iterable[str], given: NamedValues) -> R
     return parse(option_texts(path, given), "read", cluster.cores(spark))
 
 
-def _option_text(value: Any) -> str:
+def _option_text(name: str, value: Any) -> str:
     """A value as the text of an option: true and not True, lists with commas, dicts as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, date):
         return time_text(value)
-    return ",".join(value) if isinstance(value, list | tuple) else json.dumps(value)
+    try:
+        return ",".join(value) if isinstance(value, list | tuple | set) else json.dumps(value)
+    except TypeError as error:
+        raise TypeError(f"option {name}={value!r}: {error}") from None
 
 
 def time_text(value: date) -> str:
@@ -231,9 +236,6 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
 
 def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[str]]:
     """In a task: the records of each partition that has any, and what is missing in its splits."""
-    from .source.header_counts import count_split
-    from .source.reading import TaskCounters
-
     counts: dict[str, int] = {}
     with closing(TaskCounters("count")) as counters:
         for split in splits:

@@ -7,9 +7,8 @@ here are the ones that pyspark derives from the Spark types; a test compares the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
@@ -19,52 +18,64 @@ CORRUPT = "_corrupt_record"
 NO_TIMESTAMP_TYPE = -1
 
 
-@dataclass(frozen=True)
-class SparkColumn:
+class SparkColumn(NamedTuple):
     """One column: `source` is kafkarec's name, None where kafkarec does not fill it (null in a UDF)."""
 
-    source: str | None
     name: str
     type: str  # Spark SQL type
+    source: str | None = None
 
 
 Columns = tuple[SparkColumn, ...]
 NamedValues = dict[str, Any]
 """Values by name."""
 
+
+def column_table(text: str) -> Columns:
+    """The columns of a table of lines: name, type and, where kafkarec fills it, kafkarec's name."""
+    return tuple(SparkColumn(*line.split()) for line in text.strip().splitlines())
+
+
 # The columns of a record. Raw bytes have no topic and no partition, a file has both; the columns exist for both, so
 # that the rows of a UDF and those of a file have the same schema.
-RECORD_COLUMNS = (
-    SparkColumn(None, "topic", "string"),
-    SparkColumn(None, "partition", "int"),
-    SparkColumn("offset", "offset", "bigint"),
-    SparkColumn("timestamp", "timestamp", "timestamp"),
-    SparkColumn("timestamp_type", "timestampType", "int"),
-    SparkColumn("key", "key", "binary"),
-    SparkColumn("value", "value", "binary"),
-    SparkColumn("headers", "headers", "array<struct<key:string,value:binary>>"),
-    SparkColumn(None, CORRUPT, "string"),
-)
+RECORD_COLUMNS = column_table(f"""
+    topic               string
+    partition           int
+    offset              bigint                                      offset
+    timestamp           timestamp                                   timestamp
+    timestampType       int                                         timestamp_type
+    key                 binary                                      key
+    value               binary                                      value
+    headers             array<struct<key:string,value:binary>>      headers
+    {CORRUPT}           string
+""")
 
 # kafkarec.scan: one row per batch, headers only. Spark has no unsigned int: crc is a bigint.
-BATCH_COLUMNS = (
-    *(SparkColumn(name, name, "bigint") for name in ("position", "base_offset", "last_offset", "next_offset")),
-    *(SparkColumn(name, name, "int") for name in ("batch_length", "size_in_bytes", "partition_leader_epoch")),
-    SparkColumn("magic", "magic", "tinyint"),
-    SparkColumn("crc", "crc", "bigint"),
-    SparkColumn("attributes", "attributes", "smallint"),
-    SparkColumn("compression", "compression", "string"),
-    SparkColumn("timestamp_type", "timestampType", "int"),
-    SparkColumn("is_transactional", "is_transactional", "boolean"),
-    SparkColumn("is_control", "is_control", "boolean"),
-    SparkColumn("delete_horizon_ms", "delete_horizon_ms", "bigint"),
-    SparkColumn("base_timestamp", "base_timestamp", "timestamp"),
-    SparkColumn("max_timestamp", "max_timestamp", "timestamp"),
-    SparkColumn("producer_id", "producer_id", "bigint"),
-    SparkColumn("producer_epoch", "producer_epoch", "smallint"),
-    *(SparkColumn(name, name, "int") for name in ("base_sequence", "last_sequence", "record_count")),
-    SparkColumn(None, CORRUPT, "string"),
-)
+BATCH_COLUMNS = column_table(f"""
+    position                bigint      position
+    base_offset             bigint      base_offset
+    last_offset             bigint      last_offset
+    next_offset             bigint      next_offset
+    batch_length            int         batch_length
+    size_in_bytes           int         size_in_bytes
+    partition_leader_epoch  int         partition_leader_epoch
+    magic                   tinyint     magic
+    crc                     bigint      crc
+    attributes              smallint    attributes
+    compression             string      compression
+    timestampType           int         timestamp_type
+    is_transactional        boolean     is_transactional
+    is_control              boolean     is_control
+    delete_horizon_ms       bigint      delete_horizon_ms
+    base_timestamp          timestamp   base_timestamp
+    max_timestamp           timestamp   max_timestamp
+    producer_id             bigint      producer_id
+    producer_epoch          smallint    producer_epoch
+    base_sequence           int         base_sequence
+    last_sequence           int         last_sequence
+    record_count            int         record_count
+    {CORRUPT}               string
+""")
 
 
 def kafkarec_names(columns: Columns) -> list[str]:

@@ -19,17 +19,18 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from . import cluster
+from .bootstrap import distributed
 from .errors import log_to_stderr, logger
 from .read_functions import Splits, Tasks, read_options, run_tasks
 from .schema import Columns, NamedValues
-from .source import batch, columns, growing_log, planning, publishing, selection
+from .source import batch, columns, growing_log, planning, publishing, reading, selection
 from .source.growing_log import GrowingLog
 from .source.listing import Listing
 from .source.options import MODES as DAMAGE_MODES
-from .source.options import Offsets, ReadOptions, offsets_from_json, offsets_to_json
+from .source.options import Offsets, ReadOptions, WriteOptions, offsets_from_json, offsets_to_json
 from .source.paths import Partitions, display_url, given_paths, key_types
 from .source.planning import Split
-from .source.staging import WriteJob, attempt_name, staging_folder
+from .source.staging import WriteJob, attempt_name, staging_folder, task_and_attempt
 
 MODES = ("append", "overwrite", "errorifexists")
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
@@ -209,8 +210,6 @@ def _layout(chosen: ReadOptions, found: Any, by: tuple[str, ...], compression: s
 
 
 def _plan_and_begin(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
-    from kafkarec import distributed
-
     storage = chosen.storageOptions
     target = publishing.resolve_table(out, storage)
     if (place := distributed.local_path(target)) is not None:
@@ -230,24 +229,23 @@ def _plan_and_begin(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -
     table_ends = offsets_from_json(kept.get("offsets", {}))
     table_starts = {**dict.fromkeys(table_ends, 0), **offsets_from_json(kept.get("starts", {}))}
     overwrite = "static" if mode == "overwrite" else None
-    job = WriteJob(target, uuid4().hex, overwrite, storage=storage)
+    job = WriteJob(target, uuid4().hex, overwrite, WriteOptions(storageOptions=storage))
     listing = Listing(chosen)
     empty = _Plan(job, [], table.get("job"), table_starts, table_ends, {}, {}, [])
-    plan = listing.retry(lambda found: _plan_partitions(chosen, empty, found, listing.finder.left_out))
+    plan = listing.retry(lambda found: _plan_partitions(chosen, empty, batch.select_and_warn(listing, found)))
     columns.check_key_values((split for task in plan.tasks for split in task), layout.wanted)
     publisher.begin(job)
     return plan
 
 
-def _plan_partitions(chosen: ReadOptions, empty: _Plan, found: Partitions, left_out: Iterable[str]) -> _Plan:
+def _plan_partitions(chosen: ReadOptions, empty: _Plan, listed: Partitions) -> _Plan:
     """What the table lacks: of each partition the offsets from its end there to the log's planned end. DataLoss where
     the log does not have them, unless failOnDataLoss is false."""
-    listed = batch.select_and_warn(chosen, found, left_out)
-    bounds = selection.ranges(chosen, listed)
+    listed = selection.with_ranges(chosen, listed)
     plan = empty._replace(starts={}, ends={}, notes=[])  # again for each listing
     spans = {}
     for key in sorted(listed):
-        log, (first, last) = GrowingLog(chosen), bounds[key]
+        log, (first, last) = GrowingLog(chosen), listed[key].wanted
         log.update(listed[key])
         begin = max(log.start, first or 0)
         if begin < plan.table_starts.get(key, 0):
@@ -321,14 +319,7 @@ def _written_table(
 
 def _stage_rows(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> NamedValues:
     """Stages the rows of splits; returns the files (path, rows, bytes), the damaged ranges and the missing offsets."""
-    from pyspark import TaskContext
-
-    from kafkarec import distributed
-
-    from .source import reading
-
-    context = TaskContext.get()
-    name = attempt_name(context.partitionId(), context.attemptNumber()) if context else attempt_name(0, 0)
+    name = attempt_name(*task_and_attempt())
     store = publishing.publisher(job).store
     with store.attempt_folder(job, name) as folder:
         parquet = distributed.PartitionedFiles(

@@ -18,7 +18,7 @@ from typing import Any, cast
 from pyspark.sql.functions import udtf
 from pyspark.sql.types import BinaryType, NullType
 
-from . import bootstrap, decoding, function_options, schema
+from . import decoding, function_options, schema
 from .capabilities import AnalyzeArgument, AnalyzeResult
 from .decoding import FROM_TEXT
 from .errors import report_cause_first
@@ -54,7 +54,6 @@ class KafkaExplode:
         """The records of one value; none for NULL. The arguments are checked in `analyze`."""
         if value is None:
             return iter(())
-        bootstrap.load()
         return record_tuples(bytes(value), _cached_options(mode=mode, **given))
 
 

@@ -58,7 +58,7 @@ EXPERIMENTAL: dict[str, tuple[str, ...]] = {
     "v3": ("encode", "decode", "from_v2", "to_v2"),
     "header_first": ("encode", "decode", "from_v2", "to_v2", "offsets", "ValidatedOffsets"),
 }
-_OF_FILES = "groups opened named part parts headers record_batches of pieces joined copy open_source take"
+_OF_FILES = "groups opened named part parts headers record_batches of pieces joined copy open_sidecar take"
 # public methods that are for kafkarec's own modules only
 INTERNAL_METHODS = {*_OF_FILES.split(), "list_capsules"}
 # classes that users do not construct

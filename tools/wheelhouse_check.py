@@ -17,7 +17,7 @@ import json, sys
 wheel, vectors = sys.argv[1:]
 sys.path.insert(0, wheel)
 from spark_udfs import bootstrap
-kafkarec = bootstrap.load()
+kafkarec = bootstrap.kafkarec
 from pathlib import Path
 # golden vector v2-none-single: one batch, one record, key "k", value "v"
 one = bytes.fromhex(

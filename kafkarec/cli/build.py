@@ -122,16 +122,18 @@ def run(args: argparse.Namespace) -> int:
         if args.timestamp is not None and args.timestamp < 0:
             raise WrongUse("--timestamp must be in 1970 or later")
         new_log.demand_level(args.compression, args.level)
-        defaults = {"timestamp_type": 0} | ({"partition_leader_epoch": 0} if log.is_folder and has_epochs else {})
+        # A null is magic 0 or, as cat prints it, the epoch -1. A batch of Kafka's leader has an epoch.
+        defaults = {"timestamp_type": 0} | ({_EPOCH: _LATEST} if log.is_folder and has_epochs else {})
+        batch_size = min(args.batch_size, MAX_SIZE, *([args.segment_bytes] if log.is_folder else []))
         builders: dict[new_log.TopicPartition, BatchesFromRows] = {}
         forms = {"key": args.key_as, "value": args.value_as}
         for path in inputs:
             with input_formats.opened(path) as file:
-                for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused):
+                for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused, defaults):
                     for partition, part in _by_partition(rows):
                         log.begin(partition, part.position_text(0))
                         if partition not in builders:
-                            builders[partition] = BatchesFromRows(args, fields, defaults, refused)
+                            builders[partition] = BatchesFromRows(args, fields, defaults, refused, batch_size)
                         for batch in builders[partition].add(part):
                             log.write(partition, batch)
                     tick(path, file.tell() if file.seekable() else 0)
@@ -186,6 +188,7 @@ def _by_partition(rows: RowBlock) -> Iterator[tuple[new_log.TopicPartition, RowB
 
 _SEQUENCES = 1 << 31  # 0 follows 2^31-1 (DefaultRecordBatch.incrementSequence)
 _DELTAS = 1 << 31
+_EPOCH, _LATEST = "partition_leader_epoch", -2  # the epoch of the rows before, in place of a number
 _OFFSET_LIMIT = (1 << 63) - 1  # offsets are below it, as the next offset must fit int64
 
 
@@ -216,16 +219,23 @@ class BatchesFromRows:
 
     args       the command line of `build`
     fields     field of `BatchKey` -> its value for all rows; other fields are read from the columns
-    defaults   field of `BatchKey` -> its value for a block of rows without this column
+    defaults   field of `BatchKey` -> its value for rows without this column; null is another value
     """
 
     def __init__(
-        self, args: argparse.Namespace, fields: dict[str, Any], defaults: dict[str, Any], refuse: Refuse
+        self,
+        args: argparse.Namespace,
+        fields: dict[str, Any],
+        defaults: dict[str, Any],
+        refuse: Refuse,
+        batch_size: int,
     ) -> None:
         self._args, self._fields, self._defaults, self._refuse = args, fields, defaults, refuse
+        self._batch_size = batch_size
         self._held: list[RowBlock] = []
         self._gathered = 0
         self._next_offset = args.base_offset or 0
+        self._latest_epoch = 0
         self._ratios = [INITIAL_RATIO] * len(CODEC_NAMES)
         self.records = 0
         self.batches = 0
@@ -238,6 +248,8 @@ class BatchesFromRows:
         for name, cell in self._defaults.items():  # here, as the rows held before these may have the column
             if good.column(name) is None:
                 good.set_column(name, [cell] * len(good))
+        if _EPOCH in self._defaults:
+            self._set_absent_epochs(good)
         self._held.append(good)
         self._gathered += len(good)
         if self._gathered >= len(self._held[0]):  # not for each block, as a batch may be larger than many blocks
@@ -247,6 +259,14 @@ class BatchesFromRows:
         """Yield the batches of the rows that are left."""
         if self._held:
             yield from self._batches_of_held(last=True)
+
+    def _set_absent_epochs(self, rows: RowBlock) -> None:
+        """Give rows the latest leader epoch before them, as a leader does; 0 in a new log."""
+        epochs: list[int | None] = []
+        for epoch in rows.column(_EPOCH) or ():
+            epochs.append(self._latest_epoch if epoch == _LATEST else epoch)
+            self._latest_epoch = max(self._latest_epoch, epochs[-1] or 0)
+        rows.set_column(_EPOCH, epochs)
 
     # ---- offsets and timestamps
 
@@ -419,8 +439,10 @@ class BatchesFromRows:
         header = self._header(key, offsets[start])
         try:
             if key.base_offset is None and key.number is None:
-                limit, ratio = min(self._args.batch_size, MAX_SIZE), self._ratios[header.codec]
-                made = record_input.write_full_batch(header, start, stop, limit, ratio, may_continue=may_continue)
+                ratio = self._ratios[header.codec]
+                made = record_input.write_full_batch(
+                    header, start, stop, self._batch_size, ratio, may_continue=may_continue
+                )
                 if made is None:
                     return None
                 written, end, self._ratios[header.codec] = made

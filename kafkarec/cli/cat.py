@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from kafkarec import internal_topics
+from kafkarec.format.enums import Isolation
 from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.logs import Segment
 from kafkarec.read.decode_options import for_keys, request
 from kafkarec.storage.first_and_last import limited
-from kafkarec.storage.log_reading import IsolationOptions
+from kafkarec.storage.log_reading import Selection
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
 
@@ -135,10 +136,10 @@ def run(args: argparse.Namespace) -> int:
             "errors": "skip",
             "restore": args.errors == "skip",
         }
-        wanted, isolated = for_keys(request(**decode_options), keys), IsolationOptions(args.isolation)
+        wanted, isolation = for_keys(request(**decode_options), keys), Isolation.of(args.isolation)
         with progress.show_segments_read(sources, progress.when_writing(args.output), 1 + args.latest_per_key) as tick:
-            threads = shared_options.threads(args)
-            reader = RecordReader(wanted, record_range, isolated, damage_reporter, tick, threads)
+            chosen = Selection(wanted, record_range, isolation, threads=shared_options.threads(args))
+            reader = RecordReader(chosen, damage_reporter, tick)
             if args.follow:
                 pieces = followed(args, logs, reader)
             else:

@@ -15,9 +15,9 @@ from . import DAMAGED, FINE, output_files, progress, shared_options
 from .input_logs import STANDARD_INPUT
 from .shared_options import CouldNot, InputPath, WrongUse
 
-DESCRIPTION = """Compares two replicas of a partition record by record. Reports where they differ, by leader epoch and
-CRC, which records only one of them has, and to which offset each would truncate with the other as its leader (KIP-101,
-KIP-279). The same records in other batches or with another codec are not a difference."""
+DESCRIPTION = """Compares two replicas of a partition record by record. Reports where they differ, by leader epoch,
+content and producer, which records only one of them has, and to which offset each would truncate with the other as its
+leader (KIP-101, KIP-279). The same records in other batches or with another codec are not a difference."""
 EXAMPLES = """examples:
   kafkarec diff /mnt/broker1/orders-0 /mnt/broker2/orders-0
   kafkarec diff a.log b.log --format json
@@ -31,6 +31,7 @@ _KINDS = {
     "gap": "a gap in the other",
     "damaged": "damaged in the other",
     "epoch": "by leader epoch",
+    "producer": "by producer",
     "content": "by content",
     "batching": "",
 }

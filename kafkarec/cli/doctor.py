@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
-from importlib import metadata
 from typing import Any
 
 import kafkarec
+from kafkarec.build_info import version_of
 from kafkarec.format.checksum import crc32, crc32c
 from kafkarec.report import Document
 from kafkarec.support.text_table import or_nothing
@@ -74,14 +74,6 @@ def examine() -> dict[str, Any]:
             ),
         ],
     }
-
-
-def version_of(package: str) -> str | None:
-    """Return the installed version; None: not installed."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -190,12 +190,12 @@ def _safe_lines(text: str) -> str:
     return "\n".join(map(text_table.safe, text.split("\n")))
 
 
-def _split(files: str) -> list[InputPath]:
-    """Split as Java's String.split does: empty strings at the end are dropped."""
+def _split(files: str) -> list[str]:
+    """Split as Java's String.split does: empty strings at the end are dropped. Others are files that are ignored."""
     words = files.split(",")
     while len(words) > 1 and not words[-1]:
         words.pop()
-    return [*map(InputPath, words)]
+    return [InputPath(word) if word else word for word in words]
 
 
 def _files_of(path: str) -> list[str]:

@@ -7,7 +7,6 @@ wrong type has its row and column and what was expected, never its content. A co
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 
 from kafkarec.format.schema import RECORD_FIELDS
 
+from .json_lines import parsed_json
 from .shared_options import WrongUse
 
 BLOBS = ("key", "value")
@@ -53,6 +53,12 @@ class JsonText(str):
     """The text of a JSON value, unchanged: numbers keep their digits, objects their order."""
 
     __slots__ = ()
+
+    @classmethod
+    def checked(cls, text: str) -> JsonText:
+        """Return the text. Raise ValueError if it is not JSON."""
+        parsed_json(text)
+        return cls(text)
 
 
 def columns_by_title(
@@ -294,17 +300,6 @@ def _checked_utf8(refused: Callable[[str], BadCell], text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         raise refused("text is expected, found an unpaired surrogate") from None
-
-
-_JSON = json.JSONDecoder(parse_constant=int)  # int("NaN") is a ValueError
-
-
-def parsed_json(text: str) -> Any:
-    """Parse JSON. Raise ValueError for other text, also for NaN and Infinity, which Python's json module reads."""
-    try:
-        return _JSON.decode(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 # The columns of a block that are written, in the order of a record's tuple.

@@ -65,6 +65,7 @@ def rows(
     forms: Mapping[str, str],
     columns: Sequence[str] | None,
     refuse: Refuse,
+    defaults: Mapping[str, Any],
 ) -> Iterator[RowBlock]:
     """Yield the rows of an open input, in blocks. From a pipe, formats that are read from their end are first copied to
     a file.
@@ -73,6 +74,7 @@ def rows(
     forms      key, value -> encoding of the plain column (`input_cells.FORMS`)
     columns    names of the columns to read; None: all
     refuse     called with each row that cannot be converted
+    defaults   as for read_json, the only format whose rows may lack a column
     """
     name = shown_name(path)
     peeked = _PeekedFile(file)
@@ -80,8 +82,10 @@ def rows(
     format_name = form or SUFFIXES.get(os.path.splitext(path)[1].lower()) or _format_by_content(name, head)
     _demand_format(name, format_name, head)
     try:
-        if format_name in ("json", "csv"):
-            yield from (read_json if format_name == "json" else read_csv)(source, name, forms, columns, refuse)
+        if format_name == "json":
+            yield from read_json(source, name, forms, columns, refuse, defaults)
+        elif format_name == "csv":
+            yield from read_csv(source, name, forms, columns, refuse)
         elif format_name == "parquet" or head.startswith(_ARROW_FILE):
             with _seekable(file, source) as whole:
                 kind = "parquet" if format_name == "parquet" else "arrow file"
@@ -217,18 +221,20 @@ def _json_texts(name: str, cells: Sequence[Any]) -> list[JsonText | None]:
     texts = []
     for row, cell in enumerate(cells):
         try:
-            texts.append(None if cell is None else JsonText(_json_text(cell)))
+            texts.append(None if cell is None else _json_text(cell))
         except UnicodeDecodeError:
             raise BadCell(row, name, "JSON is expected, found bytes that are not UTF-8") from None
         except (TypeError, ValueError):
-            raise BadCell(row, name, "JSON is expected, found bytes or a number that is not finite") from None
+            found = "other text" if isinstance(cell, bytes | str) else "bytes or a number that is not finite"
+            raise BadCell(row, name, f"JSON is expected, found {found}") from None
     return texts
 
 
-def _json_text(cell: Any) -> str:
+def _json_text(cell: Any) -> JsonText:
     if isinstance(cell, bytes | str):
-        return cell.decode() if isinstance(cell, bytes) else cell
-    return json.dumps(cell, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_text_in_json)
+        return JsonText.checked(cell.decode() if isinstance(cell, bytes) else cell)
+    text = json.dumps(cell, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_text_in_json)
+    return JsonText(text)
 
 
 def _text_in_json(cell: Any) -> str:

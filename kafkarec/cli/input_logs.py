@@ -83,7 +83,7 @@ def find(
     """Return one log for each partition of the paths; segments of one folder that are named one by one become one log.
 
     any_file  also files of other types; without it they are WrongUse
-    unread    gets a line for each folder that cannot be listed
+    unread    gets a line for each folder that cannot be listed; without it, and left_out, one is CouldNot
     left_out  gets what is not there, cannot be listed or is no log; logs without segments count then
     """
     demand_standard_input_once(args.paths)
@@ -107,6 +107,8 @@ def find(
         if not isinstance(found, Segment):
             if unread is not None:
                 unread += unlisted_lines(found)
+            elif left_out is None:
+                _demand_listed(path, found)
             if left_out is None:
                 logs += _logs(path, found)
             else:
@@ -195,6 +197,17 @@ def error_line(error: OSError, path: str) -> str:
     if isinstance(error, RemoteError):
         return str(error)
     return f"{error.filename or path}: {system_reason(error)}" if error.strerror else str(error)
+
+
+def _demand_listed(path: str, opened: Log | LogDir) -> None:
+    """Raise CouldNot if the folder of a partition could not be listed: its records would be left out silently."""
+    for one in unlisted_folders(opened):
+        raise CouldNot(f"{os.path.join(path, one.name)}: {one.why}; name the other folders to leave it out")
+
+
+def unlisted_folders(opened: Segment | Log | LogDir) -> list[LeftOut]:
+    """Return the folders of partitions that could not be listed."""
+    return [one for one in opened.left_out if one.kind == names.UNREADABLE] if isinstance(opened, LogDir) else []
 
 
 def unlisted_lines(opened: Log | LogDir) -> list[str]:

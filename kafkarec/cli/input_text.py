@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from json import scanner
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 from kafkarec.format.schema import RECORD_FIELDS
 
@@ -29,13 +29,12 @@ from .input_cells import (
     columns_by_title,
     converted_columns,
     good_rows,
-    parsed_json,
     type_name,
 )
+from .json_lines import JSON, parsed_json
 from .shared_options import WrongUse, pyarrow_for
 
 _STEP = 1 << 20
-_ABSENT = {"timestamp_type": 0}  # null means magic 0; a missing member means create time
 _SPACE = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
@@ -44,17 +43,23 @@ _Scan = Callable[[str, int], tuple[Any, int]]
 
 
 def read_json(
-    file: BinaryIO, name: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
+    file: BinaryIO,
+    name: str,
+    forms: Mapping[str, str],
+    columns: Sequence[str] | None,
+    refuse: Refuse,
+    defaults: Mapping[str, Any],
 ) -> Iterator[RowBlock]:
     """Yield the rows of a file in blocks of about a MiB.
 
-    name       of the file, for messages
-    forms      key, value -> encoding of the plain column
-    columns    names of the columns to read, others are ignored; None: all, and WrongUse for an unknown one
+    name        of the file, for messages
+    forms       key, value -> encoding of the plain column
+    columns     names of the columns to read, others are ignored; None: all, and WrongUse for an unknown one
+    defaults    column -> its value in rows without it, where other rows of the block have it; others are null
     """
     parse = _json_line_parser([name for name, form in forms.items() if form == "json"])
     for lines in _json_lines(file):
-        yield from good_rows(lines, partial(_json_columns, parse, forms, columns), refuse, f"{name}, line")
+        yield from good_rows(lines, partial(_json_columns, parse, forms, columns, defaults), refuse, f"{name}, line")
 
 
 def _json_lines(file: BinaryIO) -> Iterator[list[Line]]:
@@ -80,7 +85,11 @@ def _numbered(lines: Sequence[bytes], first: int) -> Iterator[list[Line]]:
 
 
 def _json_columns(
-    parse: Callable[[str], Any], forms: Mapping[str, str], columns: Sequence[str] | None, lines: Sequence[Line]
+    parse: Callable[[str], Any],
+    forms: Mapping[str, str],
+    columns: Sequence[str] | None,
+    defaults: Mapping[str, Any],
+    lines: Sequence[Line],
 ) -> Columns:
     """Return the columns of some lines. The row of a BadCell is counted from the first of these lines."""
     rows = [_json_object(row, line, parse) for row, (_, line) in enumerate(lines)]
@@ -90,7 +99,7 @@ def _json_columns(
         return f"line {next(number for each, (number, _) in zip(rows, lines, strict=True) if title in each)}"
 
     read = columns_by_title(names, columns, first_line_with)
-    shown = {name: [each.get(title, _ABSENT.get(title)) for each in rows] for title, name in read.items()}
+    shown = {name: [each.get(title, defaults.get(name)) for each in rows] for title, name in read.items()}
     return converted_columns(shown, forms)
 
 
@@ -121,7 +130,6 @@ def _json_line_parser(raw: Sequence[str]) -> Callable[[str], Any]:
     """Return a parser of one line. raw: names whose values are returned as JSON text."""
     decoder = json.JSONDecoder()
     scan: _Scan = scanner.make_scanner(decoder)  # type: ignore[arg-type]
-    strict: _Scan = scanner.make_scanner(json.JSONDecoder(parse_constant=_refuse_constant))  # type: ignore[arg-type]
 
     def parse(text: str) -> Any:
         try:
@@ -130,21 +138,13 @@ def _json_line_parser(raw: Sequence[str]) -> Callable[[str], Any]:
             whole, end = None, -1
         if end != len(text):
             whole = decoder.decode(text)  # with spaces around it, or invalid
-        return _members_with_json_text(text, scan, strict, raw) if raw and isinstance(whole, dict) else whole
+        return _members_with_json_text(text, scan, raw) if raw and isinstance(whole, dict) else whole
 
     return parse
 
 
-class _NotFinite(ValueError):
-    """NaN or an infinity, which Python's json module reads and others refuse."""
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise _NotFinite(name)
-
-
-def _members_with_json_text(text: str, scan: _Scan, strict: _Scan, raw: Sequence[str]) -> dict[str, Any]:
-    """Return the members of an object, those of `raw` as JsonText, which `strict` must read. `scan` must have read the
+def _members_with_json_text(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
+    """Return the members of an object, those of `raw` as JsonText, without NaN or infinities. `scan` must have read the
     text."""
     out: dict[str, Any] = {}
     at = _skip_space(text, _skip_space(text, 0) + 1)
@@ -152,8 +152,8 @@ def _members_with_json_text(text: str, scan: _Scan, strict: _Scan, raw: Sequence
         name, at = scanstring(text, at + 1, True)
         at = _skip_space(text, _skip_space(text, at) + 1)  # after the colon
         try:
-            value, end = (strict if name in raw else scan)(text, at)
-        except _NotFinite:
+            value, end = (JSON.raw_decode if name in raw else scan)(text, at)
+        except ValueError:
             raise json.JSONDecodeError("a number is not finite", text, at) from None
         out[name] = JsonText(text[at:end]) if name in raw and value is not None else value
         at = _skip_space(text, end)
@@ -299,16 +299,11 @@ def _whole_number(text: str) -> int:
     return int(text)
 
 
-def _checked_json(text: str) -> JsonText:
-    parsed_json(text)
-    return JsonText(text)
-
-
 # Arrow format of a column, or form of a key or value -> (function from its text, what is expected). Others are text.
 _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     **dict.fromkeys(("l", "i", "s", "c", "int32", "int64"), (_whole_number, "a whole number")),
     "tsm:UTC": (lambda text: int(text) if _NUMBER.fullmatch(text) else text, "a time"),
     "b": (lambda text: _BOOLEANS[text.lower()], "true or false"),
-    "json": (_checked_json, "JSON"),
+    "json": (JsonText.checked, "JSON"),
     "+l": (parsed_json, "JSON"),
 }

@@ -63,8 +63,7 @@ def render(
             how = "time" if name == "timestamp" and iso_times else how
         if how == "json":
             # The JSON null is bytes, so it is printed in base64: null is a tombstone.
-            found = map(json_or_none, table.column(name))
-            stored = (None if text is not None and text.strip() == NULL else text for text in found)
+            stored = (None if text == NULL else text for text in map(json_or_none, table.column(name)))
             texts = [one or other for one, other in zip(texts or [None] * len(table), stored, strict=True)]
         ready = None if texts is None else [None if text is None else escaped_json(text).encode() for text in texts]
         columns.append((name, before.encode(), how, ready))
@@ -101,14 +100,23 @@ def escaped_json(text: str) -> str:
 
 
 def json_or_none(value: bytes | None) -> str | None:
-    """The value as it is stored if it is JSON: numbers keep their digits, objects their order and repeated keys. A raw
-    line break can only be between tokens. None: it is not JSON, or nested deeper than Python's json module reads."""
+    """The value as it is stored if it is JSON: numbers keep their digits, objects their order and repeated keys. Not
+    the white space around it, nor line breaks, which can only be between tokens: they become spaces. None: it is not
+    JSON, or has what Python's json module does not read: nested too deeply, an integer with too many digits."""
     try:
         text = (value or b"").decode()
-        _ANY_JSON.decode(text)
-    except (ValueError, RecursionError):
+        parsed_json(text)
+    except ValueError:
         return None
-    return text.replace("\n", " ").replace("\r", " ")
+    return text.strip().replace("\n", " ").replace("\r", " ")
 
 
-_ANY_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)  # ValueError for NaN and Infinity
+JSON = json.JSONDecoder(parse_constant=int)  # int("NaN") is a ValueError
+
+
+def parsed_json(text: str) -> Any:
+    """Parse JSON. Raise ValueError for other text, also for NaN and Infinity, which Python's json module reads."""
+    try:
+        return JSON.decode(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None

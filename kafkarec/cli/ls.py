@@ -97,7 +97,8 @@ def run(args: argparse.Namespace) -> int:
             if damage:
                 more = f"{len(damage) - _MAX_LINES} more; " if len(damage) > _MAX_LINES else ""
                 say(f"{more}all damage, and what is lost: {command('verify', [path])}")
-            status = max(status, DAMAGED if damage else FINE, *(row.status for row in rows))
+            unlisted = COULD_NOT if input_logs.unlisted_folders(one) else FINE
+            status = max(status, DAMAGED if damage else FINE, unlisted, *(row.status for row in rows))
     return status
 
 

@@ -25,7 +25,6 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.logs import Log
 from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
-from kafkarec.ops.segment_writer.writer import roll_to
 from kafkarec.report import jsonable
 from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import globs, names
@@ -142,6 +141,8 @@ class BatchFileWriter:
 
     def finish(self) -> None: ...
 
+    def put_in_place(self) -> None: ...
+
     def drop(self) -> None: ...
 
 
@@ -193,6 +194,9 @@ class PartitionFolderWriter:
             try:
                 self._writer.append(pending)
             except AppendRefused as error:
+                if error.size is not None:
+                    needed = f"the batch of base offset {error.base_offset} needs --segment-bytes {error.size} or more"
+                    raise WrongUse(f"{self.name}: {needed}; nothing was written") from error
                 # not at byte `position`, which counts from the start of this append
                 refused = f"the batch of base offset {error.base_offset} was refused and nothing was written"
                 raise BadInput(f"{self.name}: {refused}: {error.why}") from error
@@ -200,16 +204,23 @@ class PartitionFolderWriter:
     def finish(self) -> None:
         self._append()
         if self._writer:
-            roll_to(self._writer, self._end)
+            self._writer.roll_to(self._end)
             self._writer.close()
+
+    def put_in_place(self) -> None:
         old_folder = self._part.removesuffix(".part") + ".old"
         replaces = replaces_log(self._path, self.name, self._replaces)
-        if replaces:
-            os.rename(self._path, old_folder)
-        else:
-            with suppress(FileNotFoundError):
-                os.rmdir(self._path)  # an empty one
-        os.rename(self._part, self._path)
+        try:
+            if replaces:
+                os.rename(self._path, old_folder)
+            else:
+                with suppress(FileNotFoundError):
+                    os.rmdir(self._path)  # an empty one
+            os.rename(self._part, self._path)
+        except BaseException:
+            with suppress(OSError):  # it was not moved, or the new one is in its place
+                os.rename(old_folder, self._path)
+            raise
         durable.sync_folder(os.path.dirname(self._path))
         if replaces:
             shutil.rmtree(old_folder)
@@ -283,6 +294,8 @@ class NewLog:
             self.begin((None, None), self._path)
         for each in self.made.values():
             each.finish()
+        for each in self.made.values():  # not before all are complete: no disk gets full between two of them
+            each.put_in_place()
             self._finished += 1
 
     def drop(self) -> None:

@@ -152,6 +152,9 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
             file = os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
         with _closing_sink(file, path) as sink:
             yield sink
+            sink.flush()
+            with errors_named(path):  # else it may be empty under its name after a power failure
+                durable.fsync(file.fileno(), path)
         if args.force:
             args.inputs_read.demand_file(path, path.option, force=True)
         with errors_named(place):
@@ -177,13 +180,18 @@ def _closing_sink(file: BinaryIO, name: str) -> Iterator[Sink]:
         with suppress(OSError):
             file.close()
         raise
-    file.close()
+    with errors_named(name):
+        file.close()
 
 
 def temporary_path(place: str) -> str:
-    """Return the temporary name of an output."""
+    """Return a new temporary name for an output, beside it.
+
+    Not by the process's number: in a container that is always the same, also after a kill. And with a part of the name
+    only, which may be as long as a file system allows.
+    """
     folder, name = os.path.split(place)
-    return os.path.join(folder, f".{name}.{os.getpid()}.part")
+    return os.path.join(folder, f".{name[:50]}.{os.urandom(8).hex()}.part")
 
 
 class NewFolder(NamedTuple):

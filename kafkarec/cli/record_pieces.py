@@ -14,19 +14,17 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kafkarec._verbs import LastOffsets
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.enums import Isolation
 from kafkarec.logs import Log
-from kafkarec.read.decode_options import DecodeRequest, request
+from kafkarec.read.decode_options import request
 from kafkarec.sources import remote
 from kafkarec.storage import log_reading
 from kafkarec.storage.first_and_last import last_ranges
-from kafkarec.storage.log_reading import IsolationOptions
+from kafkarec.storage.log_reading import Selection
 from kafkarec.storage.output_rules import is_stream
-from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import largest_known, least_known, summarize
 from kafkarec.support.text_table import timestamp_text
@@ -78,28 +76,25 @@ SomeRecords = tuple[SegmentFile, RecordColumns]
 
 @dataclass(frozen=True)
 class RecordReader:
-    """wanted: with the column batch_position; damage is skipped, so that all records before the first one come;
-    damage_reporter: gets the damage; threads: how many decode."""
+    """chosen: with the column batch_position; damage is skipped, so that all records before the first one come;
+    damage_reporter: gets the damage."""
 
-    wanted: DecodeRequest
-    record_range: RecordRange
-    isolated: IsolationOptions
+    chosen: Selection
     damage_reporter: DamageReporter
     tick: Tick
-    threads: int = 1
 
     def pieces(self, logs: Sequence[Log], last: int | None = None) -> Generator[SomeRecords]:
         """Yield the selected records of all logs, in pieces of up to about 1 MB of payload. last: of the end of the
         logs that has so many."""
-        chosen = [(number, self.record_range) for number in range(len(logs))]
+        ends = [(number, self.chosen.record_range) for number in range(len(logs))]
         if last is not None:
-            wanted = self.wanted._replace(skip=not self.damage_reporter.stop_at_first)
-            chosen = last_ranges([log.segments for log in logs], wanted, self.record_range, self.isolated, last)
-        for number, of_log in chosen:
+            ends = last_ranges(
+                [log.segments for log in logs], self.with_request(skip=not self.damage_reporter.stop_at_first), last
+            )
+        for number, end_of_log in ends:
             log, tail = logs[number], None
-            with closing(
-                log_reading.pieces([log.segments], self.wanted, of_log, self.isolated, self.threads)
-            ) as pieces:
+            of_log = self.chosen._replace(record_range=end_of_log)
+            with closing(log_reading.pieces([log.segments], of_log)) as pieces:
                 for segment, records in pieces:
                     if tail is None:
                         self.damage_reporter.report_undecided(log.path, records.undecided)
@@ -112,6 +107,10 @@ class RecordReader:
                     self.tick(*progress.tick_arguments(segment, records.batches))
             if tail:
                 self.damage_reporter.report_tail(*tail)
+
+    def with_request(self, **changes: Any) -> Selection:
+        """The selection with another request for records."""
+        return self.chosen._replace(request=self.chosen.request._replace(**changes))
 
     def slices_reporting_damage(self, segment: SegmentFile, records: RecordColumns) -> Iterator[SomeRecords]:
         """Yield what was read in small tables, and report damage between two of them, so that it is reported only if
@@ -132,14 +131,14 @@ def latest_per_key(reader: RecordReader, logs: Sequence[Log]) -> Generator[SomeR
     """Yield the records that have the last offset of their key in the selection of their log."""
     silent = DamageReporter(reader.damage_reporter.args, "", lines=0)
     layout = request(columns=("key", "offset", "batch_position")).layout
-    for_keys = replace(reader, wanted=reader.wanted._replace(layout=layout), damage_reporter=silent)
+    for_keys = replace(reader, chosen=reader.with_request(layout=layout), damage_reporter=silent)
     for log in logs:
         last = LastOffsets()
         for _, records in for_keys.pieces([log]):
             for chunk, start, stop in records._slices:
                 last.put(column_buffers(chunk, 0, "z"), column_buffers(chunk, 1, "l")[1], stop, [(start, stop)])
-        options = reader.wanted.options._replace(keys=last)
-        yield from replace(reader, wanted=reader.wanted._replace(options=options)).pieces([log])
+        options = reader.chosen.request.options._replace(keys=last)
+        yield from replace(reader, chosen=reader.with_request(options=options)).pieces([log])
         if reader.damage_reporter.stopped:
             return
 
@@ -164,10 +163,9 @@ def followed(args: argparse.Namespace, logs: Sequence[Log], reader: RecordReader
     from kafkarec.storage import follower  # not at the top: only --follow needs it
 
     polled: list[follower.Follower] = []
-    isolation = Isolation.of(reader.isolated.isolation)
     for log in logs:
         try:
-            polled += follower.followers(log, reader.wanted, reader.record_range, isolation, args.last, remark)
+            polled += follower.followers(log, reader.chosen, args.last, remark)
         except ValueError as error:  # of several folders
             raise WrongUse(str(error)) from error
     try:

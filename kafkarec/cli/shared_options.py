@@ -58,6 +58,11 @@ FILE, FOLDER, LOG = "a file", "a folder", "a log"
 class InputPath(str):
     """The type of an argument that names an input, which no output of the run may replace."""
 
+    def __new__(cls, path: str) -> InputPath:
+        if not path:
+            raise argparse.ArgumentTypeError("the name is empty; name a file or folder")
+        return super().__new__(cls, path)
+
 
 class OutputPath(str):
     """An argument that names an output. option: by which it is given; kind: FILE, FOLDER or LOG."""

@@ -1,8 +1,9 @@
 """Compares two replicas of a partition: the first difference, what only one of them has, and where each would truncate.
 
 Batches are compared in log order. Equal batches (offsets, leader epoch, CRC, size) are skipped; the records of others
-are compared offset by offset, so that another codec, other batch sizes or another round of compaction are distinguished
-from other content. Compacted replicas may differ in the records that were already removed; these are listed as gaps.
+are compared offset by offset, with their producer id, epoch and sequence, so that another codec, other batch sizes or
+another round of compaction are distinguished from other content. A batch that the cleaner emptied has no record.
+Compacted replicas may differ in the records that were already removed; these are listed as gaps.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Extent:
     kind      of what only one side has: "head" (before the other's first offset), "tail" (after its last one),
               "damaged" (the other side is unreadable there), "gap" (the other one has no such record: compacted, or
               lost)
-              of what differs: "epoch", "content"
+              of what differs: "epoch" (of the leader), "producer" (id, epoch, sequence, transactional or not),
+              "content"
     """
 
     first: int
@@ -58,12 +60,24 @@ class ReplicaBatch(NamedTuple):
     size: int
     magic: int
     records: int | None
+    producer: tuple[int | None, int | None, bool]
     segment: Any
     position: int
 
     @property
     def identity(self) -> tuple[Any, ...]:
         return self.base, self.last, self.epoch, self.crc, self.size, self.magic
+
+
+class ComparedRecord(NamedTuple):
+    """A record of one side. content: timestamp, its type (0 for that of magic 0), key, value, headers, is_control;
+    producer: id, epoch, is_transactional, sequence; size: bytes of key and value"""
+
+    offset: int
+    content: tuple[Any, ...]
+    epoch: int
+    producer: tuple[Any, ...]
+    size: int
 
 
 class FirstDifference(NamedTuple):
@@ -95,7 +109,7 @@ class Replica:
 class Difference:
     """The result of `compare`.
 
-    same             both have the same records at the same offsets, in whatever batches
+    same             both have the same records at the same offsets, in whatever batches, and the same log end offset
     identical        both have the same batches, byte for byte
     identical_to     all batches from the first common offset up to this one (exclusive) are equal
     first            (offset, description) of the first difference; None if there is none
@@ -149,13 +163,15 @@ def compare(
     _set_kinds(difference.only_b, difference.a)
     difference.a_follows_b = epoch_history.truncation(difference.a.lineage, difference.b.lineage)
     difference.b_follows_a = epoch_history.truncation(difference.b.lineage, difference.a.lineage)
-    difference.same = not (difference.only_a or difference.only_b or difference.changed)
+    ends = {0 if side.end is None else side.end for side in (difference.a, difference.b)}
+    difference.same = len(ends) == 1 and not (difference.only_a or difference.only_b or difference.changed)
     difference.identical = difference.same and not difference.rebatched
     if difference.first is None and not difference.same:
         both = (*difference.only_a, *difference.only_b)
-        ends = [extent.first for extent in both if extent.kind != HEAD]
-        what = "only one of the two continues here" if ends else "only one of the two begins here"
-        difference.first = FirstDifference(min(ends or [extent.first for extent in both]), what)
+        heads = [extent.first for extent in both if extent.kind == HEAD]
+        others = [extent.first for extent in both if extent.kind != HEAD] or ([min(ends)] if len(ends) > 1 else [])
+        what = "only one of the two continues here" if others else "only one of the two begins here"
+        difference.first = FirstDifference(min(others or heads), what)
     difference.notes = list(_notes(difference))
     return difference
 
@@ -243,6 +259,7 @@ class _Side:
 
     def _batches(self) -> Iterator[ReplicaBatch]:
         names = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "magic", "record_count", "position")
+        of_producer = ("producer_id", "producer_epoch", "is_transactional")
         replica, next_offset = self.replica, None
         every = request(
             columns=[],
@@ -258,8 +275,9 @@ class _Side:
             segment = step.segment
             self._progress(segment, step.column("position")[-1] + step.column("size_in_bytes")[-1])
             bases = step.first_offsets(next_offset if next_offset is not None else segment.base_offset or 0)
-            for base, last, epoch, crc, size, magic, count, position in zip(
-                bases, *map(step.column, names), strict=True
+            producers = zip(*map(step.column, of_producer), strict=True)
+            for base, last, epoch, crc, size, magic, count, position, producer in zip(
+                bases, *map(step.column, names), producers, strict=True
             ):
                 if epoch is not None and (not self._epochs or self._epochs[-1][0] != epoch):
                     self._epochs.append((epoch, base))
@@ -268,10 +286,10 @@ class _Side:
                 replica.end = next_offset if replica.end is None else max(replica.end, next_offset)
                 replica.batches += 1
                 replica.size += size
-                yield ReplicaBatch(base, last, epoch, crc, size, magic, count, segment, position)
+                yield ReplicaBatch(base, last, epoch, crc, size, magic, count, producer, segment, position)
 
-    def records(self, batch: ReplicaBatch) -> list[tuple[int, Any, int, int]]:
-        """(offset, fields to compare, leader epoch, bytes of key and value) of a batch's records, by offset."""
+    def records(self, batch: ReplicaBatch) -> list[ComparedRecord]:
+        """The records of a batch, by offset."""
         raw = batch.segment.raw(batch.position, batch.size)
         try:
             records = decode(
@@ -280,18 +298,17 @@ class _Side:
         except KafkaRecordError:
             return []  # the file changed since it was read
         epoch = _NO_EPOCH if batch.epoch is None else batch.epoch
-        return sorted(
-            (
-                (
-                    r.offset or 0,
-                    (r.timestamp, r.key, r.value, tuple(r.headers), r.is_control),
-                    epoch,
-                    len(r.key or b"") + len(r.value or b""),
-                )
-                for r in records
-            ),
-            key=lambda item: item[0],
+        found = (
+            ComparedRecord(
+                r.offset or 0,
+                (r.timestamp, r.timestamp_type or 0, r.key, r.value, tuple(r.headers), r.is_control),
+                epoch,
+                (*batch.producer, r.sequence),
+                len(r.key or b"") + len(r.value or b""),
+            )
+            for r in records
         )
+        return sorted(found, key=lambda record: record.offset)
 
     def finish(self) -> None:
         self.replica.lineage = epoch_history.of_log(self._log, self._epochs, self.replica.end or 0)
@@ -304,7 +321,7 @@ class _Window:
 
     def __init__(self, side: _Side) -> None:
         self.side = side
-        self.items: deque[tuple[int, Any, int, int]] = deque()
+        self.items: deque[ComparedRecord] = deque()
         self.end = 0
         self.batches = 0
         self.size = 0
@@ -318,9 +335,9 @@ class _Window:
             self.size += batch.size
             self.side.advance()
 
-    def take_below(self, end: int) -> list[tuple[int, Any, int, int]]:
+    def take_below(self, end: int) -> list[ComparedRecord]:
         records = []
-        while self.items and self.items[0][0] < end:
+        while self.items and self.items[0].offset < end:
             records.append(self.items.popleft())
         return records
 
@@ -357,7 +374,12 @@ class _Comparison:
     def _take_alone(self, side: _Side, extents: list[Extent], batch: ReplicaBatch, other: Replica | None) -> None:
         """Adds the next batch of a side, of whose offsets the other one has none. other: as for `_add_alone`"""
         extent = Extent(batch.base, batch.last, batch.records, batch.size)
-        self._add_alone(extents, extent, "only one of the two has a batch here", other)
+        if batch.records == 0 and other is not None:  # the cleaner of this side kept it, for its producer
+            self._equal_so_far = False
+            extent.kind = "batching"
+            add_extent(self.difference.rebatched, extent)
+        else:
+            self._add_alone(extents, extent, "only one of the two has a batch here", other)
         side.advance()
 
     def _add_alone(self, extents: list[Extent], extent: Extent, what: str, other: Replica | None) -> None:
@@ -396,39 +418,58 @@ class _Comparison:
         if not differences:
             add_extent(self.difference.rebatched, Extent(first, max(a.end, b.end) - 1, None, a.size, "batching"))
 
-    def _compare_records(self, left: list[Any], right: list[Any], one: ReplicaBatch, other: ReplicaBatch) -> int:
+    def _compare_records(
+        self, left: list[ComparedRecord], right: list[ComparedRecord], one: ReplicaBatch, other: ReplicaBatch
+    ) -> int:
         """Compares lists of records; returns the number of differences."""
         i = j = differences = 0
         while i < len(left) or j < len(right):
             x = left[i] if i < len(left) else None
             y = right[j] if j < len(right) else None
-            if y is None or (x is not None and x[0] < y[0]):
-                offset, _, _, size = left[i]
-                extent = Extent(offset, offset, 1, size)
+            if y is None or (x is not None and x.offset < y.offset):
+                extent = Extent(left[i].offset, left[i].offset, 1, left[i].size)
                 self._add_alone(self.difference.only_a, extent, "only A has a record here", self.b.replica)
                 differences += 1
                 i += 1
-            elif x is None or y[0] < x[0]:
-                extent = Extent(y[0], y[0], 1, y[3])
+            elif x is None or y.offset < x.offset:
+                extent = Extent(y.offset, y.offset, 1, y.size)
                 self._add_alone(self.difference.only_b, extent, "only B has a record here", self.a.replica)
                 differences += 1
                 j += 1
             else:
-                other_epoch = x[2] != y[2] and _NO_EPOCH not in (x[2], y[2])
-                if x[1] != y[1] or other_epoch:
-                    kind = "epoch" if other_epoch else "content"
-                    if other_epoch:
-                        what = f"leader epoch {x[2]} in A, {y[2]} in B: two leaders wrote here"
-                    else:
+                kind = _kind_of_change(x, y)
+                if kind is not None:
+                    if kind == "epoch":
+                        what = f"leader epoch {x.epoch} in A, {y.epoch} in B: two leaders wrote here"
+                    elif kind == "content":
                         what = f"other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
-                        if min(x[2], y[2]) != _NO_EPOCH:
-                            what = f"same leader epoch {max(x[2], y[2])}, {what}"
-                    self._note_difference(x[0], what)
-                    add_extent(self.difference.changed, Extent(x[0], x[0], 1, x[3], kind))
+                    else:
+                        what = f"{_producer_text(x)} in A, {_producer_text(y)} in B"
+                    if kind != "epoch" and min(x.epoch, y.epoch) != _NO_EPOCH:
+                        what = f"same leader epoch {x.epoch}, {what}"
+                    self._note_difference(x.offset, what)
+                    add_extent(self.difference.changed, Extent(x.offset, x.offset, 1, x.size, kind))
                     differences += 1
                 i += 1
                 j += 1
         return differences
+
+
+def _kind_of_change(x: ComparedRecord, y: ComparedRecord) -> str | None:
+    """What is different between two records at an offset: a kind of Extent; None: nothing."""
+    if x.epoch != y.epoch and _NO_EPOCH not in (x.epoch, y.epoch):
+        return "epoch"
+    if x.content != y.content:
+        return "content"
+    return "producer" if x.producer != y.producer else None
+
+
+def _producer_text(record: ComparedRecord) -> str:
+    producer_id, epoch, is_transactional, sequence = record.producer
+    if producer_id is None:
+        return "no producer"
+    kind = "transactional producer" if is_transactional else "producer"
+    return f"{kind} {producer_id}, epoch {epoch}" + ("" if sequence is None else f", sequence {sequence}")
 
 
 def add_extent(extents: list[Extent], new: Extent) -> None:

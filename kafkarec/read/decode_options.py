@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._core import BatchRows, Decoder, Decoders, Layout, Source, Stretches, forget_decoders
+from kafkarec._core import Decoder, Decoders, Layout, Source, forget_decoders
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.schema import UNITS, record_schema
 
@@ -21,6 +21,20 @@ MAX_RECORD_BYTES = 2**31 - 9
 _CHUNK_OF_STRETCH = 4 << 20
 MOST_OF_STRETCH = 8 << 20  # payload bytes of a stretch that is read ahead
 NO_COLUMNS = Layout(record_schema((), "ms"))
+
+
+# The options of decode and their defaults, in the order of `checked_request`.
+_OPTIONS: dict[str, Any] = {
+    "columns": None,
+    "control": False,
+    "check_crcs": True,
+    "errors": "raise",
+    "max_decompressed_bytes": MAX_DECOMPRESSED_BYTES,
+    "timestamp_unit": "ms",
+    "header_keys": "utf8",
+    "restore": True,
+    "layout": "copy",
+}
 
 
 class EngineOptions(NamedTuple):
@@ -84,28 +98,6 @@ class DecodeRequest(_RequestFields):
         """`for_chunks` for stretches: raises damage, and what would take much memory."""
         limit = min(self.options.limit, MOST_OF_STRETCH)
         return self._replace(options=self.for_chunks.options._replace(limit=limit), skip=False)
-
-    def read_stretch(
-        self, source: Source, border: tuple[Any, ...], next_border: tuple[Any, ...]
-    ) -> list[tuple[Any, BatchRows]] | None:
-        """See Decoder.read_stretch. Called by several threads."""
-        return self.decoders.read_stretch(source, border, next_border, MOST_OF_STRETCH)
-
-    def read_stretches(self, stretches: Stretches) -> None:
-        """See Decoders.read_stretches. Called by several threads, for one input."""
-        self.decoders.read_stretches(stretches)
-
-    def of_headers(self, *, check_crcs: bool = False, whole: bool = False) -> DecodeRequest:
-        """The request for batch tables without records; whole: in one piece."""
-        options = EngineOptions(
-            payloads=NO_PAYLOADS,
-            check_crc=ALL_CHECKS if check_crcs else NO_CHECKS,
-            restore=self.options.restore,
-            chunk_bytes=None if whole else CHUNK_BYTES,
-            offsets=self.options.offsets,
-            times=self.options.times,
-        )
-        return self._replace(options=options, layout=NO_COLUMNS)
 
 
 def engine_decoder(layout: Layout, options: EngineOptions, *, skip: bool, **named: Any) -> Decoder:
@@ -172,37 +164,12 @@ def for_keys(decode_request: DecodeRequest, keys: Iterable[Any] | None) -> Decod
     return decode_request._replace(options=decode_request.options._replace(keys=table))
 
 
-def check_option_names(options: dict[str, Any]) -> None:
-    """TypeError for an unknown option."""
-    if options and (unknown := options.keys() - _OPTIONS.keys()):
+def request(**options: Any) -> DecodeRequest:
+    """Checks decode's options, by their names there: TypeError for an unknown one, ValueError for a wrong value; both
+    list what is allowed. Equal options give the same object."""
+    if unknown := options.keys() - _OPTIONS.keys():
         raise TypeError(f"no such option: {', '.join(sorted(unknown))}; there are {', '.join(sorted(_OPTIONS))}")
-
-
-def request(
-    *,
-    columns: Iterable[str] | None = None,
-    control: bool = False,
-    check_crcs: bool | str = True,
-    errors: str = "raise",
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
-    timestamp_unit: str = "ms",
-    header_keys: str = "utf8",
-    restore: bool = True,
-    layout: str = "copy",
-) -> DecodeRequest:
-    """Checks decode's options; a ValueError lists the allowed values. The public functions have these names and
-    defaults. Equal options give the same object."""
-    return checked_request(
-        columns,
-        control,
-        check_crcs,
-        errors,
-        max_decompressed_bytes,
-        timestamp_unit,
-        header_keys,
-        restore,
-        layout,
-    )
+    return checked_request(*(_OPTIONS | options).values())
 
 
 def checked_request(
@@ -273,11 +240,10 @@ def forget_requests() -> None:
 
 @lru_cache(8)
 def scan_request(errors: str) -> DecodeRequest:
-    """The request of `scan`."""
-    return request(errors=errors).of_headers(whole=True)
-
-
-_OPTIONS = dict.fromkeys(request.__kwdefaults__ or ())
+    """The request of `scan`: headers alone, in one piece."""
+    found = request(columns=(), errors=errors)
+    options = found.options._replace(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
+    return found._replace(options=options)
 
 
 def request_of_locals(arguments: dict[str, Any]) -> DecodeRequest:

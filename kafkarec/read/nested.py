@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
@@ -13,15 +14,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD
 from kafkarec.tables.records import BATCH_LAYOUT, BatchTable, RecordColumns, Table
 
-from .decode_options import (
-    NO_CHECKS,
-    NO_COLUMNS,
-    NO_PAYLOADS,
-    EngineOptions,
-    checked_bytes,
-    request,
-    request_of_locals,
-)
+from .decode_options import checked_bytes, request_of_locals, scan_request
 from .passes import incomplete_batch
 
 _BATCH_ROW_BYTES = 128
@@ -55,22 +48,15 @@ def _getter(values: Any) -> tuple[int, Any]:
     raise TypeError(f"values: an Arrow binary array or a sequence of buffers, not {type(values).__name__}")
 
 
-class _IncompleteValue(NamedTuple):
-    """A value that ends in mid-batch: its index, the row after its last one, the byte at which that batch begins, its
-    first bytes, how many there are, and the row of the value's last good batch, if it has one."""
+# Of a value that ends in mid-batch: its index, the row after its last one, the row of its last good batch (None: it has
+# none), and from the next offset of that one the Damage.
+_Incomplete = tuple[int, int, int | None, Callable[[int | None], Damage]]
 
-    value: int
-    row: int
-    position: int
-    head: bytes
-    left: int
-    batch: int | None
 
-    @classmethod
-    def of(cls, data: Any, value: int, row: int, left: int, batch: int | None) -> _IncompleteValue:
-        view = checked_bytes(data)
-        position = len(view) - left
-        return cls(value, row, position, bytes(view[position : position + LOG_OVERHEAD]), left, batch)
+def _incomplete_end(value: Any, left: int) -> Callable[[int | None], Damage]:
+    view = checked_bytes(value)
+    position = len(view) - left
+    return partial(incomplete_batch, bytes(view[position : position + LOG_OVERHEAD]), position, left)
 
 
 class RecordLists:
@@ -87,19 +73,19 @@ class RecordLists:
         self,
         start: int,
         records: Table,
-        offsets: memoryview,
-        validity: bytes,
-        nulls: int,
-        damage: tuple[Any, ...],
-        incomplete: Sequence[_IncompleteValue] = (),
+        offsets: Sequence[int],
+        nulls: Sequence[int],
+        damage: Iterable[tuple[int, int, Damage]],
+        incomplete: Sequence[_Incomplete],
     ) -> None:
-        self.start = start
-        self.stop = start + len(offsets) - 1
-        self.records = records
-        self.offsets = offsets
-        self.validity = validity
-        self.nulls = nulls
-        self.damage: tuple[tuple[int, int, Damage], ...] = damage
+        count = len(offsets) - 1
+        bits = bytearray(b"\xff" * ((count + 7) // 8))
+        for i in nulls:
+            bits[i >> 3] &= ~(1 << (i & 7)) & 0xFF
+        self.start, self.stop, self.records = start, start + count, records
+        self.offsets = memoryview(array.array("i", offsets)).toreadonly()
+        self.validity, self.nulls = bytes(bits), len(nulls)
+        self.damage = tuple(damage)
         self._incomplete = incomplete
 
     @property
@@ -109,9 +95,8 @@ class RecordLists:
         batches = self.records if isinstance(self.records, BatchTable) else cast(RecordColumns, self.records).batches
         following = batches.column("next_offset")
         return tuple(
-            (one.value, one.row, incomplete_batch(one.head, one.position, one.left, lost_from))
-            for one in self._incomplete
-            for lost_from in [None if one.batch is None else following[one.batch]]
+            (value, row, damage_after(None if batch is None else following[batch]))
+            for value, row, batch, damage_after in self._incomplete
         )
 
     def __len__(self) -> int:
@@ -130,22 +115,6 @@ class RecordLists:
         return f"<RecordLists: values {self.start}..{self.stop}, {len(self.records)} rows, {len(self.damage)} damaged>"
 
 
-def _record_lists(
-    start: int,
-    table: Table,
-    offsets: list[int],
-    nulls: list[int],
-    damage: list[Any],
-    incomplete: list[_IncompleteValue],
-) -> RecordLists:
-    count = len(offsets) - 1
-    bits = bytearray(b"\xff" * ((count + 7) // 8))
-    for i in nulls:
-        bits[i >> 3] &= ~(1 << (i & 7)) & 0xFF
-    view = memoryview(array.array("i", offsets)).toreadonly()
-    return RecordLists(start, table, view, bytes(bits), len(nulls), tuple(damage), incomplete)
-
-
 def _decode_values(
     values: Any,
     decoder: Decoder,
@@ -160,7 +129,7 @@ def _decode_values(
     start, offsets = 0, [0]
     nulls: list[int] = []
     damage: list[tuple[int, int, Damage]] = []
-    incomplete: list[_IncompleteValue] = []
+    incomplete: list[_Incomplete] = []
     batches = 0
     for i in range(count):
         value = get(i)
@@ -178,13 +147,12 @@ def _decode_values(
         rows, batches, size = filled(decoder)
         offsets.append(rows)
         if value is not None and decoder.remaining:
-            incomplete.append(
-                _IncompleteValue.of(value, i, rows, decoder.remaining, batches - 1 if batches > before else None)
-            )
+            last_batch = batches - 1 if batches > before else None
+            incomplete.append((i, rows, last_batch, _incomplete_end(value, decoder.remaining)))
         if size >= max_bytes and i + 1 < count:
-            yield _record_lists(start, take_table(decoder), offsets, nulls, damage, incomplete)
+            yield RecordLists(start, take_table(decoder), offsets, nulls, damage, incomplete)
             start, offsets, nulls, damage, incomplete, batches = i + 1, [0], [], [], [], 0
-    yield _record_lists(start, take_table(decoder), offsets, nulls, damage, incomplete)
+    yield RecordLists(start, take_table(decoder), offsets, nulls, damage, incomplete)
 
 
 def decode_each(
@@ -224,8 +192,6 @@ def decode_each(
 
 def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 << 20) -> Iterator[RecordLists]:
     """scan() for a column: `.records` is a BatchTable. Frames and headers only."""
-    decode_request = request(errors=errors)
-    options = EngineOptions(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
 
     def take_table(decoder: Decoder) -> BatchTable:
         _, rows = decoder.take()
@@ -235,6 +201,4 @@ def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 
         _, rows, _ = decoder.filled
         return rows, rows, rows * _BATCH_ROW_BYTES
 
-    return _decode_values(
-        values, decode_request.decoder(options, NO_COLUMNS), max_output_bytes, filled, take_table, of_batches=True
-    )
+    return _decode_values(values, scan_request(errors).decoder(), max_output_bytes, filled, take_table, of_batches=True)

@@ -19,7 +19,7 @@ from kafkarec.format.layout import LOG_OVERHEAD, V2_AT, batch_length
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.tables.records import BatchTable, RecordColumns
 
-from .decode_options import ALL_CHECKS, NO_COLUMNS, DecodeRequest
+from .decode_options import ALL_CHECKS, MOST_OF_STRETCH, NO_COLUMNS, DecodeRequest
 from .threads import read_shared, run_in_threads, worth_sharing
 
 Span = tuple[int, int, int]
@@ -172,13 +172,14 @@ def _read_chunks_ahead(
     """As read_chunks. Undamaged stretches are read ahead; the others, and the end, are read by one decoder from the
     border before to the next border that it reaches without damage."""
     stretches = Stretches(asked.decoder(layout=NO_COLUMNS), source, start, stop)
-    for_helpers, borders, before = asked.for_read_ahead, deque([stretches.first_border]), deque[BatchRows]()
+    read_stretch = asked.for_read_ahead.decoders.read_stretch
+    borders, before = deque([stretches.first_border]), deque[BatchRows]()
 
     def calls() -> Iterator[Callable[[], list[tuple[Any, BatchRows]] | None]]:
         begin = stretches.first_border
         while (end := stretches.next_border()) is not None:
             borders.append(end)
-            yield partial(for_helpers.read_stretch, source, begin, end)
+            yield partial(read_stretch, source, begin, end, MOST_OF_STRETCH)
             begin = end
 
     def passed(part: PassResult) -> PassResult:

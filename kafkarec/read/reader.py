@@ -14,7 +14,6 @@ from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 from .decode_options import (
     DecodeRequest,
     batch_request,
-    check_option_names,
     checked_request,
     checked_threads,
     request_of_locals,
@@ -143,7 +142,6 @@ def batches(data: Any, *, errors: str = "raise", **options: Any) -> Iterator[Rec
 
     Accepts decode's options for the records; control records are included unless control=False.
     """
-    check_option_names(options)
     source = Source(data)
     return Batches(
         _batch_rows(scan_request(errors), source), BatchesInMemory(source, batch_request(**options).decoders)

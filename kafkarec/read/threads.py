@@ -91,11 +91,11 @@ def read_shared(
     end = source.size if stop is None else stop
     size = max(_LEAST_BYTES, min(CHUNK_BYTES, (end - start) // (_EACH * threads)))
     stretches = Stretches(decode_request.decoder(layout=NO_COLUMNS), source, start, stop, size)
-    request, shared = decode_request.for_stretches, [stretches]
+    decoders, shared = decode_request.for_stretches.decoders, [stretches]
 
     def work() -> None:
         for one in shared:
-            request.read_stretches(one)
+            decoders.read_stretches(one)
 
     try:
         try:

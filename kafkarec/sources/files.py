@@ -10,7 +10,6 @@ The attributes that the decoder uses (see `_c/input.pxd`):
     window_bytes        bytes per read
     skip_bytes          gaps between headers smaller than this are read, larger ones skipped; of a descriptor also
                         smaller ones, in the page cache
-    fetched             bytes returned by read_at so far
 """
 
 from __future__ import annotations
@@ -43,8 +42,6 @@ class ByteSource(Protocol):
 
     @property
     def size(self) -> int: ...
-    @property
-    def fetched(self) -> int: ...
     @property
     def descriptor(self) -> int | None: ...
     def read_at(self, position: int, length: int) -> bytes: ...
@@ -87,7 +84,6 @@ class LocalFile:
 
     def __init__(self, path: str, disk: bool = False) -> None:
         self.name = path
-        self.fetched = 0
         what = non_file_kind(path, disk)  # reading finds no bytes in a device, and on tmpfs none in a folder
         if what is not None:
             code = errno.EISDIR if what == _NOT_FILES[stat.S_IFDIR] else errno.ESPIPE
@@ -113,25 +109,22 @@ class LocalFile:
             pieces.append(piece)
             position += len(piece)
             length -= len(piece)
-            self.fetched += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def is_damage(self, error: OSError) -> bool:
         return True
 
     def close(self) -> None:
-        if self.descriptor is not None:
-            os.close(self.descriptor)
-            self.descriptor = None
+        descriptor, self.descriptor = self.descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 class OpenFile(LocalFile):
     """An open descriptor, such as standard input; closed with this object."""
 
     def __init__(self, descriptor: int, name: str) -> None:
-        self.name = name
-        self.fetched = 0
-        self.descriptor = descriptor
+        self.name, self.descriptor = name, descriptor
         self.size = os.fstat(descriptor).st_size or os.lseek(descriptor, 0, os.SEEK_END)
 
 
@@ -145,7 +138,6 @@ class FileObject:
     def __init__(self, file: Any, name: str | None = None) -> None:
         self._file = file
         self._lock = threading.Lock()
-        self.fetched = 0
         file_name = name or getattr(file, "name", None)
         self.name = file_name if isinstance(file_name, str) else f"<{type(file).__name__}>"
         size = getattr(file, "size", None)
@@ -159,7 +151,6 @@ class FileObject:
             else:
                 self._file.seek(position)
                 data = self._file.read(length)
-            self.fetched += len(data)
         return bytes(data)
 
     def is_damage(self, error: OSError) -> bool:

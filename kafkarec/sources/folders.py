@@ -10,11 +10,13 @@ from typing import Any, Protocol, TypeVar
 
 from . import remote
 from .files import ByteSource, FolderEntry, LocalFile
+from .remote_errors import RemoteError
 
 S = TypeVar("S")
 T = TypeVar("T")
 _REQUESTS_AT_ONCE = 16
 _MOST_READINGS = 10
+_SMALL_FILE = 64 << 20  # a larger object is no index or checkpoint
 
 
 class Folder(Protocol):
@@ -97,18 +99,29 @@ class RemoteFolder:
         return RemoteFolder(self.join(name), self._options, self.fetch_counter)
 
     def read(self, name: str) -> bytes | None:
-        if self._sizes is not None and name not in self._sizes:
+        try:
+            with closing(self._opened(name)) as source:  # whose size may no longer be that of the listing
+                if source.size > _SMALL_FILE:
+                    text = f"{source.name}: {source.size} bytes are too many for a file of its kind"
+                    raise RemoteError(text, source.name)
+                return source.read_at(0, source.size)
+        except FileNotFoundError:
             return None
-        data = remote.read_whole(self.join(name), self._options)
-        self.fetch_counter.whole += len(data or b"")
-        return data
 
     def open(self, name: str, disk: bool = False) -> ByteSource:
+        return self._opened(name, (self._sizes or {}).get(name))
+
+    def _opened(self, name: str, size: int | None = None) -> remote.RemoteSource:
         if self._sizes is not None and name not in self._sizes:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
-        source = remote.open_source(self.join(name), self._options, size=(self._sizes or {}).get(name))
+        source = remote.open_source(self.join(name), self._options, size=size)
         self.fetch_counter.sources.append(source)
         return source
+
+
+def full_path(path: str) -> str:
+    """The absolute path; a URL as it is."""
+    return path if "://" in path else os.path.abspath(path)
 
 
 def map_requests(function: Callable[[S], T], items: Sequence[S], are_remote: bool) -> Iterator[T]:
@@ -129,9 +142,8 @@ class FetchCounter:
     """Counts the bytes fetched over the network, for all folders below one URL."""
 
     def __init__(self) -> None:
-        self.whole = 0
-        self.sources: list[ByteSource] = []
+        self.sources: list[remote.RemoteSource] = []
 
     @property
     def fetched(self) -> int:
-        return self.whole + sum(source.fetched for source in self.sources)
+        return sum(source.fetched for source in self.sources)

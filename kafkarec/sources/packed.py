@@ -31,7 +31,7 @@ def unpacked(source: ByteSource, limit: int, least_rest: int) -> ByteSource:
 
 
 class Unpacked:
-    """The content of a gzip or zstd file. `fetched` counts compressed bytes.
+    """The content of a gzip or zstd file.
 
     codec     "gzip" or "zstd"
     packed    the compressed file
@@ -64,10 +64,6 @@ class Unpacked:
         """The descriptor of the copy; None if the compressed data is damaged."""
         self._unpack_to(self._limit + 1)
         return None if self.failure is not None or self._spool is None else self._spool.fileno()
-
-    @property
-    def fetched(self) -> int:
-        return self.packed.fetched
 
     def read_at(self, position: int, length: int) -> bytes:
         if self._spool is None:

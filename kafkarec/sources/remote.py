@@ -15,18 +15,16 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from .files import FolderEntry
-from .remote_errors import RemoteError, display_url
+from .remote_errors import display_url
 
 if TYPE_CHECKING:
     from .remote_path import RemoteObject, RemotePath
 
 # A request takes about as long as transferring this many bytes: fewer are read rather than skipped.
 _SKIP_BYTES = 256 << 10
-_SMALL_FILE = 64 << 20
 # The first batch's header is read several times; it is cached.
 _HEAD = 64
 
@@ -138,19 +136,6 @@ def stat(url: str, storage_options: Mapping[str, Any] | None = None) -> FolderEn
     path = _remote_path(url, storage_options)
     name = url.rstrip("/").rpartition("/")[2]
     return FolderEntry(name, 0, True) if url.endswith("/") else path.info()._replace(name=name)
-
-
-def read_whole(url: str, storage_options: Mapping[str, Any] | None = None) -> bytes | None:
-    """All bytes of a small object (an index, a manifest; up to 64 MiB); None if it does not exist."""
-    try:
-        with closing(open_source(url, storage_options)) as source:
-            if source.size > _SMALL_FILE:
-                raise RemoteError(
-                    f"{source.name}: {source.size} bytes are too many for a file of its kind", source.name
-                )
-            return source.read_at(0, source.size)
-    except FileNotFoundError:
-        return None
 
 
 def _remote_path(url: str, storage_options: Mapping[str, Any] | None) -> RemotePath:

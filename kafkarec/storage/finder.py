@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.sources.folders import LocalFolder, RemoteFolder, map_requests
+from kafkarec.sources.folders import LocalFolder, RemoteFolder, full_path, map_requests
 from kafkarec.sources.remote_errors import display_url
 
 from . import names, opening
@@ -38,13 +38,14 @@ from .log_folders import DataFolderFiles, FolderFiles, LeftOut, PartitionFiles, 
 from .segment_file import SegmentFile
 from .segment_summary import next_offset
 
-# Names that a job of Hadoop or Spark gives to what is no data begin with one of these.
-_NO_DATA = "_."
-_SHOWN = 5
-
 
 def _raise(error: OSError) -> None:
     raise error
+
+
+# Names that a job of Hadoop or Spark gives to what is no data begin with one of these.
+_NO_DATA = "_."
+_SHOWN = 5
 
 
 def overlap(name: str, first: tuple[str, str], second: tuple[str, str], condition: str = "") -> ValueError:
@@ -66,7 +67,8 @@ def overlap(name: str, first: tuple[str, str], second: tuple[str, str], conditio
 class Finder:
     """Finds the logs below paths, again while they grow: see kafkarec.find.
 
-    unreadable   called with the PermissionError of a key folder that cannot be listed, which is then left out
+    unreadable   called with the PermissionError of a folder, of a key or a partition, that cannot be listed, which is
+                 then left out
     left_out     folders directly below the paths whose names are those of no partition and no key, of the last call
     unchecked    path -> (path, base offset) of the segment of another folder that follows it and may have offsets of
                  it, too: where it ends is unknown, as it is compressed as a whole or cannot be read
@@ -86,7 +88,7 @@ class Finder:
         if not self._paths:
             raise ValueError("an empty list of paths")
         self.is_remote = any("://" in path for path in self._paths)
-        self._base = None if base_path is None else _full_path(os.fsdecode(base_path))
+        self._base = None if base_path is None else full_path(os.fsdecode(base_path))
         self.where = Where(where)
         self._options = storage_options or {}
         self.unreadable = unreadable
@@ -103,7 +105,7 @@ class Finder:
         `where` allows them. FileNotFoundError for a path or glob of nothing."""
         found: dict[str, str] = {}
         for path in self._paths:
-            existing = {_full_path(match): match for match in matches(path, self._options)}
+            existing = {full_path(match): match for match in matches(path, self._options)}
             if not existing:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), display_url(path))
             found = existing | found
@@ -128,11 +130,13 @@ class Finder:
                 for log in logs:
                     _set_keys_and_partition(log, keys)
                     if log.segments:
-                        folder = os.path.dirname(_full_path(log.segments[0].path))
+                        folder = os.path.dirname(full_path(log.segments[0].path))
                         found.setdefault((folder, *_topic_partition(log)), []).append(log)
                     below |= self._key_folders(log, keys)
                 if isinstance(one, DataFolderFiles):
                     below |= self._key_folders(one, keys)
+                    unlisted = (each.name for each in one.left_out if each.kind == names.UNREADABLE)
+                    below |= {os.path.join(path, name): keys for name in unlisted}  # once more, for the error
                     unknown = [left for left in one.left_out if "=" not in left.name and left.name[0] not in _NO_DATA]
                     wrong += [(path, unknown)] if unknown and not logs else []
                     if are_roots:
@@ -151,7 +155,7 @@ class Finder:
             )
         merged = []
         for logs in found.values():  # the segments of a folder may have been named one by one and twice
-            segments = {_full_path(segment.path): segment for log in logs for segment in log.segments}
+            segments = {full_path(segment.path): segment for log in logs for segment in log.segments}
             in_order = sorted(segments.values(), key=by_base_offset)
             merged.append(logs[0] if len(logs) == 1 else self._log_of_segments(in_order))
         return merged
@@ -163,7 +167,7 @@ class Finder:
         return {f"{above}/{name}": with_key(keys, key, f"{above}/{name}") for name, key in allowed.items()}
 
     def _open(self, path: str, *, is_root: bool) -> opening.Opened | None:
-        """What is at a path. None: a key folder that cannot be listed."""
+        """What is at a path. None: a folder below the roots that cannot be listed."""
         try:
             # the slash says that it is a folder, without a request
             is_url = "://" in path and not is_root
@@ -176,11 +180,11 @@ class Finder:
 
     def _log_of_segments(self, segments: list[SegmentFile]) -> PartitionFiles:
         first, last = segments[0], segments[-1].copy(later_segment=False)
-        above, path = first.path, os.path.dirname(first.path)
-        while above != path and not all(each.path.startswith(os.path.join(path, "")) for each in segments):
-            above, path = path, os.path.dirname(path)
-        path = path or os.curdir
-        return self.opener.log_type(path, [*segments[:-1], last], topic=first.topic, partition=first.partition)
+        # not commonpath, which takes no URLs; dirname cuts the prefix at a folder
+        path = os.path.dirname(os.path.commonprefix([each.path for each in segments]))  # noqa: RUF071
+        return self.opener.log_type(
+            path or os.curdir, [*segments[:-1], last], topic=first.topic, partition=first.partition
+        )
 
     # ---- the keys alone
 
@@ -277,23 +281,19 @@ class Finder:
         return segment.base_offset if end is None else end
 
 
-def _full_path(path: str) -> str:
-    return path if "://" in path else os.path.abspath(path)
-
-
 def _topic_partition(log: PartitionFiles) -> tuple[str, int]:
     """(topic, partition) of a log; (path, -1) of one whose path has neither, and of a KRaft snapshot that is named
     itself: its offsets are those of its log."""
     first = log.segments[0]
     if log.topic is None or log.partition is None or first.name.endswith(".checkpoint"):
-        return _full_path(first.path), -1
+        return full_path(first.path), -1
     return log.topic, log.partition
 
 
 def _set_keys_and_partition(log: PartitionFiles, keys: Keys) -> None:
     """Sets the keys of a log, and topic and partition of one that has them from folders topic=... and partition=....
     ValueError where two folders contradict each other."""
-    path = _full_path(log.path)
+    path = full_path(log.path)
     by_keys = topic_partition_of_keys(path)
     if log.topic is None and any(segment.base_offset is not None for segment in log.segments):
         log.topic, log.partition = by_keys

@@ -12,16 +12,16 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.enums import Isolation
-from kafkarec.read.decode_options import DecodeRequest, request
+from kafkarec.read.decode_options import request
 from kafkarec.sidecars import offset_index
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from . import log_reading
-from .log_reading import Groups, IsolationOptions
+from .log_reading import Groups, Selection
 from .ranges import EVERYTHING, RecordRange
 from .segment_file import SegmentFile
 from .segment_summary import least_known
@@ -70,34 +70,23 @@ def last_rows(pieces: Iterable[tuple[AnySegment, AnyTable]], count: int) -> Iter
         raise raised
 
 
-def last_pieces(
-    groups: Groups,
-    decode_request: DecodeRequest,
-    record_range: RecordRange,
-    isolated: IsolationOptions,
-    threads: int,
-    count: int,
-) -> Generator[tuple[SegmentFile, RecordColumns]]:
+def last_pieces(groups: Groups, chosen: Selection, count: int) -> Generator[tuple[SegmentFile, RecordColumns]]:
     """As log_reading.pieces, of the end of the logs that has the last `count` records."""
     groups = list(groups)
-    for number, end_of_log in last_ranges(groups, decode_request, record_range, isolated, count):
-        yield from log_reading.pieces([groups[number]], decode_request, end_of_log, isolated, threads)
+    for number, end_of_log in last_ranges(groups, chosen, count):
+        yield from log_reading.pieces([groups[number]], chosen._replace(record_range=end_of_log))
 
 
 def last_ranges(
-    groups: Sequence[Sequence[SegmentFile]],
-    decode_request: DecodeRequest,
-    record_range: RecordRange,
-    isolated: IsolationOptions,
-    count: int,
+    groups: Sequence[Sequence[SegmentFile]], chosen: Selection, count: int
 ) -> list[tuple[int, RecordRange]]:
     """(the number of a log, its end in the range) of the last logs, which have the last `count` records."""
     found: list[tuple[int, RecordRange]] = []
     for number, group in reversed(list(enumerate(groups))):
         if count <= 0:
             break
-        start, rows = _start_of_last_records(group, decode_request, record_range, isolated, count, is_first=number == 0)
-        found.append((number, record_range.starting_at(start)))
+        start, rows = _start_of_last_records(group, chosen, count, is_first=number == 0)
+        found.append((number, chosen.record_range._replace(first_offset=start)))
         count -= rows
     return found[::-1]
 
@@ -117,30 +106,24 @@ class _StartOfLastRecords(NamedTuple):
 
 
 def _start_of_last_records(
-    group: Sequence[SegmentFile],
-    decode_request: DecodeRequest,
-    record_range: RecordRange,
-    isolated: IsolationOptions,
-    count: int,
-    *,
-    is_first: bool,
+    group: Sequence[SegmentFile], chosen: Selection, count: int, *, is_first: bool
 ) -> tuple[int | None, int]:
     """(where the last `count` records begin, or all, as there are fewer, how many there are)."""
-    committed = Isolation.of(isolated.isolation) is Isolation.READ_COMMITTED
-    every_record = record_range == EVERYTHING and decode_request.options.keys is None and not committed
-    counts_suffice = every_record and not decode_request.skip
-    trial = decode_request._replace(layout=request(columns=("batch_position",)).layout, skip=True)
+    record_range, options = chosen.record_range, chosen.request.options
+    every_record = record_range == EVERYTHING and options.keys is None and not chosen.is_committed
+    counts_suffice = every_record and not chosen.request.skip
+    trial = chosen.request._replace(layout=request(columns=("batch_position",)).layout, skip=True)
     low, needed, before = record_range.first_offset, count, None
     while True:
-        start = _start_by_headers(group, needed, record_range, decode_request.options.control)
+        start = _start_by_headers(group, needed, record_range, options.control)
         if start == before:  # more rows do not lead further back: the counts of wrapper messages are not known
             start = _StartOfLastRecords()
         begin = low if start.offset is None else start.offset if low is None else max(start.offset, low)
         if (start.offset is None and is_first) or (start.offset is not None and start.is_known and counts_suffice):
             return begin, count
-        pieces = log_reading.pieces([group], trial, record_range.starting_at(begin), isolated)
+        further = chosen._replace(request=trial, record_range=record_range._replace(first_offset=begin), threads=1)
         rows = 0  # at the start or behind it: others have a wrong offset
-        for segment, records in pieces:
+        for segment, records in log_reading.pieces([group], further):
             number = group.index(segment)
             rows += len(records) if number >= start.number else 0
             if number == start.number:
@@ -175,13 +158,14 @@ def _count_last_batches(
 ) -> tuple[int, int | None, int | None]:
     """(record count, least offset, position of the first) of the last batches with at least `needed` records, or of
     all; no position: the count in a wrapper of magic 0 or 1 is not known."""
-    low, end = record_range.first_offset, record_range.end_offset
-    for hint in _indexed_offsets_near_end(segment):
-        if (low is None or low < hint) and end is None:
-            counted = _count_in_range(segment, needed, RecordRange((hint, None)), control)
-            if counted[0] >= needed:
-                return counted
-    return _count_in_range(segment, needed, RecordRange(record_range.offsets), control)
+    low = record_range.first_offset
+    hints = _indexed_offsets_near_end(segment) if record_range.end_offset is None else ()
+    nearer = (hint for hint in hints if low is None or low < hint)
+    for first in chain(nearer, [low]):
+        counted = _count_in_range(segment, needed, RecordRange(first, record_range.end_offset), control)
+        if counted[0] >= needed:
+            break
+    return counted
 
 
 def _indexed_offsets_near_end(segment: SegmentFile) -> Iterator[int]:

@@ -35,7 +35,6 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkarec._core import PassResult, Source
-from kafkarec.format.enums import Isolation
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import ALL_CHECKS, DecodeRequest, request
 from kafkarec.read.passes import (
@@ -59,7 +58,7 @@ from kafkarec.tables.records import BatchTable, RecordColumns
 from . import names, opening, ranges, raw_batches
 from .first_and_last import last_ranges, last_rows
 from .log_folders import PartitionFiles
-from .log_reading import IsolationOptions
+from .log_reading import Selection
 from .names_by_content import wrong_names
 from .ranges import EVERYTHING, RecordRange
 from .segment_file import SegmentFile
@@ -127,10 +126,7 @@ class Follower:
     def __init__(
         self,
         log: PartitionFiles,
-        decode_request: DecodeRequest,
-        record_range: RecordRange,
-        *,
-        committed: bool,
+        chosen: Selection,
         on_note: Callable[[str], object],
     ) -> None:
         folder = log.folder
@@ -148,12 +144,12 @@ class Follower:
                 and not name.endswith(".checkpoint")
                 and (not owners or _topic_partition(name) in owners)
             )
-        self._raises, self._committed, self._range = not decode_request.skip, committed, record_range
-        options = decode_request.options
+        asked, self._range, self._committed = chosen.request, chosen.record_range, chosen.is_committed
+        self._raises = not asked.skip
         # with errors="raise" it ends at the first damage: nothing is restored before that
-        restore = options.restore and decode_request.skip and all(one.restore for one in log.segments)
-        options = options._replace(times=record_range.times, restore=restore)
-        self._request = decode_request._replace(options=options, skip=True)
+        restore = asked.options.restore and asked.skip and all(one.restore for one in log.segments)
+        options = asked.options._replace(times=self._range.times, restore=restore)
+        self._request = asked._replace(options=options, skip=True)
         self._reading = _Reading()
         self._marks: deque[BatchMark] = deque(maxlen=_REMEMBERED)  # of the last batches that were read
         self._markers: _Markers | None = None
@@ -221,7 +217,7 @@ class Follower:
 
     def _enter(self, name: str, expected: int | None = None) -> None:
         """Starts a segment at the first batch in the range; expected: at or above this offset."""
-        record_range = self._range if expected is None else self._range.starting_at(expected)
+        record_range = self._range if expected is None else self._range._replace(first_offset=expected)
         first, base = record_range.first_offset, names.offset_in_name(name)
         if record_range.times is None and (first is None or (base is not None and first <= base)):
             self._reading = _Reading(name)
@@ -328,10 +324,10 @@ class Follower:
 
         offset: of a batch there. The index tells from where on enough batches are before it; None: from the start.
         """
-        at_any_time = self._request._replace(options=self._request.options._replace(times=None))
-        asked, back = segment.named(at_any_time.of_headers(check_crcs=True)), WINDOW
+        headers = walk_request(CHECKSUMS, errors="skip", restore=self._request.options.restore)
+        asked, back = segment.named(headers), WINDOW
         while True:
-            from_there = RecordRange(None if offset is None else (max(offset - back, 0), None))
+            from_there = RecordRange(None if offset is None else max(offset - back, 0))
             begin = ranges.start_position(segment, from_there)
             at = ReadPosition(begin)
             with segment.opened() as source:
@@ -533,24 +529,18 @@ def _topic_partition(name: str) -> tuple[str | None, int | None] | None:
 
 
 def followers(
-    opened: opening.Opened,
-    decode_request: DecodeRequest,
-    record_range: RecordRange,
-    isolation_level: Isolation,
-    last: int | None,
-    on_note: Callable[[str], object],
+    opened: opening.Opened, chosen: Selection, last: int | None, on_note: Callable[[str], object]
 ) -> list[Follower]:
     """See Readable.followers."""
-    committed = isolation_level is Isolation.READ_COMMITTED
     found = []
     for log in opening.logs(opened):
-        of_log = record_range
+        of_log = chosen
         if last is not None:
-            isolated = IsolationOptions(isolation_level)
-            ((_, of_log),) = last_ranges([log.segments], decode_request, record_range, isolated, max(last, 1))
-        if (committed or of_log != EVERYTHING) and (why := wrong_names(log.segments)):
+            ((_, end_of_log),) = last_ranges([log.segments], chosen, max(last, 1))
+            of_log = chosen._replace(record_range=end_of_log)
+        if (of_log.is_committed or of_log.record_range != EVERYTHING) and (why := wrong_names(log.segments)):
             raise ValueError(f"{log.path}: {why}, and it is followed by the names; {command('verify', [log.path])}")
-        found.append(Follower(log, decode_request, of_log, committed=committed, on_note=on_note))
+        found.append(Follower(log, of_log, on_note))
     return found
 
 

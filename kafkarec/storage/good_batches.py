@@ -315,27 +315,21 @@ def _steps(segment: SegmentFile, next_offset: int | None, collector: DamageColle
 
     The reader itself continues after a disk error within a file; this is about files that cannot be opened.
     """
+    restore, is_open = collector.restored is not None, False
+    every = request(columns=[], control=True, errors="skip", restore=restore, max_decompressed_bytes=collector.cap)
+    every = every._replace(options=every.options._replace(chunk_bytes=_PIECE_BYTES))
     try:
         segment.hold_open()  # until the step has copied the file's batches: it may be renamed meanwhile
+        is_open = True
+        yield from walk([segment], every, threads=collector.threads)
     except (OSError, KafkaRecordError) as error:
         if not is_of_one_file(error):
             raise
         failure = read_failure(error, segment.path)
         collector.add_unread(failure)
-        if failure.cause == DISK and (size := size_or_zero(segment)):
+        if not is_open and failure.cause == DISK and (size := size_or_zero(segment)):
             fault = {"position": 0, "file": segment.path, "detail": failure.why}
             collector.damage.append(damage_from_fault(segment.path, 0, size, next_offset, None, "unreadable", fault))
-        yield None
-        return
-    restore = collector.restored is not None
-    every = request(columns=[], control=True, errors="skip", restore=restore, max_decompressed_bytes=collector.cap)
-    every = every._replace(options=every.options._replace(chunk_bytes=_PIECE_BYTES))
-    try:
-        yield from walk([segment], every, threads=collector.threads)
-    except (OSError, KafkaRecordError) as error:
-        if not is_of_one_file(error):
-            raise
-        collector.add_unread(read_failure(error, segment.path))
         yield None
 
 

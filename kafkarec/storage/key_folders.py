@@ -253,8 +253,7 @@ class Where:
         for condition in self._conditions:
             if any(map(condition.is_for, known)):
                 continue
+            why = f": no folder has the key {condition.name!r}; there are: {', '.join(known)}"
             if not known:
                 why = f": no folder {condition.name}=... is below the path. It chooses folders, and no records"
-                raise UnknownKeyError("where", why)
-            why = f": no folder has the key {condition.name!r}; there are: {', '.join(known)}"
             raise UnknownKeyError("where", why)

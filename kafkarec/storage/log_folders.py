@@ -15,14 +15,14 @@ A data folder:
 
 from __future__ import annotations
 
-import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 from kafkarec.sources import read_failures
 from kafkarec.sources.files import FolderEntry
-from kafkarec.sources.folders import Folder, RemoteFolder, map_requests
+from kafkarec.sources.folders import Folder, RemoteFolder, full_path, map_requests
 from kafkarec.sources.read_failures import is_gone, read_failure
 from kafkarec.support.text_table import counted
 
@@ -112,9 +112,9 @@ class PartitionFiles(FolderFiles):
         """
         entries = folder.entries() if entries is None else entries
         tiered.demand_no_store(folder.path, (entry.name for entry in entries if not entry.is_dir))
-        path = folder.path if "://" in folder.path else os.path.abspath(folder.path)  # of "." too
-        parts = [part for part in path.replace("\\", "/").split("/") if part]
-        named_topic, named_partition = names.folder_owner(parts)
+        named_topic, named_partition = names.folder_owner(
+            list(filter(None, re.split(r"[/\\]", full_path(folder.path))))
+        )
         topic = named_topic if topic is None else topic
         partition = named_partition if partition is None else partition
         segments: list[SegmentFile] = []
@@ -123,31 +123,20 @@ class PartitionFiles(FolderFiles):
         left_out = []
         copied = names.packed_copies(entry.name for entry in entries if not entry.is_dir)
         for entry in entries:
-            if not entry.is_dir and names.is_segment(entry.name):
-                is_copy, is_checkpoint = entry.name in copied, entry.name.endswith(".checkpoint")
-                (copies if is_copy else checkpoints if is_checkpoint else segments).append(
-                    make(
-                        folder.join(entry.name),
-                        entry.name,
-                        folder=folder,
-                        topic=topic,
-                        partition=partition,
-                        size=None if names.is_packed(entry.name) else entry.size,
-                    )
-                )
-                if is_copy:
-                    why = f"a compressed copy of {copied[entry.name]}, which is read; left out"
-                    left_out.append(LeftOut(entry.name, why, names.COPY))
-                continue
-            if entry.is_dir and names.is_segment(entry.name):
-                cause = read_failures.NOT_A_FILE
-                left_out.append(
-                    LeftOut(entry.name, "a folder, not a file", names.UNREADABLE, is_folder=True, cause=cause)
-                )
-                continue
-            known = names.explain(entry.name, entry.is_dir)
-            if known.kind not in _KINDS_IN_PARTITION:
-                left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
+            name, is_dir, chosen = entry.name, entry.is_dir, segments
+            if names.is_segment(name) and is_dir:
+                why, cause = "a folder, not a file", read_failures.NOT_A_FILE
+                left_out.append(LeftOut(name, why, names.UNREADABLE, is_dir, cause))
+            elif names.is_segment(name):
+                if name in copied:
+                    chosen, why = copies, f"a compressed copy of {copied[name]}, which is read; left out"
+                    left_out.append(LeftOut(name, why, names.COPY))
+                elif name.endswith(".checkpoint"):
+                    chosen = checkpoints
+                size = None if names.is_packed(name) else entry.size
+                chosen.append(make(folder.join(name), name, folder=folder, topic=topic, partition=partition, size=size))
+            elif (known := names.explain(name, is_dir)).kind not in _KINDS_IN_PARTITION:
+                left_out.append(LeftOut(name, known.sentence, known.kind, is_dir))
         segments.sort(key=by_base_offset)
         log = cls(folder.path, segments, left_out, folder=folder, topic=topic, partition=partition)
         log.checkpoints, log._copies = tuple(checkpoints), tuple(copies)
@@ -238,33 +227,26 @@ class DataFolderFiles(FolderFiles):
     @classmethod
     def of(cls, folder: Folder, entries: Sequence[FolderEntry], make: Callable[..., SegmentFile] = SegmentFile) -> Self:
         """UnsupportedCompressionError (reason tiered_object) if a plugin's store (KIP-405) is in the folder."""
-        inner, partitions, logs, left_out = [], [], [], []
-        is_remote = isinstance(folder, RemoteFolder)
-        own_topic = names.tiered_topic(folder.path.rstrip("/").rpartition("/")[2])
+        waiting, logs, left_out = [], [], []
         for entry in entries:
-            named = names.folder(entry.name) if entry.is_dir else None
-            if (named is not None and not named.state) or (entry.is_dir and names.tiered_topic(entry.name)):
-                inner.append((entry.name, folder.below(entry.name)))
-            elif entry.is_dir and own_topic and names.tiered_partition(entry.name) is not None:
-                partitions.append(folder.below(entry.name))
+            if entry.is_dir and names.is_log_folder(entry.name, folder_name(folder)):
+                waiting.append(folder.below(entry.name))
             elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
-        for (name, one), inside in zip(
-            inner, map_requests(_entries_or_left_out, [one for _, one in inner], is_remote), strict=True
-        ):
-            if isinstance(inside, LeftOut):
-                left_out.append(inside)
-            elif names.tiered_topic(name) and (numbered := tiered_partition_folders(inside)):
-                partitions += [one.below(number) for number in numbered]
-            elif names.folder(name):
-                logs.append(cls.log_type.of(one, entries=inside, make=make))
-        for partition, inside in zip(
-            partitions, map_requests(_entries_or_left_out, partitions, is_remote), strict=True
-        ):
-            if isinstance(inside, LeftOut):
-                left_out.append(inside)
-            else:
-                logs.append(cls.log_type.of(partition, entries=inside, make=make))
+        while waiting:
+            listed = zip(
+                waiting, map_requests(_entries_or_left_out, waiting, isinstance(folder, RemoteFolder)), strict=True
+            )
+            waiting = []
+            for one, inside in listed:
+                name = folder_name(one)
+                is_topic = names.tiered_topic(name) is not None
+                if isinstance(inside, LeftOut):
+                    left_out.append(inside)
+                elif is_topic and (numbered := tiered_partition_folders(inside)):
+                    waiting += map(one.below, numbered)
+                elif not is_topic or names.folder(name):
+                    logs.append(cls.log_type.of(one, entries=inside, make=make))
         return cls(folder.path, logs, left_out, folder)
 
     @property
@@ -295,6 +277,11 @@ def tiered_partition_folders(entries: Sequence[FolderEntry]) -> list[str]:
     return [one.name for one in entries if one.is_dir and names.tiered_partition(one.name) is not None]
 
 
+def folder_name(folder: Folder) -> str:
+    """The name of a folder, of "." too."""
+    return full_path(folder.path).rstrip("/").rpartition("/")[2]
+
+
 def _entries_or_left_out(folder: Folder) -> list[FolderEntry] | LeftOut:
     """A folder's entries. LeftOut if a local folder cannot be listed, so that the others are read nevertheless."""
     try:
@@ -302,10 +289,8 @@ def _entries_or_left_out(folder: Folder) -> list[FolderEntry] | LeftOut:
     except OSError as error:
         if isinstance(folder, RemoteFolder):
             raise
-        name = folder.path.rstrip("/").rpartition("/")[2]
         failure = read_failure(error, folder.path)
+        why, kind = f"cannot be listed: {failure.why}", names.UNREADABLE
         if is_gone(error, folder.path):
-            why = "no longer there: a broker deleted or moved it"
-            return LeftOut(name, why, names.REMOVED, is_folder=True, cause=failure.cause)
-        why = f"cannot be listed: {failure.why}"
-        return LeftOut(name, why, names.UNREADABLE, is_folder=True, cause=failure.cause)
+            why, kind = "no longer there: a broker deleted or moved it", names.REMOVED
+        return LeftOut(folder_name(folder), why, kind, is_folder=True, cause=failure.cause)

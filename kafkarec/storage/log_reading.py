@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from kafkarec._core import Batches, PassResult
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
-from kafkarec.read.decode_options import DecodeRequest, request
+from kafkarec.read.decode_options import DecodeRequest, checked_threads, request
 from kafkarec.read.passes import Excluded, as_columns, batch_table, join_results, read_at_once
 from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, walk, walk_request
 from kafkarec.recover.offset_order import WINDOW
-from kafkarec.recover.steps import as_stored
+from kafkarec.recover.steps import Step, as_stored
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
 from . import ranges
@@ -37,61 +37,64 @@ Groups = Iterable[Sequence[SegmentFile]]
 """The segments of each log, in order."""
 
 
-class IsolationOptions(NamedTuple):
-    """Which transactions are read: the parameters of `kafkarec.decode`."""
+class Selection(NamedTuple):
+    """Which records are read, and how: the parameters of `kafkarec.logs.Readable.read`. request: its other options."""
 
-    isolation: Isolation | str = Isolation.READ_UNCOMMITTED
-    aborted: Iterable[Any] | None = None
+    request: DecodeRequest
+    record_range: RecordRange = EVERYTHING
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    aborted: Sequence[Any] | None = None
     last_stable_offset: int | None = None
+    threads: int = 1
 
+    @classmethod
+    def of_locals(cls, decode_request: DecodeRequest, arguments: dict[str, Any]) -> Selection:
+        """That of a function which has these parameters, or some of them. arguments: its `locals()`."""
+        bounds = map(arguments.get, ("start_offset", "end_offset", "start_timestamp", "end_timestamp"))
+        aborted, threads = arguments.get("aborted"), checked_threads(arguments.get("threads", 1))
+        aborted = None if aborted is None else list(aborted)
+        isolation, stable = Isolation.of(arguments["isolation"]), arguments.get("last_stable_offset")
+        return cls(decode_request, RecordRange.of(*bounds), isolation, aborted, stable, threads)
 
-_EVERY = IsolationOptions()
+    @property
+    def is_committed(self) -> bool:
+        return self.isolation is Isolation.READ_COMMITTED
 
 
 def _logs_to_read(
-    groups: Groups, decode_request: DecodeRequest, record_range: RecordRange, isolated: IsolationOptions
+    groups: Groups, chosen: Selection
 ) -> Iterator[tuple[Generator[SegmentFile], DecodeRequest, Excluded | None]]:
     """Yields of each log the segments that may have records of the range, the request for each of these, and what
     read_committed leaves out."""
-    options = decode_request.options._replace(offsets=record_range.offsets, times=record_range.times)
-    in_range = decode_request._replace(options=options)
-    committed = Isolation.of(isolated.isolation) is Isolation.READ_COMMITTED
-    aborted = None if isolated.aborted is None else list(isolated.aborted)
+    record_range = chosen.record_range
+    options = chosen.request.options._replace(offsets=record_range.offsets, times=record_range.times)
+    in_range = chosen.request._replace(options=options)
     for group in groups:
         left_out = None
-        if committed:
-            from kafkarec.read import isolation as isolation_rules  # not at the top: a tenth of a first `ls`
+        if chosen.is_committed:
+            from kafkarec.read import isolation  # not at the top: a tenth of a first `ls`
 
-            left_out = isolation_rules.excluded(
-                order_by_content(group),
-                aborted,
-                isolated.last_stable_offset,
-                skip=decode_request.skip,
-                restore=options.restore,
+            segments, skip = order_by_content(group), in_range.skip
+            left_out = isolation.excluded(
+                segments, chosen.aborted, chosen.last_stable_offset, skip=skip, restore=options.restore
             )
         of_log = in_range if left_out is None else left_out.applied_to(in_range)
         yield _segments_in_range(group, record_range), of_log, left_out
 
 
-def read(
-    groups: Groups,
-    decode_request: DecodeRequest,
-    record_range: RecordRange = EVERYTHING,
-    isolated: IsolationOptions = _EVERY,
-    threads: int = 1,
-) -> RecordColumns:
-    """All records of a range as one result."""
+def read(groups: Groups, chosen: Selection) -> RecordColumns:
+    """All records as one result."""
     parts: list[PassResult] = []
     left_out: list[Excluded | None] = []
-    for segments, of_log, excluded in _logs_to_read(groups, decode_request, record_range, isolated):
+    for segments, of_log, excluded in _logs_to_read(groups, chosen):
         left_out.append(excluded)
         with closing(segments):
-            parts += [read_segment(segment, of_log, record_range, threads) for segment in segments]
+            parts += [read_segment(segment, of_log, chosen.record_range, chosen.threads) for segment in segments]
     if len(left_out) == 1:
-        return as_columns(decode_request, join_results(parts), left_out[0])
+        return as_columns(chosen.request, join_results(parts), left_out[0])
     # of several logs one last stable offset has no meaning
     undecided = tuple(one for excluded in left_out if excluded is not None for one in excluded.undecided)
-    return as_columns(decode_request, join_results(parts), Excluded((), None, None, undecided))
+    return as_columns(chosen.request, join_results(parts), Excluded((), None, None, undecided))
 
 
 def read_segment(
@@ -99,23 +102,17 @@ def read_segment(
 ) -> PassResult:
     """The records of a segment in one part."""
     with segment.opened() as source:
-        start = max(segment.begin, ranges.start_position(segment, record_range))
+        start = ranges.start_position(segment, record_range)
         return read_at_once(segment.named(decode_request), source, start, segment.end, threads)
 
 
-def pieces(
-    groups: Groups,
-    decode_request: DecodeRequest,
-    record_range: RecordRange = EVERYTHING,
-    isolated: IsolationOptions = _EVERY,
-    threads: int = 1,
-) -> Generator[tuple[Any, RecordColumns]]:
+def pieces(groups: Groups, chosen: Selection) -> Generator[tuple[Any, RecordColumns]]:
     """(segment, some of its records), in constant memory."""
-    start_of = partial(ranges.start_position, record_range=record_range)
-    for segments, of_log, left_out in _logs_to_read(groups, decode_request, record_range, isolated):
-        with closing(segments), closing(walk(segments, of_log, start_of=start_of, threads=threads)) as steps:
+    start_of = partial(ranges.start_position, record_range=chosen.record_range)
+    for segments, of_log, left_out in _logs_to_read(groups, chosen):
+        with closing(segments), closing(walk(segments, of_log, start_of=start_of, threads=chosen.threads)) as steps:
             for step in steps:
-                yield step.segment, as_columns(decode_request, step.part, left_out)
+                yield step.segment, as_columns(chosen.request, step.part, left_out)
 
 
 def batch_tables(
@@ -127,18 +124,15 @@ def batch_tables(
 ) -> Generator[BatchTable]:
     """Batch tables of about 11,000 batches each, of those that may have offsets of the range. From frames and headers
     alone, unless check_crcs: then every byte is read, and still nothing decompressed."""
-    for part in _read_headers(segments, CHECKSUMS if check_crcs else HEADERS, errors, record_range):
-        yield batch_table(part)
+    for step in _headers(segments, CHECKSUMS if check_crcs else HEADERS, errors, record_range):
+        yield batch_table(step.part)
 
 
-def _read_headers(
-    segments: Sequence[SegmentFile], want: Want, errors: str, record_range: RecordRange
-) -> Generator[PassResult]:
+def _headers(segments: Sequence[SegmentFile], want: Want, errors: str, record_range: RecordRange) -> Generator[Step]:
     headers = ranges.request_within(walk_request(want, errors=errors), record_range)
     start_of = partial(ranges.start_position, record_range=record_range)
     with closing(_segments_in_range(segments, record_range)) as chosen:
-        for step in walk(chosen, headers, start_of=start_of):
-            yield step.part
+        yield from walk(chosen, headers, start_of=start_of)
 
 
 def record_batches(
@@ -148,8 +142,7 @@ def record_batches(
     source = SegmentBytes(segment, segment.named(decode_request._replace(skip=False)))
     errors = "skip" if decode_request.skip else "raise"
     with segment.opened():
-        parts = _read_headers([segment], HEADERS, errors, record_range)
-        yield from Batches((rows for part in parts for rows in part.tables), source)
+        yield from Batches((step.rows for step in _headers([segment], HEADERS, errors, record_range)), source)
 
 
 def _segments_in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Generator[SegmentFile]:

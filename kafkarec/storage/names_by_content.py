@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TypeVar
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
-from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, first_fields
+from kafkarec.format.layout import UP_TO_MAGIC, first_fields
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read.walk import HEADERS, passes_checksum, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex
@@ -153,34 +154,31 @@ def _is_mostly_outside(segment: SegmentFile, first_offsets: Sequence[int], low: 
     end: int | None = first_offsets[0]  # of the batches from the start; None: behind a gap
     leads_in = False  # the first batch
     try:
-        for step in walk([segment], walk_request(HEADERS, errors="skip")):
-            for base, last in zip(step.column("base_offset"), step.column("last_offset"), strict=True):
-                begin = last if base is None else base
-                end = last + 1 if begin == end else None
-                if end is not None and (leads_in or (begin < low <= end and begin != first_offsets[0])):
-                    return True
-                leads_in = end is not None and begin < low <= end
-                inside += low <= begin and last < high
-            batches += len(step)
+        for begin, last in _offsets_of_batches(segment, "skip"):
+            end = last + 1 if begin == end else None
+            if end is not None and (leads_in or (begin < low <= end and begin != first_offsets[0])):
+                return True
+            leads_in = end is not None and begin < low <= end
+            inside += low <= begin and last < high
+            batches += 1
     except (OSError, KafkaRecordError):
         return False
     return leads_in or (2 * inside < batches and not any(low <= each < high for each in first_offsets))
 
 
 def _first_base_offsets(segment: SegmentFile) -> list[int]:
-    """The base offsets of the first whole frames; fewer where a header is not one."""
+    """The base offsets of the first whole frames (of a wrapper message its own offset); fewer where one is damaged."""
     found: list[int] = []
-    position, end = 0, size_or_zero(segment)
-    try:
-        while len(found) < _FRAMES and len(head := segment.raw(position, UP_TO_MAGIC)) == UP_TO_MAGIC:
-            start = first_fields(head)
-            size = LOG_OVERHEAD + start.batch_length
-            position += size
-            if not 0 <= start.magic <= LATEST_MAGIC or size < LEAST_SIZES[start.magic] or start.base_offset < 0:
+    with suppress(OSError, KafkaRecordError):
+        for begin, _ in islice(_offsets_of_batches(segment, "raise"), _FRAMES):
+            if begin < 0:
                 break
-            if position > end:
-                break
-            found.append(start.base_offset)
-    except (OSError, KafkaRecordError):
-        return []
+            found.append(begin)
     return found
+
+
+def _offsets_of_batches(segment: SegmentFile, errors: str) -> Iterator[tuple[int, int]]:
+    """(base offset, last offset) by headers; a wrapper message has the last one alone."""
+    for step in walk([segment], walk_request(HEADERS, errors=errors)):
+        for base, last in zip(step.column("base_offset"), step.column("last_offset"), strict=True):
+            yield last if base is None else base, last

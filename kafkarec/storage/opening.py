@@ -13,12 +13,12 @@ from kafkarec.format.java_integers import INT_MAX, number_or_none
 from kafkarec.read.decode_options import request
 from kafkarec.sources import remote
 from kafkarec.sources.files import FileObject, FolderEntry
-from kafkarec.sources.folders import Folder, LocalFolder, RemoteFolder
+from kafkarec.sources.folders import Folder, LocalFolder, RemoteFolder, full_path
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.tables.records import RecordColumns
 
 from . import log_reading, names
-from .log_folders import DataFolderFiles, FolderFiles, PartitionFiles, tiered_partition_folders
+from .log_folders import DataFolderFiles, FolderFiles, PartitionFiles, folder_name, tiered_partition_folders
 from .segment_file import SegmentFile
 
 Opened = SegmentFile | PartitionFiles | DataFolderFiles
@@ -90,7 +90,7 @@ class Opener:
     ) -> SegmentFile:
         """The segment of a file of a folder."""
         path = folder.join(name)
-        named = names.topic_partition_of_path(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
+        named = names.topic_partition_of_path(full_path(path))
         return self.make(
             path,
             name,
@@ -107,9 +107,8 @@ class Opener:
         flat = {(one.topic, one.partition) for entry in segments if (one := names.segment(entry.name)) and one.topic}
         if len(flat) > 1:
             return self._open_flat_copies(folder, entries)
-        path = folder.path if "://" in folder.path else os.path.abspath(folder.path)
-        last = path.rstrip("/").rpartition("/")[2]
-        own = None if names.tiered_topic(last) and tiered_partition_folders(entries) else names.folder(last)
+        name = folder_name(folder)
+        own = None if names.tiered_topic(name) and tiered_partition_folders(entries) else names.folder(name)
         if segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
             named = next(iter(flat)) if flat else (None, None)
             return self.log_type.of(
@@ -194,8 +193,8 @@ def transaction_state_beside(path: str) -> Iterator[RecordColumns]:
     from kafkarec.internal_topics import transactional_ids
 
     wanted = request(columns=transactional_ids.COLUMNS, errors="skip")
-    for log in logs_beside(path, transactional_ids.TOPIC):
-        for _, piece in log_reading.pieces([log.segments], wanted):
+    for log in _logs_beside(path, transactional_ids.TOPIC):
+        for _, piece in log_reading.pieces([log.segments], log_reading.Selection(wanted)):
             yield piece
 
 
@@ -215,7 +214,7 @@ def _demand_batches(path: str) -> None:
         raise ValueError(f"{path} is {side_file.what} and holds no records; name its .log file{shown}")
 
 
-def logs_beside(path: str, topic: str) -> list[PartitionFiles]:
+def _logs_beside(path: str, topic: str) -> list[PartitionFiles]:
     """The partitions of another topic in the data folder that a path is in, or that it is. None for a URL."""
     if remote.is_url(path):
         return []

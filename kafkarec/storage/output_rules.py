@@ -48,11 +48,8 @@ class Refused(ValueError):
 
 def identity(path: str) -> Identity | None:
     """Device and inode of a path, links resolved; None: it does not exist."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+    status = _status(path)
+    return status and (status.st_dev, status.st_ino)
 
 
 def self_and_parents(path: str) -> Iterator[str]:
@@ -88,7 +85,7 @@ def is_stream(path: str | None) -> bool:
     if path is None or descriptor_of(path) is not None:
         return True
     mode = _mode(path)
-    return mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISBLK(mode))
+    return mode != 0 and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISBLK(mode))
 
 
 def demand_local(path: str, shown: str) -> None:
@@ -156,15 +153,15 @@ class Inputs:
                 raise Refused(f"{shown} is one of the inputs; choose another name")
             return
         self.demand_apart(path, shown)
-        if os.path.basename(path) in ("", os.curdir, os.pardir) or (mode is not None and stat.S_ISDIR(mode)):
+        if os.path.basename(path) in ("", os.curdir, os.pardir) or stat.S_ISDIR(mode):
             raise Refused(f"{shown} is a folder; name a file")
-        if mode is not None and stat.S_ISBLK(mode):
+        if stat.S_ISBLK(mode):
             raise Refused(f"{shown} is a block device, and its content would be lost; name a file")
         if os.path.islink(os.path.realpath(path)):
             raise Refused(f"{shown} is a symbolic link to itself; choose another name")
-        if mode is not None and _belongs_to_a_log(os.path.realpath(path)):
+        if mode and _belongs_to_a_log(os.path.realpath(path)):
             raise Refused(f"{shown} is a file of a Kafka log, which is never replaced alone; choose another name")
-        if mode is not None and not force:
+        if mode and not force:
             raise Refused(f"{shown} exists already; --force replaces it")
 
     def demand_apart(self, path: str, shown: str) -> None:
@@ -229,9 +226,8 @@ class Inputs:
 
     def _add(self, path: str) -> None:
         place = _path_of(0) if path == STANDARD_INPUT else remote.local_path(path) or ""
-        try:
-            status = os.stat(place)
-        except OSError:
+        status = _status(place)
+        if status is None:
             return
         shown = path if place == path else place.replace("/dev/fd/0", "standard input")
         if stat.S_ISDIR(status.st_mode):
@@ -312,11 +308,17 @@ def suggested_output(name: str, sources: Sequence[str]) -> str:
     return path
 
 
-def _mode(path: str) -> int | None:
+def _status(path: str) -> os.stat_result | None:
     try:
-        return os.stat(path).st_mode
+        return os.stat(path)
     except OSError:
         return None
+
+
+def _mode(path: str) -> int:
+    """The type of a file with its permissions; 0: it does not exist."""
+    status = _status(path)
+    return status.st_mode if status else 0
 
 
 def _file_key(path: str | None) -> tuple[object, ...] | None:

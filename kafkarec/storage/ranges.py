@@ -27,41 +27,37 @@ _OFFSET = "an offset (int64) or None"
 
 
 class RecordRange(NamedTuple):
-    """Offsets, and timestamps in ms: (first, end), the end exclusive; None: no bound."""
+    """Offsets, and timestamps in ms; the ends are exclusive; None: no bound."""
 
-    offsets: tuple[int | None, int | None] | None = None
-    times: tuple[int | None, int | None] | None = None
+    first_offset: int | None = None
+    end_offset: int | None = None
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
 
     @classmethod
     def of(
         cls,
-        start_offset: int | None,
-        end_offset: int | None,
-        start_timestamp: int | datetime | None,
-        end_timestamp: int | datetime | None,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: int | datetime | None = None,
+        end_timestamp: int | datetime | None = None,
     ) -> RecordRange:
-        offsets = (
+        """ValueError for what is no offset or timestamp."""
+        first, end = (
             number_or_none("start_offset", start_offset, _OFFSET),
             number_or_none("end_offset", end_offset, _OFFSET),
         )
-        times = (_ms("start_timestamp", start_timestamp), _ms("end_timestamp", end_timestamp))
-        return cls(offsets if offsets != (None, None) else None, times if times != (None, None) else None)
-
-    def starting_at(self, first: int | None) -> RecordRange:
-        """The range with another first offset."""
-        return self._replace(offsets=None if first is None and self.end_offset is None else (first, self.end_offset))
+        return cls(first, end, _ms("start_timestamp", start_timestamp), _ms("end_timestamp", end_timestamp))
 
     @property
-    def first_offset(self) -> int | None:
-        return self.offsets[0] if self.offsets else None
+    def offsets(self) -> tuple[int | None, int | None] | None:
+        """(first, end); None: all."""
+        return None if self[:2] == (None, None) else self[:2]
 
     @property
-    def end_offset(self) -> int | None:
-        return self.offsets[1] if self.offsets else None
-
-    @property
-    def start_timestamp(self) -> int | None:
-        return self.times[0] if self.times else None
+    def times(self) -> tuple[int | None, int | None] | None:
+        """(start, end); None: all."""
+        return None if self[2:] == (None, None) else self[2:]
 
 
 EVERYTHING = RecordRange()
@@ -97,7 +93,13 @@ def request_within(decode_request: DecodeRequest, record_range: RecordRange) -> 
 
 
 def start_position(segment: SegmentFile, record_range: RecordRange) -> int:
-    """The position of a batch such that no record before it is in the range. 0 without an index."""
+    """The position of a batch such that no record before it is in the range, among the bytes that are read of the
+    segment: their begin without an index, their end if what follows them has the range."""
+    position = max(segment.begin, _position_in_file(segment, record_range))
+    return position if segment.end is None else min(position, segment.end)
+
+
+def _position_in_file(segment: SegmentFile, record_range: RecordRange) -> int:
     offset = record_range.first_offset
     if record_range.start_timestamp is not None and offset is None and segment.fetch_counter is not None:
         start = segment_summary.start_of_last_batches(segment, record_range.start_timestamp)
@@ -145,7 +147,7 @@ def _offset_for_time(segment: SegmentFile, timestamp: int) -> int:
         later = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
         entry = entries[later - 1] if later else None
         if entry is not None:
-            one = RecordRange((entry.offset, entry.offset + 1))
+            one = RecordRange(entry.offset, entry.offset + 1)
             steps = walk(
                 [segment],
                 request_within(walk_request(HEADERS), one),
@@ -154,6 +156,6 @@ def _offset_for_time(segment: SegmentFile, timestamp: int) -> int:
             step = next(filter(len, steps), None)
             if step and step.column("max_timestamp")[0] == entry.timestamp and step.last_offset >= entry.offset:
                 return entry.offset
-    except (KafkaRecordError, ValueError):
+    except ValueError:  # a KafkaRecordError is one
         pass
     return base

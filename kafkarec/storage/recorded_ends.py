@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
@@ -47,7 +47,9 @@ from kafkarec.support.text_table import counted
 
 from . import log_reading, names
 from .log_folders import PartitionFiles
+from .log_reading import Selection
 from .ranges import RecordRange
+from .segment_file import epoch_entries
 
 LOST, LONGER, DELETED = "lost", "longer", "deleted"
 MEANINGS = (LOST, LONGER, DELETED)  # the strongest first
@@ -84,33 +86,22 @@ class LogEnd(NamedTuple):
     last: int | None
 
 
-class _Claim(NamedTuple):
-    """What the entries of an index say: the offset after the last one, and where that one's batch begins."""
-
-    end: int
-    position: int | None = None
-
-
-def _offset_claim(data: bytes, base: int) -> _Claim | None:
-    index = offset_index.read(data, base)
+def _last_indexed(module: Any, data: bytes, base: int) -> tuple[int, int | None] | None:
+    index = module.read(data, base)
     last = index[index.rising - 1] if len(index) else None
-    return None if last is None else _Claim(last.offset + 1, last.position)
+    return last and (last.offset, getattr(last, "position", None))
 
 
-def _time_claim(data: bytes, base: int) -> _Claim | None:
-    index = time_index.read(data, base)
-    return _Claim(index[index.rising - 1].offset + 1) if len(index) else None
+def _last_aborted(data: bytes, _: int) -> tuple[int, int | None] | None:
+    return max(((entry.last_offset, None) for entry in txn_index.read(data)), default=None)
 
 
-def _aborted_claim(data: bytes, _: int) -> _Claim | None:
-    lasts = [entry.last_offset for entry in txn_index.read(data)]
-    return _Claim(max(lasts) + 1) if lasts else None
-
-
-_INDEXES: dict[str, Callable[[bytes, int], _Claim | None]] = {
-    offset_index.SUFFIX: _offset_claim,
-    time_index.SUFFIX: _time_claim,
-    txn_index.SUFFIX: _aborted_claim,
+# Suffix -> function of the bytes and the base offset: the last offset, and where the batch of that one begins, if the
+# file says it; None: there is no entry.
+_INDEXES: dict[str, Callable[[bytes, int], tuple[int, int | None] | None]] = {
+    offset_index.SUFFIX: partial(_last_indexed, offset_index),
+    time_index.SUFFIX: partial(_last_indexed, time_index),
+    txn_index.SUFFIX: _last_aborted,
 }
 _LOG_START = "log-start-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
@@ -131,21 +122,22 @@ class DataFolderState:
 
     def __init__(self, folder: Folder | None) -> None:
         self.folder = folder
-        self.offsets: dict[str, Mapping[offset_checkpoints.TopicPartition, int]] = {}
+        self.offsets: dict[str, Mapping[Any, int]] = {}  # name -> (topic, partition) -> offset
         self.meta: meta_properties.MetaProperties | None = None
         self.others: Iterable[DataFolderState] = ()
-        data = _read_or_none(folder, meta_properties.NAME) if folder else None
+        # here and below: verify reports what cannot be read
+        try:
+            data = folder.read(meta_properties.NAME) if folder else None
+        except OSError:
+            return
         if folder is None or data is None:
             return
-        with suppress(KafkaRecordError):  # verify reports it
+        with suppress(KafkaRecordError):
             self.meta = meta_properties.read(data)
         for name in _CHECKPOINTS:
-            data = _read_or_none(folder, name)
-            try:
-                if data is not None:
+            with suppress(OSError, KafkaRecordError):
+                if (data := folder.read(name)) is not None:
                     self.offsets[name] = _checkpoint_offsets(data)
-            except KafkaRecordError:
-                continue  # verify reports it
 
     @classmethod
     def of_log(cls, log: PartitionFiles, known: dict[str, DataFolderState] | None = None) -> DataFolderState:
@@ -166,13 +158,13 @@ class DataFolderState:
     def _own_cluster(self) -> ClusterTopics | None:
         if self.folder is None or self.meta is None:
             return None
-        wanted = request(columns=("value",))
+        wanted = Selection(request(columns=("value",)))
         try:
             log = PartitionFiles.of(self.folder.below(f"{CLUSTER_METADATA}-0"))
             snapshot = log.checkpoints[-1:]
             begin = snapshot[0].base_offset or 0 if snapshot else 0
             before = log_reading.read([snapshot], wanted)
-            later = log_reading.read([log.segments], wanted, RecordRange((begin, None)))
+            later = log_reading.read([log.segments], wanted._replace(record_range=RecordRange(begin)))
         except (OSError, KafkaRecordError):
             return None
         if log.start_offset is None or log.start_offset > begin:
@@ -181,13 +173,12 @@ class DataFolderState:
 
     def recorded_ends(self, topic: str | None, partition: int | None) -> Iterator[RecordedEnd]:
         for name, offsets in self.offsets.items():
-            end = offsets.get((topic, partition))  # type: ignore[call-overload]
-            if end is not None:
+            if (end := offsets.get((topic, partition))) is not None:
                 yield RecordedEnd(name, end, _CHECKPOINTS[name])
 
     def log_start(self, topic: str | None, partition: int | None) -> int:
         """The offset below which the records of a partition count as deleted; 0: not known."""
-        return self.offsets.get(_LOG_START, {}).get((topic, partition), 0)  # type: ignore[call-overload, no-any-return]
+        return self.offsets.get(_LOG_START, {}).get((topic, partition), 0)
 
     def is_cleaned(self, topic: str | None, partition: int | None) -> bool | None:
         """Whether the log cleaner has worked on a partition, or certainly will; None: not known."""
@@ -275,33 +266,14 @@ def was_cleaned_meanwhile(log: PartitionFiles) -> bool | None:
 
 
 def _ends_of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iterator[RecordedEnd]:
-    name = one.stem + one.suffix
-    data = _read_or_none(folder, name)
-    try:
-        # Only zeros: preallocated.
-        claim = _INDEXES[one.suffix](data, one.base_offset) if data and size_before_zeros(data) else None
-    except KafkaRecordError:
-        claim = None  # verify reports it
+    name, last = one.stem + one.suffix, None
+    with suppress(OSError, KafkaRecordError):
+        if (data := folder.read(name)) and size_before_zeros(data):  # only zeros: preallocated
+            last = _INDEXES[one.suffix](data, one.base_offset)
     if not has_segment:
-        yield RecordedEnd(name, max(one.base_offset, claim.end if claim else 0), LONGER)
-    elif claim is not None:
-        yield RecordedEnd(name, claim.end, LONGER, claim.position, outlasts=one.suffix != txn_index.SUFFIX)
-
-
-def epoch_entries(folder: Folder) -> tuple[leader_epochs.EpochEntry, ...]:
-    """The leader epochs of a log; empty also if they cannot be read, which verify reports."""
-    try:
-        return leader_epochs.read(_read_or_none(folder, leader_epochs.NAME) or b"")
-    except KafkaRecordError:
-        return ()
-
-
-def _read_or_none(folder: Folder, name: str) -> bytes | None:
-    """A whole file; None: there is none, or it cannot be read, which verify reports."""
-    try:
-        return folder.read(name)
-    except OSError:
-        return None
+        yield RecordedEnd(name, max(one.base_offset, last[0] + 1 if last else 0), LONGER)
+    elif last is not None:
+        yield RecordedEnd(name, last[0] + 1, LONGER, last[1], outlasts=one.suffix != txn_index.SUFFIX)
 
 
 def ends_above(recorded: Iterable[RecordedEnd], end: LogEnd) -> tuple[RecordedEnd, ...]:
@@ -454,7 +426,7 @@ def lost_start(log: PartitionFiles, data_folder: DataFolderState) -> tuple[int, 
     """(first, last, why) of the offsets below the first segment of a log of which nothing deletes a segment, as its
     topic is only compacted, and not tiered; None: there are none, or its segments were named one by one."""
     base = min((one.base_offset for one in files_beside(log, ("", ".swap")) if one.suffix == ".log"), default=0)
-    epochs = epoch_entries(log.folder) if base and log.folder and log.is_folder and data_folder.meta else ()
+    epochs = epoch_entries(log.folder) if base and log.is_folder and data_folder.meta else ()
     first = max((data_folder.log_start(log.topic, log.partition), *(one.start_offset for one in epochs[:1])))
     if not epochs or first >= base or data_folder.cluster is None:
         return None

@@ -13,8 +13,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property, partial
+from copy import copy
+from functools import cache, cached_property, partial
 from typing import Any, Self
+from weakref import WeakSet
 
 from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
@@ -25,13 +27,24 @@ from kafkarec.recover.header_proofs import NO_FACTS, FileFacts
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.sources import packed
-from kafkarec.sources.files import ByteSource, LocalFile
+from kafkarec.sources.files import ByteSource, FolderEntry, LocalFile
 from kafkarec.sources.folders import FetchCounter, Folder
 from kafkarec.sources.remote_errors import display_url
 
 from . import names, tiered
 
 MAX_OFFSETS = 2**31  # in one segment: an .index has offsets of 4 bytes, relative to the base offset
+
+
+_locks: WeakSet[Any] = WeakSet()  # of all segments
+
+
+def _free_locks() -> None:
+    for lock in _locks:
+        lock._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_free_locks)  # threads of the parent that hold one are not in a forked process
 
 
 def open_file(folder: Folder, name: str) -> ByteSource:
@@ -82,28 +95,26 @@ class SegmentFile(InFolder):
         topic: str | None = None,
         partition: int | None = None,
         size: int | None = None,
-        base_offset: int | None = None,
         later_segment: bool = False,
-        begin: int = 0,
-        end: int | None = None,
         restore: bool = True,
-        one_log: bool = True,
         prepared: Callable[[SegmentFile], dict[tuple[int, int], bool]] = lambda segment: {},
     ) -> None:
-        self.path, self.name = path, name
+        self.path, self.name, self._folder = path, name, folder
         self.topic, self.partition = topic, partition
-        self.later_segment, self.begin, self.end, self.restore = later_segment, begin, end, restore
-        self.one_log = one_log
-        self.base_offset = names.offset_in_name(name) if base_offset is None else base_offset
+        self.later_segment, self.restore, self.one_log = later_segment, restore, True
+        self.begin = 0
+        self.end: int | None = None
+        self.base_offset = names.offset_in_name(name)
         self.keys: dict[str, str | None] = {}
-        self._prepared = prepared
-        self._folder, self._given = folder, source
-        self._size = size
+        self._prepared, self._given, self._size = prepared, source, size
         self._size_limit: int | None = None
+        self._set_closed()
+
+    def _set_closed(self) -> None:
         self._open: ByteSource | None = None
         self._core: Source | None = None
-        self._users = 0
-        self._lock = threading.Lock()
+        self._users, self._lock = 0, threading.Lock()
+        _locks.add(self._lock)
 
     @property
     def size(self) -> int:
@@ -111,6 +122,10 @@ class SegmentFile(InFolder):
             with self.opened() as source:
                 self._size = int(source.size)
         return self._size
+
+    @size.setter
+    def size(self, size: int | None) -> None:
+        self._size = size
 
     @property
     def listed_size(self) -> int | None:
@@ -181,8 +196,8 @@ class SegmentFile(InFolder):
     def raw(self, position: int, length: int) -> bytes:
         """Bytes of the file; fewer at its end."""
         with self.opened():
-            assert self._open is not None
-            return self._open.read_at(position, max(0, min(length, self._open.size - position)))
+            source = self.source
+            return source.read_at(position, max(0, min(length, source.size - position)))
 
     def sidecar(self, suffix: str) -> bytes | None:
         """All bytes of the segment's side file with this suffix (".index", ...); None: there is none.
@@ -210,20 +225,15 @@ class SegmentFile(InFolder):
     def _folder_snapshots(self) -> list[tuple[int, Sequence[SnapshotEntry]]]:
         """The intact producer snapshots of the folder, by offset. Those that cannot be read are left out."""
         folder, found = self._folder, []
-        if folder is None:
-            return []
-        with suppress(OSError):
-            for entry in folder.entries():
-                prefix, suffix = os.path.splitext(entry.name)
-                if suffix == producer_snapshot.SUFFIX and prefix.isdecimal():
-                    with suppress(OSError, KafkaRecordError):
-                        found.append((int(prefix), producer_snapshot.read(folder.read(entry.name) or b"")))
+        for entry in _entries(folder):
+            prefix, suffix = os.path.splitext(entry.name)
+            if folder is not None and suffix == producer_snapshot.SUFFIX and prefix.isdecimal():
+                with suppress(OSError, KafkaRecordError):
+                    found.append((int(prefix), producer_snapshot.read(folder.read(entry.name) or b"")))
         return sorted(found, key=lambda one: one[0])
 
-    def open_source(self, suffix: str | None = None) -> ByteSource | None:
-        """Opens this file, or the segment's side file with this suffix. The caller closes it. None: there is none."""
-        if suffix is None:
-            return self._opened_source()
+    def open_sidecar(self, suffix: str) -> ByteSource | None:
+        """Opens the segment's side file with this suffix. The caller closes it. None: there is none."""
         try:
             return None if self._folder is None else open_file(self._folder, names.side_file_name(self.name, suffix))
         except FileNotFoundError:
@@ -252,8 +262,33 @@ class SegmentFile(InFolder):
         base = self.base_offset if self.one_log and self.name.split(".")[1:2] == ["log"] else None
         if base is None:
             return NO_FACTS._replace(one_log=self.one_log)
-        beside = _FilesBeside(self, base)
-        return FileFacts((base, base + MAX_OFFSETS), beside.last_offset, lambda: beside.next_name, beside.epoch_at)
+        # each file is read when it is first needed
+        offsets, epochs = cache(self._offsets_by_position), cache(partial(epoch_entries, self._folder))
+        return FileFacts(
+            (base, base + MAX_OFFSETS),
+            lambda position: offsets().get(position),
+            cache(self._next_base),
+            lambda offset: leader_epochs.epoch_at(epochs(), offset),
+        )
+
+    def _offsets_by_position(self) -> dict[int, int]:
+        try:
+            data = self.sidecar(offset_index.SUFFIX)
+            return {one.position: one.offset for one in offset_index.read(data or b"", self.base_offset or 0)}
+        except (OSError, KafkaRecordError):
+            return {}
+
+    def _next_base(self) -> int | None:
+        """The base offset of the next segment in the folder; None: there is none, or it cannot be listed."""
+        own = names.segment(self.name)
+        of_log = own and (own.topic, own.partition, own.suffix)
+        entries = (one.name for one in _entries(self._folder) if not one.is_dir and names.is_segment(one.name))
+        bases = (
+            one.base_offset
+            for one in map(names.segment, entries)
+            if one and (one.topic, one.partition, one.suffix) == of_log
+        )
+        return min((base for base in bases if base > (self.base_offset or 0)), default=None)
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
@@ -271,25 +306,13 @@ class SegmentFile(InFolder):
         return part
 
     def copy(self, **changes: Any) -> Self:
-        """Another Segment of the same bytes. changes: parameters of the constructor that differ."""
-        same = {
-            "path": self.path,
-            "name": self.name,
-            "folder": self._folder,
-            "source": self._given,
-            "topic": self.topic,
-            "partition": self.partition,
-            "size": self._size,
-            "base_offset": self.base_offset,
-            "later_segment": self.later_segment,
-            "begin": self.begin,
-            "end": self.end,
-            "restore": self.restore,
-            "one_log": self.one_log,
-            "prepared": self._prepared,
-        }
-        other = type(self)(**(same | changes))
-        other.keys, other._size_limit = self.keys, self._size_limit
+        """Another Segment of the same bytes. changes: attributes that differ."""
+        other = copy(self)
+        other._set_closed()
+        for name in ("_held", "evidence"):
+            vars(other).pop(name, None)
+        for name, value in changes.items():
+            setattr(other, name, value)
         return other
 
     def __repr__(self) -> str:
@@ -300,48 +323,20 @@ class SegmentFile(InFolder):
         return f"<{type(self).__name__} {shown}: {size}, base offset {base}>"
 
 
-class _FilesBeside:
-    """What the files beside a segment say of its batches: each is read when it is first needed, and what cannot be read
-    says nothing. For header_proofs.FileFacts."""
+def _entries(folder: Folder | None) -> Sequence[FolderEntry]:
+    """A folder's entries; none if it cannot be listed."""
+    try:
+        return () if folder is None else folder.entries()
+    except OSError:
+        return ()
 
-    def __init__(self, segment: SegmentFile, base: int) -> None:
-        self._segment, self._base = segment, base
 
-    @cached_property
-    def _offsets_by_position(self) -> dict[int, int]:
-        try:
-            data = self._segment.sidecar(offset_index.SUFFIX)
-            return {one.position: one.offset for one in offset_index.read(data or b"", self._base)}
-        except (OSError, KafkaRecordError):
-            return {}
-
-    def last_offset(self, position: int) -> int | None:
-        return self._offsets_by_position.get(position)
-
-    @cached_property
-    def next_name(self) -> int | None:
-        folder = self._segment.folder
-        try:
-            entries = () if folder is None else folder.entries()
-        except OSError:
-            return None
-        own = names.segment(self._segment.name)
-        of_log = own and (own.topic, own.partition, own.suffix)
-        parsed = (names.segment(one.name) for one in entries if not one.is_dir and names.is_segment(one.name))
-        bases = (one.base_offset for one in parsed if one and (one.topic, one.partition, one.suffix) == of_log)
-        return min((base for base in bases if base > self._base), default=None)
-
-    @cached_property
-    def _epochs(self) -> Sequence[leader_epochs.EpochEntry]:
-        folder = self._segment.folder
-        try:
-            data = None if folder is None else folder.read(leader_epochs.NAME)
-            return () if data is None else leader_epochs.read(data)
-        except (OSError, KafkaRecordError):
-            return ()
-
-    def epoch_at(self, offset: int) -> int | None:
-        return leader_epochs.epoch_at(self._epochs, offset)
+def epoch_entries(folder: Folder | None) -> tuple[leader_epochs.EpochEntry, ...]:
+    """The leader epochs of the log in a folder; empty also if they cannot be read, which verify reports."""
+    try:
+        return () if folder is None else leader_epochs.read(folder.read(leader_epochs.NAME) or b"")
+    except (OSError, KafkaRecordError):
+        return ()
 
 
 def size_or_zero(segment: SegmentFile) -> int:

@@ -27,7 +27,6 @@ from kafkarec.read.passes import batch_table
 from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, walk, walk_request
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
-from kafkarec.sources.files import ByteSource
 from kafkarec.sources.packed import Unpacked
 from kafkarec.tables.records import BatchTable
 
@@ -111,14 +110,13 @@ def summarize(segment: SegmentFile, complete: bool = False) -> SegmentSummary:
         elif complete:
             return _summarize_all_headers(segment, summary)
         elif packed is not None:
-            _read_first_batch(segment, source, summary)
+            _read_first_batch(segment, summary)
         else:
-            fresh = deepcopy(summary)
-            sure = _read_first_batch(segment, source, summary)
+            sure = _read_first_batch(segment, summary)
             if summary.preallocated != summary.size:
-                sure = _read_last_batches(segment, source, summary) and sure
+                sure = _read_last_batches(segment, summary) and sure
             if segment.fetch_counter is None and (not sure or source.size <= _TAILS[0]):
-                whole = _summarize_all_headers(segment, fresh)
+                whole = _summarize_all_headers(segment, SegmentSummary(summary.size))
                 whole.batches = whole.records = None
                 return summary if sure and not whole.damage else whole
             if not sure:
@@ -199,13 +197,14 @@ def _read_all_headers(segment: SegmentFile, summary: SegmentSummary, want: Want)
     return in_order
 
 
-def _read_first_batch(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
+def _read_first_batch(segment: SegmentFile, summary: SegmentSummary) -> bool:
     """The first batch. False: reading the whole file may find another one."""
+    source = segment.source
     head = source.read_at(0, _HEAD)
     length = batch_length(head) if len(head) >= LOG_OVERHEAD else 0
     stop = LOG_OVERHEAD + max(length, 0)
     # A packed file's size is not known before it is unpacked.
-    size = stop if isinstance(source, Unpacked) else source.size
+    size = stop if summary.packed else source.size
     if not any(head):
         if _last_entry(segment, ".index", OffsetIndex.layout) or any(source.read_at(max(0, size - _HEAD), _HEAD)):
             return _note_no_batch_at_start(segment, summary)
@@ -221,7 +220,7 @@ def _read_first_batch(segment: SegmentFile, source: ByteSource, summary: Segment
     for table in tables:
         summary.take(table)
     next_offset, summary.next_offset = summary.next_offset or 0, None
-    if segment.fetch_counter is not None or isinstance(source, Unpacked):
+    if segment.fetch_counter is not None or summary.packed:
         return True
     follows = begins_with_batch(source.read_at(stop, _HEAD), size, next_offset)
     return follows or not any(table.damage or table.restored for table in _batch_tables(segment, CHECKSUMS, 0, stop))
@@ -233,20 +232,21 @@ def _note_no_batch_at_start(segment: SegmentFile, summary: SegmentSummary) -> bo
     return False
 
 
-def _read_last_batches(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
+def _read_last_batches(segment: SegmentFile, summary: SegmentSummary) -> bool:
     """The last batches and the latest timestamp. False: reading the whole file may find others."""
-    indexed = _last_index_position(segment, source.size)
+    size = segment.source.size
+    indexed = _last_index_position(segment, size)
     starts = [] if indexed is None else [indexed]
     # A message of magic 0 or 1 may end with a value that is a batch itself, so its log is read from the start.
     has_messages = any(magic < BATCH_MAGIC for magic in summary.magics)
-    starts += [0] if has_messages else [max(0, source.size - tail) for tail in _TAILS]
+    starts += [0] if has_messages else [max(0, size - tail) for tail in _TAILS]
     sure = True
     for start in dict.fromkeys(starts):
         # After damage a batch counts only with a right checksum, and damage may be before the index's last batch.
         want = CHECKSUMS if start == indexed and segment.fetch_counter is None else HEADERS
         tables = list(_batch_tables(segment, want, start))
         remaining = tables[-1].remaining if tables else 0
-        zeros = not any(source.read_at(source.size - remaining, _HEAD))
+        zeros = not any(segment.raw(size - remaining, _HEAD))
         row = next((table[0] for table in tables if len(table)), None)
         # If no batch begins at `start`, it may be inside a value that contains batches itself. In a batch of magic 2
         # these never end at the file's end, as a record ends with its headers.
@@ -304,7 +304,7 @@ def _last_index_position(segment: SegmentFile, size: int) -> int | None:
 def _last_entry(segment: SegmentFile, suffix: str, layout: Struct) -> tuple[int, ...] | None:
     """The last entry of an index, before the zeros at its end if it is that of a running broker."""
     try:
-        source = segment.open_source(suffix)
+        source = segment.open_sidecar(suffix)
     except OSError:
         return None
     if source is None:

@@ -79,19 +79,22 @@ class NewFile:
 
     def rename(self) -> None:
         """The second half of `commit`."""
-        os.close(self._descriptor)
-        self._descriptor = -1
+        self._close()
         os.replace(self._part, self.path)
         self._committed = True
 
     def drop(self) -> None:
         """Closes and removes the .part file, as far as possible. Does nothing after `commit`."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        with suppress(OSError):
+            self._close()
         if not self._committed:
             with suppress(OSError):
                 os.unlink(self._part)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)  # after an error, too, the number is free, and may soon be that of another file
 
 
 def write_file(folder: str, name: str, data: bytes) -> None:
@@ -150,9 +153,11 @@ class FileGroup:
         """Whether there is so much to sync that waiting for more saves nothing."""
         return len(self._files) >= _GROUP_FILES or sum(file.size for file in self._files) >= _GROUP_BYTES
 
-    def add(self, file: NewFile) -> None:
-        """Adds a complete file, which belongs to the group from here on. Syncs the others first if they are many."""
+    def add(self, file: NewFile, data: bytes = b"") -> None:
+        """Adds a file that is complete with `data`, and belongs to the group from here on. Syncs the others first if
+        they are many."""
         try:
+            file.append(data)
             if self.is_full:
                 self.sync()
         except BaseException:
@@ -163,13 +168,7 @@ class FileGroup:
 
     def write(self, folder: str, name: str, data: bytes) -> None:
         """Adds a small file."""
-        file = NewFile(folder, name)
-        try:
-            file.append(data)
-        except BaseException:
-            file.drop()
-            raise
-        self.add(file)
+        self.add(NewFile(folder, name), data)
 
     def make_folder(self, path: str) -> None:
         """Creates a folder and its missing parents."""

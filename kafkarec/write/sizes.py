@@ -23,7 +23,14 @@ from kafkarec.format.enums import Compression
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES, MAX_SIZE
 from kafkarec.tables.records import Record
-from kafkarec.write.fields import checked_magic, timestamp_of, to_float32
+from kafkarec.write.fields import (
+    bytes_or_none,
+    checked_int,
+    checked_magic,
+    header_pair,
+    timestamp_of,
+    to_float32,
+)
 
 
 class CompressionRatioEstimator:
@@ -75,13 +82,14 @@ def estimate_size(
     """
     checked_magic(magic)
     codec = Compression.of(compression)
+    base = None if base_offset is None else checked_int("base offset", base_offset, 64)
     size = 0
     base_timestamp = 0
     for index, (offset, timestamp, key, value, headers) in enumerate(map(_fields, records)):
         if index == 0:
             base_timestamp = timestamp
             size = LEAST_SIZES[magic] if magic >= BATCH_MAGIC else 0
-        delta = index if base_offset is None else offset - base_offset
+        delta = index if base is None else checked_int("offset", offset, 64) - base
         size += record_size(magic, wrapped(delta, 32), wrapped(timestamp - base_timestamp, 64), key, value, headers)
     if size > MAX_SIZE:
         raise ValueError(f"the records take {size} bytes; a batch holds {MAX_SIZE} at most")
@@ -96,4 +104,6 @@ def _fields(record: Any) -> Sequence[Any]:
         fields = record
     else:
         raise TypeError("a Record or (offset, timestamp, key, value, headers) is needed; see encode for columns")
-    return fields[0], timestamp_of(fields[1]), *fields[2:4], fields[4] or ()
+    offset, timestamp, key, value, headers = fields
+    pairs = [header_pair(header) for header in headers or ()]
+    return offset, timestamp_of(timestamp), bytes_or_none("key", key), bytes_or_none("value", value), pairs

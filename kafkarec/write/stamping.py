@@ -78,6 +78,7 @@ def stamp(
     view = memoryview(buffer)
     if view.readonly:
         raise TypeError("the buffer is not writable; use a bytearray")
+    position = checked_int("position", position, 64)
     batch = _batch_at(view.cast("B"), position)
     changes: list[tuple[Struct, int, int]] = []
     if base_offset is not None or last_offset is not None:

@@ -11,12 +11,11 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from spark_udfs import bootstrap
 from spark_udfs.capabilities import DataSourceReader, InputPartition
-from spark_udfs.errors import log_to_stderr, logger, report_cause_first
+from spark_udfs.errors import logger, report_cause_first
 from spark_udfs.schema import Columns, SparkColumn
 
-from . import columns, log_end, options, paths, planning, selection
+from . import columns, log_end, options, paths, planning, reading, selection
 from .listing import Listing
 from .paths import Partitions
 from .planning import Split
@@ -27,7 +26,6 @@ _SHOWN = 10
 def schema(given: options.Given) -> Any:
     """The StructType of the columns that the options select."""
     chosen = options.parse(given, "read or stream")
-    bootstrap.load()
     return columns.spark_schema(columns.select_columns(chosen, paths.key_types(chosen)))
 
 
@@ -35,7 +33,6 @@ def requested_columns(wanted: Any, chosen: options.ReadOptions) -> Columns:
     """The columns of a StructType; looks for key=value folders if it has other names than those of the source."""
     keys: paths.KeyTypes = ()
     if not set(wanted.fieldNames()) <= columns.fixed_columns(chosen).keys():
-        bootstrap.load()
         keys = paths.key_types(chosen)
     return columns.from_schema(wanted, chosen, keys)
 
@@ -49,12 +46,11 @@ class BatchReader(DataSourceReader):
 
     def plan_splits(self) -> list[Split]:
         """The splits; planned again if a file disappears meanwhile, since a broker may rename it at any time."""
-        bootstrap.load()
         listing = Listing(self.options)
 
         def planned(found: Partitions) -> list[Split]:
-            listed = select_and_warn(self.options, found, listing.finder.left_out)
-            return planning.plan_splits(self.options, listed, selection.ranges(self.options, listed))
+            listed = select_and_warn(listing, found)
+            return planning.plan_splits(self.options, selection.with_ranges(self.options, listed))
 
         splits = listing.retry(planned)
         columns.check_key_values(splits, self.columns)
@@ -68,7 +64,6 @@ class BatchReader(DataSourceReader):
 
     @report_cause_first
     def partitions(self) -> list[InputPartition]:
-        log_to_stderr()
         warn_of_mode(self.options, self.columns)
         tasks = self.plan_tasks()
         logger.info("kafkarec planned %s", planning.plan_text(self.options, tasks))
@@ -77,30 +72,26 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
         """The record batches of one task. Without any partition Spark calls this with InputPartition(None), before 4.2
         with None."""
-        from . import reading
-
-        log_to_stderr()
         splits = partition.value if partition is not None else None
         return reading.read_splits(splits or (), self.options, self.columns)
 
 
-def select_and_warn(
-    chosen: options.ReadOptions, found: Partitions, left_out: Iterable[str], *, must_exist: bool = True
-) -> Partitions:
+def select_and_warn(listing: Listing, found: Partitions, *, must_exist: bool = True) -> Partitions:
     """The partitions that the options select. Logs, on the driver, that there are no segments, which folders have no
     topic in their names, and which with segments are left out for their names. must_exist: as for
     selection.select_partitions; while a stream runs nothing is logged."""
     if must_exist:
         if not found:
-            logger.warning("there are no segments below %s: no rows", planning.paths_text(chosen))
+            logger.warning("there are no segments below %s: no rows", planning.paths_text(listing.options))
         nameless = {os.path.dirname(paths.display_url(key[0])) for key, each in found.items() if each.topic is None}
         no_topic = "the rows of folders that are not named TOPIC-PARTITION have no topic, which the option topic sets"
         not_read = "folders are left out, as they are not named TOPIC-PARTITION; load them by their paths"
-        for what, folders in ((no_topic, nameless), (not_read, set(filter(paths.has_segments, left_out)))):
+        unread = set(filter(paths.has_segments, listing.finder.left_out))
+        for what, folders in ((no_topic, nameless), (not_read, unread)):
             if folders:
                 more = f" and {len(folders) - _SHOWN} more" if len(folders) > _SHOWN else ""
                 logger.warning("%s: %s%s", what, ", ".join(sorted(folders)[:_SHOWN]), more)
-    return selection.select_partitions(chosen, found, must_exist=must_exist)
+    return selection.select_partitions(listing.options, found, must_exist=must_exist)
 
 
 def warn_of_mode(chosen: options.ReadOptions, wanted: Iterable[SparkColumn]) -> None:

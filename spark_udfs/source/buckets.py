@@ -53,6 +53,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
+from spark_udfs.bootstrap import distributed
 from spark_udfs.errors import logger
 from spark_udfs.schema import NamedValues
 
@@ -100,8 +101,6 @@ class Bucket:
 
     def __init__(self, url: str, storage: StorageOptions) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
-
-        from kafkarec import distributed
 
         self.path = url.rstrip("/")
         self._types, self._selector = fs.FileType, fs.FileSelector
@@ -177,8 +176,6 @@ class Bucket:
 
     @contextmanager
     def _errors_named(self, name: str) -> Iterator[None]:
-        from kafkarec import distributed
-
         url = f"{self.path}/{name}" if name else self.path
         try:
             yield
@@ -345,7 +342,7 @@ class Bucket:
                 scratch,
                 rest,
                 lambda part: self._download_segments(f"{staging}/{part.folder}", f"{scratch}.copy"),
-                segment_bytes=job.segment_bytes,
+                segment_bytes=job.options.segmentBytes,
                 leader_epoch=epoch,
                 start_offset=None if rest[0].offsets_given else offsets[1],
             )
@@ -384,7 +381,7 @@ class Bucket:
             return None
         end = int(logs[-1].name[:20])
         for one in reversed([each for each in logs if each.size]):
-            with open_segment(f"{self.path}/{name}/{one.name}", job.storage) as segment:
+            with open_segment(f"{self.path}/{name}/{one.name}", job.options.storageOptions) as segment:
                 last = last_batch(segment)
             if last is not None:
                 end = last["next_offset"]

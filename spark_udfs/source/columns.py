@@ -21,7 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_udfs import schema
-from spark_udfs.schema import Columns, NamedValues, SparkColumn
+from spark_udfs.bootstrap import distributed
+from spark_udfs.schema import Columns, NamedValues, SparkColumn, column_table
 
 from .options import ReadOptions
 from .paths import Keys, KeyTypes
@@ -30,26 +31,24 @@ from .planning import Split
 _ORDER = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 _BY_NAME = {column.name: column for column in schema.RECORD_COLUMNS}
 RECORDS = tuple(_BY_NAME[name] for name in _ORDER)
-METADATA = (
-    SparkColumn(None, "_file_path", "string"),
-    SparkColumn("batch_position", "_file_position", "bigint"),
-    SparkColumn("base_offset", "_base_offset", "bigint"),
-    SparkColumn(None, "_batch_crc", "bigint"),
-    SparkColumn("partition_leader_epoch", "_partition_leader_epoch", "int"),
-    SparkColumn("magic", "_magic", "tinyint"),
-    SparkColumn("compression", "_compression", "string"),
-    SparkColumn("is_transactional", "_is_transactional", "boolean"),
-    SparkColumn("is_control", "_is_control", "boolean"),
-    SparkColumn("control_type", "_control_type", "smallint"),
-    SparkColumn("producer_id", "_producer_id", "bigint"),
-    SparkColumn("producer_epoch", "_producer_epoch", "smallint"),
-    SparkColumn("sequence", "_sequence", "int"),
-)
+METADATA = column_table("""
+    _file_path              string
+    _file_position          bigint      batch_position
+    _base_offset            bigint      base_offset
+    _batch_crc              bigint
+    _partition_leader_epoch int         partition_leader_epoch
+    _magic                  tinyint     magic
+    _compression            string      compression
+    _is_transactional       boolean     is_transactional
+    _is_control             boolean     is_control
+    _control_type           smallint    control_type
+    _producer_id            bigint      producer_id
+    _producer_epoch         smallint    producer_epoch
+    _sequence               int         sequence
+""")
 BATCHES = (
-    SparkColumn(None, "topic", "string"),
-    SparkColumn(None, "partition", "int"),
-    SparkColumn(None, "file", "string"),
-    *(column for column in schema.BATCH_COLUMNS if column.name != schema.CORRUPT),
+    *(SparkColumn("topic", "string"), SparkColumn("partition", "int"), SparkColumn("file", "string")),
+    *schema.BATCH_COLUMNS[:-1],  # not _corrupt_record, whose name an option sets
 )
 
 # Keys that name the log, which has these columns anyway.
@@ -83,7 +82,7 @@ def from_schema(given: Any, options: ReadOptions, keys: KeyTypes = ()) -> Column
         column = _column_named(name, options, keys)
         sql_type = field.dataType.simpleString()
         if name in key_names and sql_type in _OF_KEYS:
-            column = SparkColumn(None, name, sql_type)
+            column = SparkColumn(name, sql_type)
         if sql_type != column.type:
             raise ValueError(f"column {name} is {column.type}, not {sql_type}; cast it after reading")
         if not field.nullable:
@@ -101,14 +100,12 @@ def key_columns(keys: KeyTypes, options: ReadOptions) -> Columns:
                 f"the folders {name}=... have the name of a column of the source. Rename them, or load what is below "
                 f'them by a glob, such as .load("archive/{name}=*"): then they are no column'
             )
-    return tuple(SparkColumn(None, name, kind) for name, kind in keys if name not in NAMING)
+    return tuple(SparkColumn(name, kind) for name, kind in keys if name not in NAMING)
 
 
 def key_values(keys: Keys, columns: Iterable[SparkColumn], path: str) -> NamedValues:
     """The values of those keys that are among the columns, by name, as Python objects. ValueError for a value that its
     column's type cannot hold."""
-    from kafkarec import distributed
-
     types = {column.name: column.type for column in columns if column.source is None}
     found: NamedValues = {}
     for name, text in keys:
@@ -137,7 +134,7 @@ def corrupt_column(options: ReadOptions) -> SparkColumn:
     name = options.columnNameOfCorruptRecord
     if any(column.name == name for column in (*RECORDS, *METADATA, *BATCHES)):
         raise ValueError(f"columnNameOfCorruptRecord={name!r} is the name of another column")
-    return SparkColumn(None, name, "string")
+    return SparkColumn(name, "string")
 
 
 def fixed_columns(options: ReadOptions) -> dict[str, SparkColumn]:

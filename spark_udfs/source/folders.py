@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.schema import NamedValues
 
 from .log_end import last_batch
@@ -85,16 +86,12 @@ class SharedFolder:
 
     def put(self, name: str, data: bytes) -> None:
         """Writes a file that is complete and on the disk before it gets its name."""
-        from kafkarec import distributed
-
         folder, file = os.path.split(self._path(name))
         distributed.make_folder(folder)
         distributed.write_file(folder, file, data)
         distributed.sync_folder(folder)
 
     def delete(self, name: str) -> None:
-        from kafkarec import distributed
-
         with suppress(FileNotFoundError):
             os.unlink(self._path(name))
             distributed.sync_folder(os.path.dirname(self._path(name)))
@@ -131,8 +128,6 @@ class SharedFolder:
     def attempt_folder(self, job: WriteJob, name: str) -> Iterator[str]:
         """A local folder for files that a task stages as <job>/<name>/...; an error removes them. FileNotFoundError if
         the job has ended; a stream's batch is begun by its tasks."""
-        from kafkarec import distributed
-
         folder = os.path.join(job.folder, name)
         if job.query is not None:
             distributed.make_folder(job.folder, lambda parent: None)  # it need not survive a power failure
@@ -147,8 +142,6 @@ class SharedFolder:
 
     def replace_files(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
         """Deletes files, and gives others their final names, continuing where an earlier attempt stopped."""
-        from kafkarec import distributed
-
         folders = {os.path.dirname(self._path(name)) for name in (*gone, *(target for _, target in files))}
         for name in gone:
             with suppress(FileNotFoundError):
@@ -174,8 +167,6 @@ class SharedFolder:
     ) -> list[NamedValues]:
         """The journal's rows. parts: by partition, in order of the tasks; none: it will have an empty log. ids: the
         partition.metadata of a partition that does not exist yet or is overwritten."""
-        from kafkarec import distributed
-
         new = os.path.join(job.folder, _NEW)
         _remove(new)
         os.makedirs(new)
@@ -195,8 +186,6 @@ class SharedFolder:
     ) -> NamedValues:
         """Makes one partition's future folder; returns its row. A new log starts with links to the first task's
         segments; everything else is appended."""
-        import kafkarec
-
         target, made = self._path(name), os.path.join(job.folder, _NEW, name)
 
         def segments(part: StagedPartition) -> list[str]:
@@ -222,7 +211,7 @@ class SharedFolder:
                 made,
                 appended,
                 segments,
-                segment_bytes=job.segment_bytes if limit is None else min(limit, job.segment_bytes),
+                segment_bytes=job.options.segmentBytes if limit is None else min(limit, job.options.segmentBytes),
                 leader_epoch=leader_epoch(SharedFolder(made).read),
             )
             offsets = (added.start if appends else offsets[0]), added.stop
@@ -237,8 +226,6 @@ class SharedFolder:
 
     def publish(self, job: str, rows: Sequence[NamedValues]) -> None:
         """Publishes the partitions, continuing where an earlier attempt stopped."""
-        from kafkarec import distributed
-
         for row in rows:
             target = self._path(row["name"])
             if _inode(target) == row["made"]:
@@ -323,8 +310,6 @@ def _clone(folder: str, target: str, largest: int) -> int | None:
     small or does not end with a whole batch. Otherwise the writer must start a new segment; then the size of the last
     one is returned: with at most this many segment_bytes a writer starts a new segment, and every batch fits.
     """
-    from kafkarec import distributed
-
     os.makedirs(target)
     last = (_segments(folder) or [""])[-1]
     size = os.path.getsize(last) if last else 0
@@ -349,8 +334,6 @@ def _clone(folder: str, target: str, largest: int) -> int | None:
 
 def _ends_with_a_batch(path: str) -> bool:
     """Whether a log ends with a whole batch with a right checksum; a writer cuts off what follows the last one."""
-    from kafkarec import distributed
-
     with open_segment(path, NO_STORAGE) as segment:
         try:
             last = last_batch(segment)

@@ -17,15 +17,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from spark_udfs.bootstrap import distributed, kafkarec
 
 from . import log_end, options, paths, planning
 from .listing import report_loss
-from .paths import CutPoint, OffsetRange, PartitionLog, Partitions, TopicPartition
-from .planning import NO_END, Uncommitted
-
-if TYPE_CHECKING:
-    import kafkarec
+from .paths import NO_END, PartitionLog, Partitions, TopicPartition, Uncommitted
 
 # In a preallocated file zeros follow the last batch; the next batch is searched in this many bytes of them.
 _ZEROS_SEARCHED = 1 << 20
@@ -73,8 +71,6 @@ class GrowingLog:
 
     def update(self, found: PartitionLog) -> None:
         """Takes a new listing, and reads what is new at the log's end."""
-        from kafkarec import distributed
-
         self.listed_log, self.start = found, found.segments[0].base_offset or 0
         known, filled = self._folders, [each for each in found.segments if each.listed_size != 0]
         self._folders = {os.path.dirname(each.path) for each in filled}
@@ -116,8 +112,6 @@ class GrowingLog:
         """The last batch of a segment that begins below an offset, is_whole: with a right checksum; the segment's start
         if there is none. It is searched from the last known one on, or if that may be far from an entry of the
         .index."""
-        from kafkarec import distributed
-
         known = [each for each in self._before.values() if each.path == segment.path and each.next_offset <= offset]
         found = max(known, key=lambda each: each.end, default=_LogBatch(segment.path))
         with self._open_segment(segment.path) as opened:
@@ -188,23 +182,22 @@ class GrowingLog:
             self._before[offset] = self._find_last_batch(segment, offset)
         return self._before[offset]
 
-    def between_offsets(self, start: int, stop: int) -> tuple[PartitionLog, OffsetRange]:
-        """The segments with the bytes between two offsets; the offsets themselves where they are inside of a batch."""
+    def between_offsets(self, start: int, stop: int) -> PartitionLog:
+        """The segments with the bytes between two offsets, which are `wanted` where they are inside of a batch."""
         first, last = self._last_batch_below(start), self._last_batch_below(stop)
         is_cut = start < first.next_offset
         names = [each.path for each in self.listed_log.segments]
-        chosen = self.listed_log.segments[names.index(first.path) : names.index(last.path) + 1]
-        after_first = CutPoint(first.end, max(first.next_offset, chosen[0].base_offset or 0))
-        begin = CutPoint(first.begin, start) if is_cut else after_first
-        ranges = start if is_cut else None, stop if stop < last.next_offset else None
-        return self.listed_log._replace(segments=chosen, begin=begin, end=CutPoint(last.end, stop)), ranges
+        chosen = [*self.listed_log.segments[names.index(first.path) : names.index(last.path) + 1]]
+        first_offset = start if is_cut else max(first.next_offset, chosen[0].base_offset or 0)
+        chosen[0] = chosen[0].copy(begin=first.begin if is_cut else first.end)
+        chosen[-1] = chosen[-1].copy(end=last.end)
+        wanted = start if is_cut else None, stop if stop < last.next_offset else None
+        return self.listed_log._replace(segments=tuple(chosen), first_offset=first_offset, wanted=wanted)
 
     def end_between_batches(self, start: int, stop: int) -> int:
         """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
         `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it. Between two
         segments it is the start of the second one: a batch that began before it would look as if data were lost."""
-        from kafkarec import distributed
-
         batch = self._last_batch_below(stop)
         if batch.next_offset <= stop:
             return self._gap_end(stop) or stop
@@ -234,7 +227,7 @@ class GrowingLog:
                 self._aborted.clear()
                 found = planning.read_transactions(self.listed_log, self._options, start)
             else:
-                found = planning.read_transactions(self.between_offsets(self._stable, self.end)[0], self._options, None)
+                found = planning.read_transactions(self.between_offsets(self._stable, self.end), self._options, None)
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
             self._stable = min(found.last_stable_offset, self.end)
@@ -253,20 +246,15 @@ def plan_splits(
 ) -> list[planning.Split]:
     """The splits of what each partition's log has between two offsets, in order of the partitions."""
     parts: Partitions = {}
-    ranges: dict[TopicPartition, OffsetRange] = {}
-    transactions: dict[TopicPartition, Uncommitted] = {}
     for key in sorted(spans):
         log, begin, end = spans[key]
         if begin < end:
-            parts[key], ranges[key] = log.between_offsets(begin, end)
-            transactions[key] = log.uncommitted(begin, end)
-    return planning.plan_splits(chosen, parts, ranges, transactions)
+            parts[key] = log.between_offsets(begin, end)._replace(uncommitted=log.uncommitted(begin, end))
+    return planning.plan_splits(chosen, parts)
 
 
 def _incomplete_batch(opened: kafkarec.Segment, position: int) -> kafkarec.Damage | None:
     """The incomplete batch from a position to the file's end; None: there is nothing, or zeros (preallocated)."""
-    from kafkarec import distributed
-
     return distributed.incomplete_end(opened, position, max(0, opened.size - position), None)
 
 

@@ -14,24 +14,21 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+from spark_udfs.bootstrap import kafkarec
+
 from . import planning, reading
 from .log_end import SplitEnd
 from .options import ReadOptions
-from .planning import NO_END, Split
-
-if TYPE_CHECKING:
-    import kafkarec
+from .paths import NO_END
+from .planning import Split
 
 
 def count_split(split: Split, options: ReadOptions, counters: reading.TaskCounters) -> int:
     """The records of one split that the data source returns. Errors are those of the data source."""
-    import kafkarec
-
     with planning.opened_split(options, split) as part:
         if part is None:
             return 0

@@ -13,22 +13,20 @@ see a segment that was replaced by a file of the same name: who opens it does, a
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from spark_udfs.bootstrap import distributed
 from spark_udfs.errors import logger
 
 from . import paths
 from .options import ReadOptions
 from .paths import Partitions
-
-if TYPE_CHECKING:
-    from kafkarec import distributed
-
 
 # Enough for a broker: its cleaner replaces a segment in milliseconds.
 _TRIES = 12
@@ -57,14 +55,14 @@ class Listing:
     """`current()` returns the partitions that exist now; remote folders are listed only once per call."""
 
     def __init__(self, options: ReadOptions) -> None:
-        self._options = options
+        self.options = options
         self._names: _Names = {}
         self._logs: list[Any] = []
         self._not_read: set[str] = set()
 
     @cached_property
     def finder(self) -> distributed.LogFinder:
-        return paths.finder(self._options)
+        return paths.finder(self.options)
 
     def retry(self, call: Callable[[Partitions], _T]) -> _T:
         """`call` with the partitions that exist now; again, listed anew, while files are removed or replaced before it
@@ -79,7 +77,7 @@ class Listing:
         """The partitions now. AnalysisException where a path does not exist, ValueError where two folders have the same
         offsets of a partition, DataLoss where names change all the time or the replacement of a segment was
         interrupted."""
-        with paths.errors_as_spark(self._options):
+        with paths.errors_as_spark(self.options):
             if self.finder.is_remote:
                 self._logs = self.finder.logs()
             else:
@@ -89,7 +87,7 @@ class Listing:
                     log.segments = tuple(
                         _with_size(each) if each is last or not each.listed_size else each for each in log.segments
                     )
-        return paths.partitions(self._options, self.finder, self._logs)
+        return paths.partitions(self.options, self.finder, self._logs)
 
     def _list(self) -> None:
         names = self._names_now()
@@ -112,7 +110,7 @@ class Listing:
                 names = before
                 break
         else:
-            report_loss(self._options, problem)
+            report_loss(self.options, problem)
         self._names = names
 
     def _missing_segments(self, before: _Names, after: _Names) -> str:
@@ -143,7 +141,7 @@ class Listing:
         failOnDataLoss is false."""
         roots = self.finder.roots()
         waiting = [root for root in roots if os.path.isdir(root)]
-        matched = {os.path.dirname(root) for root in {*roots} - {*waiting, *paths.given_paths(self._options)}}
+        matched = {os.path.dirname(root) for root in {*roots} - {*waiting, *paths.given_paths(self.options)}}
         inside = (os.path.join(folder, name) for folder in matched for name in os.listdir(folder))
         swaps = (each for each in inside if each.endswith(f"{_LOG}{_SWAP}"))
         alone = (each for each in swaps if not os.path.lexists(each.removesuffix(_SWAP)))
@@ -195,11 +193,12 @@ def _differs_only_at_ends(folder: str, before: frozenset[str], after: frozenset[
 
 def _with_size(segment: Any) -> Any:
     """With its current size: of a last segment, and of those that were listed as empty, whose `stat` may have
-    failed."""
+    failed. What is no file, such as a pipe, has none, so that a task opens it and has the error."""
     if segment.listed_size is None:
         return segment
     try:
-        return segment.copy(size=os.stat(segment.path).st_size)
+        status = os.stat(segment.path)
+        return segment.copy(size=status.st_size if stat.S_ISREG(status.st_mode) else None)
     except OSError:
         if segment.listed_size:
             raise
@@ -209,8 +208,6 @@ def _with_size(segment: Any) -> Any:
 def _names_in(folder: str, finder: distributed.LogFinder) -> frozenset[str]:
     """The names of segments and of their replacements, and those of partition and key folders, with a slash at the
     end."""
-    from kafkarec import distributed
-
     own = os.path.basename(folder)
     names, folders = [], []
     try:

@@ -18,15 +18,14 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import logger
 
 from .options import ReadOptions
-from .paths import PartitionLog, open_segment
-from .planning import LAST_OFFSET, NO_END, Split, damage_report_call
+from .paths import NO_END, PartitionLog, open_segment
+from .planning import LAST_OFFSET, Split, damage_report_call
 
 if TYPE_CHECKING:
-    import kafkarec
-
     Piece = kafkarec.RecordColumns | kafkarec.BatchTable
 
 # The reason of missing offsets: the kind of finding that `kafkarec verify` has for them.
@@ -65,8 +64,6 @@ class SplitEnd:
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the last piece, as Damage; None: there is none, or the offsets that the query asks
         for end before it."""
-        from kafkarec import distributed
-
         stable = self._split.uncommitted.last_stable_offset
         if stable < NO_END and self._split.is_log_end and not self._remaining:
             # read_committed has stopped before the log's end, which may be a cut batch: the transaction's marker
@@ -86,9 +83,6 @@ class SplitEnd:
 def gap_after(split: Split, next_offset: int | None) -> kafkarec.Damage | None:
     """The offsets that the query asks for and that neither this segment has nor the next one, as Damage without bytes;
     None: there are none. next_offset: after the last batch of the split; None: it has none"""
-    import kafkarec
-    from kafkarec import distributed
-
     first = split.first_offset if next_offset is None else next_offset
     if split.next_base_offset is None or first is None:
         return None
@@ -109,9 +103,6 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
     """On the driver: logs missing offsets, unless the topic is known to be compacted. It looks at the ends of local
     files that are not compressed as a whole: of many at those with the most offsets for their bytes, since a segment
     that is missing makes them more by its own."""
-    import kafkarec
-    from kafkarec import distributed
-
     is_compacted = cache(distributed.is_compacted)
     found, left = dict[str, str](), GAP_SEARCH_BYTES
     suspects = []  # the splits behind which offsets may be missing, with their bytes for each offset up to the next one
@@ -142,8 +133,6 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
 def _gap_behind(segment: kafkarec.Segment, split: Split, begin: int) -> kafkarec.Damage | None:
     """As gap_after, by the headers from `begin` on. ValueError if the segment does not end with a whole batch; None if
     that is damaged: only a task can tell what is there."""
-    from kafkarec import distributed
-
     last = last_batch(segment, begin)
     if last is not None and not distributed.has_valid_checksum(segment, last["position"], segment.size):
         return None
@@ -162,16 +151,12 @@ def last_batch(segment: kafkarec.Segment, begin: int | None = None) -> Any:
 
 def batches_of(piece: Piece) -> kafkarec.BatchTable:
     """The batches of a piece of records, or the piece itself if it is a table of batches."""
-    import kafkarec
-
     return piece.batches if isinstance(piece, kafkarec.RecordColumns) else piece
 
 
 def missing_offset_text(partition: PartitionLog, offset: int) -> str | None:
     """On the driver: a clause that says that an offset is missing between two segments; None: a segment may have it, or
     the partition is known to be compacted."""
-    from kafkarec import distributed
-
     number = partition.segments_in_range(offset, offset + 1)[-1]
     segment = partition.segments[number]
     if segment.listed_size is None and "://" in segment.path:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from spark_udfs import bootstrap, capabilities, function_options, schema
+from spark_udfs import capabilities, function_options, schema
+from spark_udfs.bootstrap import kafkarec
 
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 # An incomplete batch at a log's end: where a broker is or was writing, or damage.
@@ -71,8 +72,7 @@ def parse(given: Given, use: str, cores: int | None = None) -> ReadOptions:
 
 def parse_for_write(given: Given) -> WriteOptions:
     """The options for writing; errors as `parse`."""
-    set_by_user = _parsed(given, "write")
-    return WriteOptions(**set_by_user, given=set_by_user)
+    return WriteOptions(**_parsed(given, "write"))
 
 
 def _parsed(given: Given, use: str) -> schema.NamedValues:
@@ -190,9 +190,6 @@ def one_of(choices: Iterable[str]) -> Callable[[str], str]:
 
 
 def codec(given: str) -> str:
-    bootstrap.load()  # Spark plans a write in a process of the driver that may not have kafkarec yet
-    import kafkarec
-
     return one_of(codec.name.lower() for codec in kafkarec.Compression)(given)
 
 
@@ -275,9 +272,6 @@ def _option(read: Callable[[str], Any], default: Any, meaning: str, uses: str = 
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    """given: name and value of each option that the user has set."""
-
-    given: Mapping[str, Any] = field(default_factory=dict)
     path: str | None = _option(str, None, "a file, folder, glob or URL", "read stream write")
     storageOptions: StorageOptions = _option(
         storage_options, StorageOptions(), "JSON: key, secret, endpoint_url, ...", "read stream write"
@@ -289,8 +283,10 @@ class _Options:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(_Options):
-    """The options for spark.read, spark.readStream and the functions that read."""
+    """The options for spark.read, spark.readStream and the functions that read. given: name and value of each option
+    that the user has set."""
 
+    given: Mapping[str, Any] = field(default_factory=dict)
     paths: tuple[str, ...] = _option(lambda given: tuple(map(str, json.loads(given))), (), "the paths of load([a, b])")
     basePath: str | None = _option(str, None, "the folder below which key=value folders become columns")
     where: str | None = _option(str, None, "which key=value folders are read")

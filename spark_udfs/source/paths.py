@@ -15,18 +15,14 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 
+from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import logger
 
 from .options import ReadOptions
-
-if TYPE_CHECKING:
-    import kafkarec
-    from kafkarec import distributed
-
 
 TopicPartition = tuple[str, int]
 """(topic, partition); (path, -1) for a file whose path has neither."""
@@ -49,61 +45,51 @@ _OPTIONS = {"where": "where", "base_path": "basePath"}
 _OF_RECORDS = "for records there are subscribe, assign, startingOffsets, startingTimestamp and their ends"
 
 
-class CutPoint(NamedTuple):
-    """A border between two pieces of a segment, at byte `position`.
+NO_END = (1 << 63) - 1
 
-    offset: records before the border have lower offsets, records after it this one or higher ones; None: unknown
-    proven: `offset` is from the batches on both sides; otherwise it only follows from rising offsets
+
+class Uncommitted(NamedTuple):
+    """The records of a partition that read_committed leaves out: those from the last stable offset on, and those of
+    aborted transactions, as (producer id, first offset, marker's offset).
+
+    last_stable_offset: where the first open transaction begins; NO_END: none is open
     """
 
-    position: int
-    offset: int | None
-    proven: bool = False
+    aborted: tuple[tuple[int, int, int], ...]
+    last_stable_offset: int
 
 
 class PartitionLog(NamedTuple):
-    """One partition's log as it was listed, or the bytes of it between two borders.
+    """One partition's log as it was listed, or the bytes of it between two borders of batches.
 
     topic, partition: None if no name contains them; topic: that of the option, too
-    segments: in order, with their sizes at that time
+    segments: in order, with their sizes at that time; reading begins at `begin` of the first one, and ends at `end` of
+        the last one
     followed_by: path of a segment -> (path, base offset) of the one of another folder that follows it, if the planning
         cannot know that their offsets do not overlap
-    begin, end: where reading the first segment begins, and where it ends in the last one; None: at the file's start,
-        at its end
+    first_offset: no record in these bytes has a lower one; None: that of the first segment's name
+    wanted: the offsets to read
+    uncommitted: of these bytes, for read_committed; None: not known yet
     """
 
     topic: str | None
     partition: int | None
     segments: tuple[kafkarec.Segment, ...]
     followed_by: Mapping[str, tuple[str, int]]
-    begin: CutPoint | None = None
-    end: CutPoint | None = None
+    first_offset: int | None = None
+    wanted: OffsetRange = (None, None)
+    uncommitted: Uncommitted | None = None
 
     @property
     def log(self) -> kafkarec.Log:
         """The bytes to read as a log."""
-        import kafkarec
-
         parts = [*self.segments]
         for number, part in enumerate(parts):
-            begin, end = self.read_bounds(number)
-            if begin.position or end is not None:
+            if part.begin or part.end is not None:
                 part = part.copy(size=None)  # it may have grown
-                stop = part.size if end is None else min(end.position, part.size)
-                parts[number] = part.between(min(begin.position, stop), stop)
+                stop = part.size if part.end is None else min(part.end, part.size)
+                parts[number] = part.between(min(part.begin, stop), stop)
         return kafkarec.Log(self.segments[0].path, parts, topic=self.topic, partition=self.partition)
-
-    def read_bounds(self, number: int) -> tuple[CutPoint, CutPoint | None]:
-        """Where reading a segment begins and ends; None: at its end."""
-        is_last = number == len(self.segments) - 1
-        start = CutPoint(0, self.segments[number].base_offset)
-        return start if number or self.begin is None else self.begin, self.end if is_last else None
-
-    def read_length(self, number: int) -> int | None:
-        """The bytes to read of a segment; None: unknown."""
-        begin, end = self.read_bounds(number)
-        stop = self.segments[number].listed_size if end is None else end.position
-        return None if stop is None else stop - begin.position
 
     def next_base_offset(self, number: int) -> int | None:
         """The base offset of the segment after this one; None: there is none, or its name has none."""
@@ -111,18 +97,23 @@ class PartitionLog(NamedTuple):
 
     def segments_in_range(self, start: int | None, end: int | None) -> list[int]:
         """The numbers of the segments that may have offsets of a range, by the base offsets in their names."""
-        from kafkarec import distributed
-
         return distributed.segments_in_range([each.base_offset for each in self.segments], start, end)
 
 
 Partitions = dict[TopicPartition, PartitionLog]
 
+
+def read_length(segment: kafkarec.Segment) -> int | None:
+    """The bytes to read of a segment; None: unknown."""
+    stop = segment.listed_size if segment.end is None else segment.end
+    return None if stop is None else stop - segment.begin
+
+
 # ---- what kafkarec.find finds ------------------------------------------------------------------------------------
 
 
 def given_paths(options: ReadOptions) -> list[str]:
-    """The options path and paths, those of this machine absolute. kafkarec must be importable: bootstrap.load()."""
+    """The options path and paths, those of this machine absolute."""
     given = [*([options.path] if options.path else []), *options.paths]
     if not given:
         raise ValueError('kafkarec needs a path: .load("/kafka/data/orders-0")')
@@ -131,8 +122,6 @@ def given_paths(options: ReadOptions) -> list[str]:
 
 def absolute_path(path: str) -> str:
     """The absolute path of a file of this machine, which may be file:/x, as Hadoop writes it; any other as it is."""
-    from kafkarec import distributed
-
     local = distributed.local_path(path)
     if local is None or hadoop_scheme(path) is not None:
         return path
@@ -140,8 +129,7 @@ def absolute_path(path: str) -> str:
 
 
 def finder(options: ReadOptions) -> distributed.LogFinder:
-    """What finds the logs. A key folder that cannot be listed is an error, unless failOnDataLoss is false."""
-    from kafkarec import distributed
+    """What finds the logs. A folder that cannot be listed is an error, unless failOnDataLoss is false."""
 
     def unreadable(error: OSError) -> None:
         if options.failOnDataLoss:
@@ -164,8 +152,6 @@ def finder(options: ReadOptions) -> distributed.LogFinder:
 def errors_as_spark(options: ReadOptions) -> Iterator[None]:
     """Errors of a Finder as Spark's, and with the names of options. AnalysisException for a path that does not exist,
     ValueError for a scheme that nothing here reads, with what does; FileNotFoundError for what is removed meanwhile."""
-    from kafkarec import distributed
-
     try:
         yield
     except OSError as error:
@@ -216,8 +202,6 @@ def display_url(path: str) -> str:
 def has_segments(folder: str) -> bool:
     """Whether a folder of this machine has segments, or partition folders with segments; one that cannot be listed has
     none."""
-    from kafkarec import distributed
-
     try:
         inside, own = os.listdir(folder), os.path.basename(folder)
     except OSError:
@@ -229,8 +213,6 @@ def has_segments(folder: str) -> bool:
 def key_types(options: ReadOptions) -> KeyTypes:
     """The keys of the first log that is found, and the type that the values of each have in the folders seen on the way
     to it; where there is no log, of the deepest folder. ValueError if the option `where` names another key."""
-    from kafkarec import distributed
-
     found = finder(options)
     with errors_as_spark(options):
         values = found.key_values()
@@ -267,8 +249,6 @@ def open_segment(
     path: str, storage: Mapping[str, Any], topic: str | None = None, partition: int | None = None
 ) -> kafkarec.Segment:
     """A file by its path or URL; IsADirectoryError if it is a folder now."""
-    import kafkarec
-
     opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=dict(storage))
     if not isinstance(opened, kafkarec.Segment):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), display_url(path))

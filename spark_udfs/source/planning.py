@@ -13,17 +13,26 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from spark_udfs.bootstrap import distributed, kafkarec
 
 from .listing import report_loss
 from .options import ReadOptions, StorageOptions, offsets_to_json
-from .paths import CutPoint, Keys, OffsetRange, PartitionLog, Partitions, TopicPartition, display_url, open_segment
-
-if TYPE_CHECKING:
-    import kafkarec
+from .paths import (
+    NO_END,
+    Keys,
+    OffsetRange,
+    PartitionLog,
+    Partitions,
+    Uncommitted,
+    display_url,
+    open_segment,
+    read_length,
+)
 
 # The cost of opening a file that is not cut, in bytes, as spark.sql.files.openCostInBytes.
 _OPEN_COST = 4 << 20
@@ -43,20 +52,6 @@ class FileIdentity(NamedTuple):
     inode: int
     size: int
     inactive: bool
-
-
-NO_END = (1 << 63) - 1
-
-
-class Uncommitted(NamedTuple):
-    """The records of a partition that read_committed leaves out: those from the last stable offset on, and those of
-    aborted transactions, as (producer id, first offset, marker's offset).
-
-    last_stable_offset: where the first open transaction begins; NO_END: none is open
-    """
-
-    aborted: tuple[tuple[int, int, int], ...]
-    last_stable_offset: int
 
 
 NOTHING_LEFT_OUT = Uncommitted((), NO_END)
@@ -94,45 +89,34 @@ class Split(NamedTuple):
     next_base_offset: int | None = None
 
 
-def plan_splits(
-    options: ReadOptions,
-    partitions: Partitions,
-    ranges: dict[TopicPartition, OffsetRange],
-    transactions: Mapping[TopicPartition, Uncommitted] | None = None,
-) -> list[Split]:
-    """The splits of all ranges, in order of partition and offset.
-
-    transactions: of each partition, for read_committed; None: they are read
-    """
-    if options.is_read_committed and transactions is None:
-        partitions = {key: _without_zeros(each) for key, each in partitions.items()}
-    total = sum(each.read_length(number) or 0 for each in partitions.values() for number in range(len(each.segments)))
+def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
+    """The splits of what is wanted, in order of partition and offset."""
+    logs = [*partitions.values()]
+    if options.is_read_committed:
+        logs = [each if each.uncommitted else _without_zeros(each) for each in logs]
+    total = sum(read_length(segment) or 0 for each in logs for segment in each.segments)
     mean = -(-total // _task_count(options, total, total))
     most = max(1, mean // _PIECES_OF_A_TASK, min(mean, _LEAST_PIECE))
     splits: list[Split] = []
-    for key, partition in partitions.items():
-        if options.is_read_committed or ranges[key] != (None, None):
+    for partition in logs:
+        wanted, uncommitted = partition.wanted, NOTHING_LEFT_OUT
+        if options.is_read_committed or wanted != (None, None):
             _check_names(partition)
-        uncommitted = NOTHING_LEFT_OUT
         if options.is_read_committed:
-            known = (transactions or {}).get(key)
-            uncommitted = known or read_transactions(partition, options, ranges[key][0])
-        for number in partition.segments_in_range(*ranges[key]):
-            segment, later, size = (
-                partition.segments[number],
-                partition.next_base_offset(number),
-                partition.read_length(number),
-            )
-            first, aborted = partition.read_bounds(number)[0].offset, uncommitted.aborted
+            uncommitted = partition.uncommitted or read_transactions(partition, options, wanted[0])
+        for number in partition.segments_in_range(*wanted):
+            segment, later = partition.segments[number], partition.next_base_offset(number)
+            size, aborted = read_length(segment), uncommitted.aborted
+            first = segment.base_offset if number or partition.first_offset is None else partition.first_offset
             # of empty ones only these show that offsets are missing after them
             if size == 0 and (later is None or first is None or first >= later):
                 continue
             if segment.base_offset is not None:  # those that end in it or later, and begin before the next one
                 base, until = segment.base_offset, NO_END if later is None else later
                 aborted = tuple(span for span in aborted if span[2] >= base and span[1] < until)
-            file, is_cut = file_identity(segment), partition.read_bounds(number)[1] is not None
-            for begin, stop in _pieces(options, partition, number, most, ranges[key]):
-                end = None if size is None else stop.position
+            file, is_cut = file_identity(segment), segment.end is not None
+            for begin, stop in _pieces(options, segment, first, most, wanted):
+                end = None if size is None else stop
                 is_end = end in (None, segment.listed_size)
                 later_segment = segment.later_segment or end != segment.listed_size
                 splits.append(
@@ -143,7 +127,7 @@ def plan_splits(
                         begin.position,
                         end,
                         later_segment,
-                        *ranges[key],
+                        *wanted,
                         uncommitted=uncommitted._replace(aborted=aborted),
                         first_offset=begin.offset,
                         is_log_end=not is_cut and not later_segment,
@@ -159,9 +143,7 @@ def plan_splits(
 def _check_names(partition: PartitionLog) -> None:
     """ValueError where names of segments are wrong, by which a range and read_committed go. At URLs that would be a
     request for each segment."""
-    from kafkarec import distributed
-
-    why = distributed.wrong_names([one for one in partition.segments if "://" not in one.path])
+    why = distributed.wrong_names([one.copy(begin=0, end=None) for one in partition.segments if "://" not in one.path])
     if why is not None:
         raise ValueError(
             f"{partition.topic}-{partition.partition}: {why}. Ranges and read_committed go by the names; without them "
@@ -172,8 +154,6 @@ def _check_names(partition: PartitionLog) -> None:
 def _without_zeros(partition: PartitionLog) -> PartitionLog:
     """Without the zeros at the end of a preallocated file (log.preallocate): a broker writes batches there before the
     tasks read them, whose markers come after the planning."""
-    import kafkarec
-
     last, begin = partition.segments[-1], -1
     size = last.listed_size
     if size is None or size < _LEAST_ZEROS or "://" in last.path:
@@ -265,17 +245,26 @@ def _task_count(options: ReadOptions, cost: int, size: int) -> int:
     return max(least, -(-count // least) * least)
 
 
-def _pieces(
-    options: ReadOptions, partition: PartitionLog, number: int, most: int, wanted: OffsetRange
-) -> Iterator[tuple[CutPoint, CutPoint]]:
-    """The borders (begin, end) of each piece of a segment that may have records of a range."""
-    from kafkarec import distributed
+class _Cut(NamedTuple):
+    """A border between two pieces of a segment, at byte `position`.
 
-    segment, (first, border) = partition.segments[number], partition.read_bounds(number)
-    size = segment.listed_size
-    last = border or CutPoint(size or 0, partition.next_base_offset(number))
+    offset: records before the border have lower offsets, records after it this one or higher ones; None: unknown
+    proven: `offset` is from the batches on both sides; otherwise it only follows from rising offsets
+    """
+
+    position: int
+    offset: int | None
+    proven: bool = False
+
+
+def _pieces(
+    options: ReadOptions, segment: kafkarec.Segment, first_offset: int | None, most: int, wanted: OffsetRange
+) -> Iterator[tuple[_Cut, int]]:
+    """The borders (begin, end position) of each piece of a segment that may have records of a range."""
+    size, first = segment.listed_size, _Cut(segment.begin, first_offset)
+    last = _Cut(segment.begin + (read_length(segment) or 0), None)
     if size is None or last.position - first.position <= most:
-        yield first, last
+        yield first, last.position
         return
     start, end = wanted
     opened = open_segment(segment.path, options.storageOptions)
@@ -287,21 +276,20 @@ def _pieces(
         if cuts is None and (opened.fetch_counter is None or options.splitScan):
             # between: the file may have grown since it was listed
             borders = [border for border, _ in opened.between(*span).splits(most)][1:]
-            cuts = [CutPoint(border, distributed.first_offset(opened, border)) for border in borders]
+            cuts = [_Cut(border, distributed.first_offset(opened, border)) for border in borders]
     for begin, stop in pairwise([first, *(cuts or ()), last]):
         if end is not None and begin.proven and begin.offset is not None and begin.offset >= end:
             continue
         if start is not None and stop.proven and stop.offset is not None and stop.offset <= start:
             continue
-        yield begin, stop
+        yield begin, stop.position
 
 
 def _indexed_cuts(
     opened: kafkarec.Segment, base_offset: int | None, span: tuple[int, int], most: int
-) -> list[CutPoint] | None:
+) -> list[_Cut] | None:
     """Cuts within the bytes [begin, end) at entries of the .index; None if there is none, if it contradicts the log, or
     if it has too few entries."""
-    import kafkarec
     from kafkarec.sidecars import offset_index
 
     begin, end = span
@@ -312,7 +300,7 @@ def _indexed_cuts(
         entries = [entry for entry in offset_index.read(data, base_offset) if begin <= entry.position < end]
     except kafkarec.KafkaRecordError:
         return None
-    cuts = [CutPoint(begin, None)]
+    cuts = [_Cut(begin, None)]
     for previous, entry, following in zip(entries, entries[1:], entries[2:], strict=False):
         if entry.position - cuts[-1].position < most:
             continue
@@ -324,7 +312,7 @@ def _indexed_cuts(
         at = [*positions].index(entry.position) if entry.position in positions else 0
         if not at or around.remaining or lasts[at] != entry.offset or nexts[at - 1] > entry.offset:
             return None
-        cuts.append(CutPoint(entry.position, nexts[at - 1], proven=True))
+        cuts.append(_Cut(entry.position, nexts[at - 1], proven=True))
     borders = [*(cut.position for cut in cuts), end]
     return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
 
@@ -347,8 +335,6 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
 
     start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
     """
-    import kafkarec
-    from kafkarec import distributed
     from kafkarec.sidecars import producer_snapshot
 
     log = partition.log

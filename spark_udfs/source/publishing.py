@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from spark_udfs import bootstrap
+from spark_udfs.bootstrap import distributed
 from spark_udfs.errors import Conflict, logger
 from spark_udfs.schema import NamedValues
 
@@ -59,7 +59,6 @@ class Publisher:
     """One path or URL that jobs write to."""
 
     def __init__(self, path: str, storage: StorageOptions = NO_STORAGE) -> None:
-        bootstrap.load()
         self.store: SharedFolder | Bucket = Bucket(path, storage) if "://" in path else SharedFolder(path)
 
     def begin(self, job: WriteJob) -> None:
@@ -209,7 +208,7 @@ class Publisher:
         for name, each in parts.items():
             if len(each) > 1 and any(part.offsets_given for part in each):
                 raise ValueError(f"{len(each)} tasks have records with offsets for {name}: {ADVICE}")
-        topics = {each[0].topic for each in parts.values()} | ({job.topic} if job.topic else set())
+        topics = {each[0].topic for each in parts.values()} | ({job.options.topic} if job.options.topic else set())
         if job.overwrite == "static" and not topics and job.query is None:
             raise ValueError(
                 f"overwrite of {self.store.path}: without rows and without the option topic no topic is known. "
@@ -308,8 +307,6 @@ class Publisher:
 
 def partition_of(name: str) -> tuple[str, int] | None:
     """Topic and partition of a folder; None: the name is not one of a partition that jobs write."""
-    from kafkarec import distributed
-
     topic, partition = distributed.folder_owner([name])
     return (topic, partition) if topic and partition is not None and name == f"{topic}-{partition}" else None
 
@@ -326,7 +323,7 @@ _OF_TABLES = re.compile(rf"part-[0-9]{{5}}.*|_delta_log|_spark_metadata|\.hoodie
 
 
 def publisher(job: WriteJob) -> Publisher:
-    return Publisher(job.path, job.storage)
+    return Publisher(job.path, job.options.storageOptions)
 
 
 def resolve_folder(path: str | None, storage: StorageOptions) -> tuple[str, dict[str, int]]:
@@ -335,8 +332,6 @@ def resolve_folder(path: str | None, storage: StorageOptions) -> tuple[str, dict
     if not path:
         raise ValueError('kafkarec needs a path, and has no tables: .mode("append").save("/backup/kafka")')
     path, names = _path_and_names(path, storage)
-    from kafkarec import distributed
-
     if "meta.properties" in names:
         raise ValueError(
             f"{path} is a broker's data folder: write to another one, and move the partitions' folders while the "
@@ -366,7 +361,6 @@ def resolve_table(path: str, storage: StorageOptions) -> str:
 
 def _path_and_names(path: str, storage: StorageOptions) -> tuple[str, list[str]]:
     """The absolute path or URL, and the names in it."""
-    bootstrap.load()
     path = absolute_path(path)
     scheme, is_url, _ = path.partition("://")
     if hadoop_scheme(path) is not None or (is_url and scheme not in SCHEMES):

@@ -10,7 +10,6 @@ One file is open at a time, one piece (8 MiB of payload and the batch being deco
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from spark_udfs import bootstrap, decoding, schema
+from spark_udfs import decoding, schema
+from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import logger, report_cause_first
 from spark_udfs.schema import Columns, NamedValues, SparkColumn
 
@@ -32,8 +32,6 @@ from .paths import display_url, open_segment
 from .planning import Split
 
 if TYPE_CHECKING:
-    import kafkarec
-
     from .log_end import Piece
 
 
@@ -72,7 +70,6 @@ def read_splits(splits: Iterable[Split], options: ReadOptions, columns: Columns)
 def _read_splits(
     splits: Iterable[Split], options: ReadOptions, columns: Columns, counters: TaskCounters
 ) -> Iterator[pa.RecordBatch]:
-    bootstrap.load()
     for split in splits:
         yield from read_split(split, options, columns, counters)
 
@@ -86,9 +83,6 @@ def read_split(
     is damage if endOfLog=strict, otherwise it is logged. DataLoss if the file was replaced, removed or truncated since
     it was planned, unless failOnDataLoss is false. ValueError if the next segment, of another folder, has its offsets.
     """
-    import kafkarec
-    from kafkarec import distributed
-
     rows = _RowBuilder(split, options, columns)
     counters.add_split(split)
     try:
@@ -227,7 +221,7 @@ class _RowBuilder:
         """A row for each damaged range: position and reason; all other columns are null."""
         if not self.has_reasons:
             return pa.RecordBatch.from_pylist([], self.schema)
-        values = [
+        rows = [
             self.constants
             | {
                 "_file_position": each.position,
@@ -236,7 +230,6 @@ class _RowBuilder:
             }
             for each in damage
         ]
-        rows = [{name: each.get(name) for name in self.schema.names} for each in values]
         return pa.RecordBatch.from_pylist(rows, self.schema)
 
     def _column_array(self, column: SparkColumn, table: pa.Table, piece: Piece, count: int) -> pa.Array:
@@ -310,8 +303,6 @@ class TaskCounters:
 
     def add_unread(self, split: Split, reason: str, why: str) -> kafkarec.Damage:
         """Adds what was not read of a split as damage."""
-        import kafkarec
-
         begin = split.begin + self.rows[-1]["bytes"]
         length = max(0, (begin if split.end is None else split.end) - begin)
         rest = kafkarec.Damage(split.path, begin, length, None, None, begin + length, reason, why)
@@ -329,7 +320,7 @@ class TaskCounters:
 
     def _add_range(self, damage: kafkarec.Damage) -> None:
         if self.damaged <= MOST_RANGES or damage.reason == GAP:
-            self.rows[-1]["ranges"].append({name: getattr(damage, name) for name in decoding.REASON_FIELDS})
+            self.rows[-1]["ranges"].append(decoding.reason_values(damage))
 
     def damage(self) -> list[NamedValues]:
         """The damaged ranges of all splits, each with topic, partition and file."""
@@ -358,5 +349,4 @@ class TaskCounters:
 
 
 def _warn(what: str, damage: kafkarec.Damage) -> None:
-    fields = {"path": damage.file} | {name: getattr(damage, name) for name in decoding.REASON_FIELDS}
-    logger.warning("%s: %s", what, json.dumps(fields))
+    logger.warning("%s: %s", what, decoding.corrupt_record_json(damage))

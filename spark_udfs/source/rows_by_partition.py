@@ -45,7 +45,7 @@ class PartitionSplitter:
         if corrupt is not None and corrupt.null_count < len(corrupt):
             raise ValueError(f"a row with {CORRUPT} is damage, not a record: keep only rows with {CORRUPT} IS NULL")
         table = pa.table(_record_columns(columns))
-        one = self._job.topic
+        one = self._job.options.topic
         for topic, rows in _rows_by_label(
             columns["topic"] if one is None else pa.repeat(pa.scalar(one), batch.num_rows)
         ):
@@ -71,7 +71,8 @@ class PartitionSplitter:
         unassigned = None if given is None else pc.indices_nonzero(given.is_null())
         if unassigned is not None:
             keys = keys.take(unassigned)
-        assigned = assign_partitions(keys, self._next, self._job.num_partitions or self._job.existing.get(topic, 1))
+        count = self._job.options.numPartitions or self._job.existing.get(topic, 1)
+        assigned = assign_partitions(keys, self._next, count)
         self._next += len(keys)
         if unassigned is None:
             return pa.array(assigned)

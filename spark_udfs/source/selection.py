@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from spark_udfs.bootstrap import kafkarec
 from spark_udfs.errors import logger
 
 from .log_end import missing_offset_text
 from .options import ReadOptions, instant_text
-from .paths import OffsetRange, PartitionLog, Partitions, TopicPartition
-
-if TYPE_CHECKING:
-    import kafkarec
+from .paths import PartitionLog, Partitions, TopicPartition
 
 EARLIEST, LATEST = -2, -1
 
@@ -31,22 +29,27 @@ def select_partitions(options: ReadOptions, partitions: Partitions, *, must_exis
     """The partitions that subscribe, subscribePattern or assign name. must_exist: ValueError for one that does not;
     while a stream runs they may appear and disappear."""
     topics, pattern, assigned = options.subscribe, options.subscribePattern, options.assign
+    names = {key: key[0] if each.topic is None else each.topic for key, each in partitions.items()}
     if must_exist:
-        _check_names(topics or (), {topic for topic, _ in partitions}, "subscribe")
+        _check_names(topics or (), names.values(), "subscribe")
         keys = [(topic, number) for topic, numbers in (assigned or {}).items() for number in numbers]
         _check_names(keys, partitions, "assign")
-    return {
-        (topic, number): each
-        for (topic, number), each in partitions.items()
-        if (topics is None or topic in topics)
-        and (pattern is None or re.fullmatch(pattern, topic))
-        and (assigned is None or number in assigned.get(topic, ()))
+    selected = {
+        key: each
+        for key, each in partitions.items()
+        if (topics is None or names[key] in topics)
+        and (pattern is None or re.fullmatch(pattern, names[key]))
+        and (assigned is None or key[1] in assigned.get(key[0], ()))
     }
+    if must_exist and partitions and not selected:
+        there = _some_names(sorted({*names.values()}))
+        logger.warning("no rows: subscribePattern or assign selects none of the topics that there are: %s", there)
+    return selected
 
 
-def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition, OffsetRange]:
-    """The offsets to read of each partition. ValueError for offsets that do not exist, unless failOnDataLoss is false:
-    then those that exist are read."""
+def with_ranges(options: ReadOptions, partitions: Partitions) -> Partitions:
+    """The partitions with the offsets to read of each. ValueError for offsets that do not exist, unless failOnDataLoss
+    is false: then those that exist are read."""
     begins, ends = (requested_bounds(options, partitions, each) for each in ("starting", "ending"))
     if ("offset", LATEST) in begins.values():
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
@@ -55,12 +58,12 @@ def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition,
     checked, are_empty = {}, []
     for key, partition in partitions.items():
         log = partition.log
-        start = _resolved_offset(log, begins[key], key, options.startingOffsetsByTimestampStrategy)
-        end = _resolved_offset(log, ends[key], key, "no bound")
+        start = resolved_offset(log, begins[key], key, options.startingOffsetsByTimestampStrategy)
+        end = resolved_offset(log, ends[key], key, "no bound")
         for option, offset in (("startingOffsets", start), ("endingOffsets", end)):
             if offset is not None and option in options.given and options.failOnDataLoss:
                 _check_offset(offset, option, key, partition, log)
-        checked[key] = start, end
+        checked[key] = partition._replace(wanted=(start, end))
         are_empty.append(end is not None and end <= max(start or 0, partition.segments[0].base_offset or 0))
     if are_empty and all(are_empty):
         logger.warning(
@@ -72,16 +75,16 @@ def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition,
 
 def offsets_at(partitions: Partitions, time: int) -> dict[TopicPartition, int]:
     """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
-    return {key: _resolved_offset(each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()}
+    return {key: resolved_offset(each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()}
 
 
 # A bound from the options: an offset (-2, -1: earliest, latest), or a time.
-_RequestedOffset = tuple[str, int]
+RequestedOffset = tuple[str, int]
 
 
 def requested_bounds(
     options: ReadOptions, partitions: Iterable[TopicPartition], which: str
-) -> dict[TopicPartition, _RequestedOffset]:
+) -> dict[TopicPartition, RequestedOffset]:
     """Where reading each of these partitions begins or ends: ("offset", n), n also EARLIEST or LATEST, or ("time", ms).
     which: starting or ending, the first part of the options' names"""
     time, offsets = getattr(options, f"{which}Timestamp"), getattr(options, f"{which}Offsets")
@@ -97,7 +100,7 @@ def requested_bounds(
 
 def _by_partition(
     given: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition], option: str, kind: str
-) -> dict[TopicPartition, _RequestedOffset]:
+) -> dict[TopicPartition, RequestedOffset]:
     keys = list(partitions)
     _check_names(given, keys, option)
     missing = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in given]
@@ -125,23 +128,18 @@ def _some_names(names: list[str]) -> str:
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-def _resolved_offset(log: kafkarec.Log, requested: _RequestedOffset, key: TopicPartition, fallback: str) -> int | None:
+def resolved_offset(log: kafkarec.Log, requested: RequestedOffset, key: TopicPartition, fallback: str) -> int | None:
     """The requested offset; None: no bound. fallback: "error", "latest" or "no bound" if no record is that late."""
     kind, value = requested
     if kind == "offset":
         return None if value in (EARLIEST, LATEST) else value
     offset = log.offset_for_timestamp(value)
     if offset is None and fallback == "error":
-        raise no_record_error(key, value)
+        raise ValueError(
+            f"{key[0]}-{key[1]} has no record at or after {instant_text(value)}; "
+            f"startingOffsetsByTimestampStrategy=latest starts at its end then"
+        )
     return log.next_offset if offset is None and fallback == "latest" else offset
-
-
-def no_record_error(key: TopicPartition, time: int) -> ValueError:
-    """The error where a partition has no record at or after a time (ms)."""
-    return ValueError(
-        f"{key[0]}-{key[1]} has no record at or after {instant_text(time)}; "
-        f"startingOffsetsByTimestampStrategy=latest starts at its end then"
-    )
 
 
 def _check_offset(offset: int, option: str, key: TopicPartition, partition: PartitionLog, log: kafkarec.Log) -> None:

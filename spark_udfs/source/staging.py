@@ -12,20 +12,20 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
+from pyspark import TaskContext
+
+from spark_udfs.bootstrap import kafkarec
 from spark_udfs.schema import NamedValues
 
-from .options import StorageOptions
+from .options import StorageOptions, WriteOptions
 from .paths import TopicPartition, open_segment
-
-if TYPE_CHECKING:
-    import kafkarec
 
 NO_STORAGE = StorageOptions()
 TEMPORARY = "_temporary"
@@ -76,25 +76,17 @@ class WriteJob(NamedTuple):
     """One write to a path.
 
     query, batch: of a stream; job_id then consists of both, so that a batch that runs again is recognised.
-    overwrite: one of options.OVERWRITES; None: append. topic: the option, None if the rows have a column for it
-    storage: options of the library that opens a URL
-    compression, level, batch_size, segment_bytes: how batches and segments are written; level None: Kafka's default
-    columns: of the rows. num_partitions: the option. existing: topic -> number of its partitions below the path
+    overwrite: one of options.OVERWRITES; None: append
+    columns: of the rows. existing: topic -> number of its partitions below the path
     """
 
     path: str
     job_id: str
     overwrite: str | None
-    topic: str | None = None
+    options: WriteOptions
     query: str | None = None
     batch: int = -1
-    storage: StorageOptions = NO_STORAGE
-    compression: str = "none"
-    level: int | None = None
-    batch_size: int = 16384
-    segment_bytes: int = 1 << 30
     columns: tuple[str, ...] = ()
-    num_partitions: int | None = None
     existing: Mapping[str, int] = {}
 
     @property
@@ -114,6 +106,12 @@ def journal_row(
     offsets: of the new records, the first one and the next one after them."""
     summary = {"records": sum(part.records for part in parts), "first_offset": offsets[0], "next_offset": offsets[1]}
     return {"name": name, "before": before, "made": made, "summary": summary}
+
+
+def task_and_attempt() -> tuple[int, int]:
+    """The numbers of the task that runs here, and of its attempt; 0 outside of Spark's tasks."""
+    context = TaskContext.get()
+    return (context.partitionId(), context.attemptNumber()) if context else (0, 0)
 
 
 def attempt_name(task: int, attempt: int) -> str:
@@ -148,7 +146,7 @@ class StagingWriter:
     def __init__(self, job: WriteJob, task: int, name: str, folder: str) -> None:
         self._job, self._task, self._folder, self.name = job, task, folder, name
         self._partitions: dict[TopicPartition, StagedPartition] = {}
-        self._writers: OrderedDict[TopicPartition, kafkarec.SegmentWriter] = OrderedDict()
+        self._writers: dict[TopicPartition, kafkarec.SegmentWriter] = {}
         self._rows: dict[TopicPartition, list[Any]] = {}  # tables that are not written yet
         self._buffered: Counter[TopicPartition | None] = Counter()  # their bytes; None: of all
 
@@ -159,14 +157,14 @@ class StagingWriter:
         if state is None:
             check_topic(topic)
             if not 0 <= partition <= INT_MAX:
-                raise ValueError(f"partition {partition} of topic {topic}: must be 0 or more")
+                raise ValueError(f"partition {partition} of topic {topic}: must be 0 to {INT_MAX}")
             folder = f"{self.name}/{topic}-{partition}"
             state = self._partitions[key] = StagedPartition(topic, partition, self._task, folder, offsets_given)
         if state.offsets_given != offsets_given:
             raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
         self._rows.setdefault(key, []).append(table)
         self._buffered.update({key: table.nbytes, None: table.nbytes})
-        if self._buffered[key] >= max(FLUSH_BYTES, 4 * self._job.batch_size):
+        if self._buffered[key] >= max(FLUSH_BYTES, 4 * self._job.options.batchSize):
             self._flush(key)
         elif self._buffered[None] >= MAX_BUFFERED_BYTES:
             self._flush_all()
@@ -174,8 +172,7 @@ class StagingWriter:
     def close(self) -> tuple[StagedPartition, ...]:
         """Flushes and closes all logs; returns what was staged."""
         self._flush_all()
-        while self._writers:
-            self._close_writer(next(iter(self._writers)))
+        self._close_writers()
         return tuple(self._partitions[key] for key in sorted(self._partitions))
 
     def close_after_error(self) -> None:
@@ -195,9 +192,9 @@ class StagingWriter:
         one, (topic, partition) = self._partitions[key], key
         table = pa.concat_tables(self._rows.pop(key))
         self._buffered[None] -= self._buffered.pop(key)
-        job = self._job
-        options: NamedValues = {"compression": job.compression, "level": job.level}
-        options["batch_size"] = min(job.batch_size, job.segment_bytes)
+        chosen = self._job.options
+        options: NamedValues = {"compression": chosen.compression, "level": chosen.level}
+        options["batch_size"] = min(chosen.batchSize, chosen.segmentBytes)
         if one.offsets_given:
             options["base_offset"] = None
         try:
@@ -210,22 +207,17 @@ class StagingWriter:
         one.records += table.num_rows
 
     def _writer(self, key: TopicPartition) -> kafkarec.SegmentWriter:
-        """The open writer of a partition. At most MAX_OPEN_WRITERS are open: the least recently used one is closed, and
-        opened again when needed."""
-        import kafkarec
-
-        found = self._writers.get(key)
-        if found is not None:
-            self._writers.move_to_end(key)
-            return found
-        while len(self._writers) >= MAX_OPEN_WRITERS:
-            self._close_writer(next(iter(self._writers)))
+        """The open writer of a partition. At most MAX_OPEN_WRITERS are open: before another one all are closed."""
+        if key in self._writers:
+            return self._writers[key]
+        if len(self._writers) >= MAX_OPEN_WRITERS:
+            self._close_writers()
         topic, partition = key
         folder = os.path.join(self._folder, f"{topic}-{partition}")
         make_attempt_folder(folder)
         writer = kafkarec.SegmentWriter(
             folder,
-            segment_bytes=self._job.segment_bytes,
+            segment_bytes=self._job.options.segmentBytes,
             # all tasks use the same one for a new topic
             topic_id=uuid5(NAMESPACE_URL, f"kafkarec:{self._job.path}/{topic}"),
             check_all=False,
@@ -233,10 +225,11 @@ class StagingWriter:
         self._writers[key] = writer
         return writer
 
-    def _close_writer(self, key: TopicPartition) -> None:
-        writer = self._writers.pop(key)
-        writer.close()
-        self._partitions[key].size = sum(segment.size for segment in writer.segments)
+    def _close_writers(self) -> None:
+        for key, writer in self._writers.items():
+            writer.close()
+            self._partitions[key].size = sum(segment.size for segment in writer.segments)
+        self._writers.clear()
 
 
 # ---- on the driver: staged segments that are appended to a log -------------------------------------------
@@ -253,8 +246,6 @@ def append_staged(
 
     segments: the paths of a part's segments, in order; options: of kafkarec.SegmentWriter
     """
-    import kafkarec
-
     first, offsets_given = parts[0], parts[0].offsets_given
     try:
         with kafkarec.SegmentWriter(folder, assign_offsets=not offsets_given, check_all=False, **options) as writer:

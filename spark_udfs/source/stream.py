@@ -15,7 +15,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from spark_udfs import bootstrap, capabilities
+from spark_udfs import capabilities
+from spark_udfs.bootstrap import kafkarec
 from spark_udfs.capabilities import (
     DataSourceStreamReader,
     InputPartition,
@@ -25,7 +26,7 @@ from spark_udfs.capabilities import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from spark_udfs.errors import log_to_stderr, logger, report_cause_first
+from spark_udfs.errors import logger, report_cause_first
 from spark_udfs.schema import Columns
 
 from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
@@ -33,7 +34,7 @@ from .batch import requested_columns, select_and_warn, warn_of_mode
 from .growing_log import GrowingLog
 from .listing import Listing, report_loss
 from .options import Offsets, OffsetsJson, offsets_from_json, offsets_to_json
-from .paths import PartitionLog, Partitions, TopicPartition
+from .paths import Partitions, TopicPartition, read_length
 from .planning import Split
 
 _T = TypeVar("_T")
@@ -69,8 +70,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return worker_path.reduce_with_package(type(self), self.options, self.columns)
 
     def _set_up(self) -> None:
-        log_to_stderr()
-        bootstrap.load()
         if self._error is not None:
             raise self._error
 
@@ -79,8 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._set_up()
 
         def call_with_logs(found: Partitions) -> _T:
-            left_out = self._listing.finder.left_out
-            listed = select_and_warn(self.options, found, left_out, must_exist=is_first)
+            listed = select_and_warn(self._listing, found, must_exist=is_first)
             self._logs = {key: self._logs.get(key) or GrowingLog(self.options) for key in listed}
             for key, log in self._logs.items():
                 log.update(listed[key])
@@ -100,25 +98,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             warn_of_mode(self.options, self.columns)
             starts = selection.requested_bounds(self.options, logs, "starting")
             self._held_back = {}
-            return offsets_to_json({key: self._start_offset(key, log, *starts[key]) for key, log in logs.items()})
+            return offsets_to_json({key: self._start_offset(key, log, starts[key]) for key, log in logs.items()})
 
         return self._with_logs(start_offsets, is_first=True)
 
-    def _start_offset(self, key: TopicPartition, log: GrowingLog, kind: str, requested: int) -> int:
+    def _start_offset(self, key: TopicPartition, log: GrowingLog, requested: selection.RequestedOffset) -> int:
         """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
-        if kind == "time":
-            offset = log.listed_log.log.offset_for_timestamp(requested)
-            if offset is not None:
-                return offset
-            if self.options.startingOffsetsByTimestampStrategy == "error":
-                raise selection.no_record_error(key, requested)
-            requested = selection.LATEST
-        if requested == selection.LATEST:
+        if requested == ("offset", selection.EARLIEST):
+            return log.start
+        fallback = "error" if self.options.startingOffsetsByTimestampStrategy == "error" else "no bound"
+        offset = selection.resolved_offset(log.listed_log.log, requested, key, fallback)
+        if offset is None:
             self._held_back[key] = end = log.stable_end(log.end)
             return end
-        if requested == selection.EARLIEST:
-            return log.start
-        return log.clamp_reporting_loss(requested, "startingOffsets asks for")
+        return offset if requested[0] == "time" else log.clamp_reporting_loss(offset, "startingOffsets asks for")
 
     @report_cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
@@ -158,7 +151,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             most = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
-            size = sum(_bytes_in(self._logs[key].between_offsets(starts[key], ends[key])[0]) for key in lags)
+            logs = (self._logs[key].between_offsets(starts[key], ends[key]) for key in lags)
+            size = sum(_bytes_to_read(segment) for log in logs for segment in log.segments)
             most = total * limit.max_bytes // max(1, size)
         if most >= total:
             return ends
@@ -216,7 +210,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return growing_log.plan_splits(self.options, spans)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        log_to_stderr()
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
     # ---- what no longer exists
@@ -262,8 +255,7 @@ class StreamReaderWithoutLimits(StreamReader):
         return super()._splits(logs, before, after)
 
 
-def _bytes_in(part: PartitionLog) -> int:
-    """The bytes to read; of a compressed file, whose content has an unknown size, those of the file; a remote one is
-    not counted."""
-    lengths = ((each.path, part.read_length(number)) for number, each in enumerate(part.segments))
-    return sum((0 if "://" in path else os.stat(path).st_size) if size is None else size for path, size in lengths)
+def _bytes_to_read(segment: kafkarec.Segment) -> int:
+    """Of a compressed file, whose content has an unknown size, those of the file; a remote one is not counted."""
+    length = read_length(segment)
+    return (0 if "://" in segment.path else os.stat(segment.path).st_size) if length is None else length

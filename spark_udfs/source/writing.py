@@ -22,14 +22,15 @@ from uuid import uuid4
 from pyspark import TaskContext
 
 from spark_udfs import function_options
+from spark_udfs.bootstrap import kafkarec
 from spark_udfs.capabilities import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from spark_udfs.errors import log_to_stderr, logger, report_cause_first
+from spark_udfs.errors import logger, report_cause_first
 from spark_udfs.schema import CORRUPT
 
 from . import options, publishing
 from .publishing import publisher
 from .rows_by_partition import PartitionSplitter
-from .staging import StagedPartition, WriteJob, check_topic
+from .staging import StagedPartition, WriteJob, check_topic, task_and_attempt
 from .worker_path import PicklesWithPackage
 
 _BYTES = ("binary", "string")
@@ -127,7 +128,6 @@ def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
     staged = [one for message in messages if message is not None for one in message.staged]
     rows = publisher(job).commit(job, staged)
     records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
-    log_to_stderr()
     text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
     logger.info(text, len(rows), records, seconds, job.path)
 
@@ -138,32 +138,16 @@ def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
 def plan_job(given: options.Given, schema: Any, overwrite: str | None) -> WriteJob:
     """The job, without an id."""
     chosen = options.parse_for_write(given)
-    storage, topic = chosen.storageOptions, chosen.topic
-    path, existing = publishing.resolve_folder(chosen.path, storage)
+    path, existing = publishing.resolve_folder(chosen.path, chosen.storageOptions)
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
-    if topic is not None:
-        check_topic(topic)
+    if chosen.topic is not None:
+        check_topic(chosen.topic)
     elif "topic" not in names:
         raise ValueError("no topic: add the column topic, or set the option topic")
-    import kafkarec
-
     # so that a wrong level is an error here and not in every task
     kafkarec.encode([(0, 0, None, b"", [])], compression=chosen.compression, level=chosen.level)
     overwrite = overwrite and (chosen.partitionOverwriteMode or overwrite)
-    return WriteJob(
-        path,
-        "",
-        overwrite,
-        topic,
-        storage=storage,
-        compression=chosen.compression,
-        level=chosen.level,
-        batch_size=chosen.batchSize,
-        segment_bytes=chosen.segmentBytes,
-        columns=names,
-        num_partitions=chosen.numPartitions,
-        existing=existing,
-    )
+    return WriteJob(path, "", overwrite, chosen, columns=names, existing=existing)
 
 
 def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -186,8 +170,7 @@ def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
 
 def stage_rows(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
     """Stages a task's rows; removes what is staged if the task fails."""
-    context = TaskContext.get()
-    task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
+    task, attempt = task_and_attempt()
     started = time.monotonic()
     with publisher(job).staging_writer(job, task, attempt) as staging:
         splitter = PartitionSplitter(job, task)
@@ -197,7 +180,6 @@ def stage_rows(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
         staged = staging.close()
     records, size = sum(one.records for one in staged), sum(one.size for one in staged)
     seconds = time.monotonic() - started
-    log_to_stderr()
     text = "kafkarec staged partitions=%d bytes=%d records=%d seconds=%.3f path=%s"
     logger.info(text, len(staged), size, records, seconds, f"{job.folder}/{staging.name}")
     return StagedMessage(job._replace(existing={}), staged)

@@ -154,6 +154,31 @@ def test_keys_and_values_come_back_in_every_form(run, tmp_path, form):
         assert out.read_bytes() == log.read_bytes()
 
 
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_json_comes_back_without_the_space_around_it(run, tmp_path, form):
+    """The value is the same: white space is none of it. Line breaks become spaces, which a line can have."""
+    stored = [b' {"a": [1,\t2]}\n', b"[\r\n1]", b"\n null ", b"1" * 5000, b"\xc2\xa01"]
+    null = b"null" if form == "csv" else b"\n null "  # in base64, as null is a tombstone in JSON Lines
+    kept = [b'{"a": [1,\t2]}', b"[  1]", null, b"1" * 5000, b"\xc2\xa01"]
+    log, rows, out = tmp_path / "a.log", tmp_path / f"rows.{form}", tmp_path / "b.log"
+    log.write_bytes(encode([(n, n, None, value, []) for n, value in enumerate(stored)]))
+    assert run("cat", log, "--value-as", "json", "-o", rows).status == 0
+    assert run("build", rows, "--value-as", "json", "-o", out).status == 0
+    assert kafkarec.decode(out.read_bytes()).column("value") == kept
+    assert run("cat", out, "--value-as", "json", "--format", form).out == rows.read_bytes()
+
+
+def test_batches_of_rows_fit_the_segments(run, tmp_path):
+    (tmp_path / "in.jsonl").write_text("{}\n" * 100)
+    out = tmp_path / "orders-0"
+    assert run("build", tmp_path / "in.jsonl", "--segment-bytes", "200", "-o", out).status == 0
+    assert len(list(out.glob("*.log"))) > 5 and len(kafkarec.open(out).read()) == 100
+    (tmp_path / "in.jsonl").write_text(json.dumps({"value": "v" * 300}))
+    ran = run("build", tmp_path / "in.jsonl", "--segment-bytes", "200", "-o", out, "--force")
+    assert ran.status == 2 and "the batch of base offset 0 needs --segment-bytes 3" in ran.complaint
+    assert len(kafkarec.open(out).read()) == 100
+
+
 CSV = {
     "line ends": (b'key,value\r\na,"b\r\nc"\rd,e', [(b"a", b"b\r\nc"), (b"d", b"e")]),
     "null and empty text": (b'key,value\n"",\n,""\n', [(b"", None), (None, b"")]),
@@ -196,6 +221,13 @@ def test_rows_without_a_column_that_earlier_rows_have_get_its_default(run, tmp_p
     assert run("build", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "-o", tmp_path / "orders-0").status == 0
     (batch,) = kafkarec.open(tmp_path / "orders-0").batches()
     assert (batch.magic, batch.record_count, batch.partition_leader_epoch) == (2, 2, 0)
+    lines = ['{"key":"a","timestampType":1,"timestamp":7,"partition_leader_epoch":3}', '{"key":"b"}']
+    lines.append('{"key":"c","partition_leader_epoch":null}')
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+    assert run("build", tmp_path / "c.jsonl", "-o", tmp_path / "mixed-0").status == 0
+    fields = ("magic", "timestamp_type", "partition_leader_epoch")
+    found = [tuple(map(batch.__getitem__, fields)) for batch in kafkarec.open(tmp_path / "mixed-0").scan()]
+    assert found == [(2, 1, 3), (2, 0, 3), (2, 0, None)]
 
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -109,6 +109,8 @@ NO_JSON = {
         pa.array([b"1", b"\xff"]),
         "row 2: value: JSON is expected, found bytes that are not UTF-8",
     ),
+    "text": ("in.parquet", pa.array(["1", "{"]), "row 2: value: JSON is expected, found other text"),
+    "text in bytes": ("in.parquet", pa.array([b"1", b"NaN"]), "row 2: value: JSON is expected, found other text"),
 }
 
 

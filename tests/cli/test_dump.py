@@ -30,6 +30,8 @@ def test_the_list_of_files_may_end_with_commas(run):
     """As for Kafka's tool, whose String.split drops empty strings at the end."""
     ran = run("dump", "--files", f"{LOG},,")
     assert (ran.status, ran.err, ran.out) == (0, "", run("dump", LOG).out)
+    ran = run("dump", "--files", f",{LOG}")
+    assert (ran.status, ran.err) == (0, "Ignoring unknown file \n") and ran.out.startswith(b"Dumping \nDumping ")
 
 
 def test_a_bad_index_suggests_verify(run, tmp_path):

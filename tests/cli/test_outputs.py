@@ -21,6 +21,7 @@ from kafkarec.cli import input_logs
 from kafkarec.cli.shared_options import FILE, FOLDER, CouldNot, InputPath, OutputPath, errors_named
 from kafkarec.cli.shared_options import LOG as LOG_KIND
 from kafkarec.cli.verb_parsers import VERBS, parser_of
+from kafkarec.ops.segment_writer import SegmentWriter
 
 LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
 STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # runs quickly
@@ -321,6 +322,73 @@ def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(run, tree, monkeyp
     assert not (tree / "new").exists() and os.listdir(tree / "present") == []
 
 
+@pytest.mark.parametrize("name", [pytest.param("t" * 255, id="file"), pytest.param(f"{'t' * 249}-0", id="partition")])
+def test_the_longest_names_can_be_written(run, tree, name):
+    """That of a topic has up to 249 characters."""
+    verb = "convert" if name.endswith("-0") else "cat"
+    assert run(verb, "flat/txn-0", "-o", name).status == 0
+    assert (tree / name).exists() and list(tree.glob(".*")) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["cat -o new.jsonl", "convert -o new.log", "convert -o new-0", "reindex -o new", "cat -o new --partition-by topic"],
+)
+def test_what_a_killed_run_left_is_not_used(run, tree, words):
+    """In a container each run may have the same process number."""
+    verb, option, name, *more = words.split()
+    left = tree / f".{name}.{os.getpid()}.part"
+    if name in ("new.jsonl", "new.log"):
+        left.write_text("half")
+    else:
+        left.mkdir()
+        (left / "half").touch()
+    assert run(verb, "flat/txn-0", option, name, *more).status == 0
+    assert left.exists() and not (tree / name / "half").exists()
+
+
+def test_a_failed_fsync_leaves_no_output_file(run, tree, monkeypatch):
+    def fsync(descriptor):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    ran = run("cat", "flat/txn-0", "-o", "new")
+    assert (ran.status, ran.complaint) == (3, "kafkarec: new: fsync failed: input/output error")
+    assert not list(tree.glob("*new*"))
+
+
+def test_a_log_that_cannot_be_replaced_stays(run, tree, monkeypatch):
+    assert run("convert", "flat/txn-0", "-o", "old-0").status == 0
+    before, real = {path.name: path.read_bytes() for path in (tree / "old-0").iterdir()}, os.rename
+
+    def rename(source, target):
+        if source.endswith(".part"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    assert run("convert", "flat/txn-0", "-o", "old-0", "--force", "--compression", "lz4").status == 3
+    assert {path.name: path.read_bytes() for path in (tree / "old-0").iterdir()} == before
+    assert not list(tree.glob(".*"))
+
+
+def test_no_partition_is_in_place_before_all_are_complete(run, tree, monkeypatch):
+    shutil.copytree("flat/txn-0", "flat/txn-1")
+    closed = []
+    real = SegmentWriter.close
+
+    def close(writer):
+        if closed and writer not in closed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        closed.append(writer)
+        real(writer)
+
+    monkeypatch.setattr(SegmentWriter, "close", close)
+    ran = run("convert", "flat", "-o", "new/")
+    assert (ran.status, ran.complaint) == (3, "kafkarec: new/: no space left on device")
+    assert not (tree / "new").exists()
+
+
 def test_descriptors_and_pipes_are_written(run, tree):
     plain = run("cat", "flat/txn-0").out
     with open("third", "w+b") as file:
@@ -399,7 +467,7 @@ def test_a_file_that_appears_during_the_run_is_not_replaced(run, tree, monkeypat
     assert run("cat", "flat/txn-0", "-o", "alone").status == 0
     appearing.append(tree / "new")
     ran = run("cat", "flat/txn-0", "-o", "new")
-    part = tree / f".new.{os.getpid()}.part"
+    [part] = tree.glob(".new.*.part")
     assert ran.status == 2 and ran.complaint.endswith(f"and is not replaced; the output is in {part}")
     assert (tree / "new").read_text() == "somebody's" and part.read_bytes() == run("cat", "flat/txn-0").out
     part.unlink()

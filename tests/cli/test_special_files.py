@@ -8,7 +8,7 @@ import stat
 
 import pytest
 from plain_logs import batch, log
-from unreadable_files import linked_device, listening_socket, pipe
+from unreadable_files import linked_device, listening_socket, pipe, refuse_listing
 
 
 def device(kind, major):
@@ -73,6 +73,20 @@ def test_it_is_refused_by_name(run, tmp_path, monkeypatch, kind, line):
     assert (ran.status, BAD in said) == (3, True), said
     assert LINES[line] in said
     assert not os.path.exists(tmp_path / "OUT") or line.startswith("salvage")
+
+
+@pytest.mark.parametrize("words", ["cat", "scan", "study", "convert -o OUT/", "compact -o OUT/"])
+def test_a_partition_that_cannot_be_listed_is_not_left_out_silently(run, tmp_path, monkeypatch, words):
+    for name in ("orders-0", "other-1"):
+        log(tmp_path / "data" / name, [batch(0, 5)])
+    refuse_listing(monkeypatch, "orders-0", errno.EACCES)
+    verb, *more = words.split()
+    ran = run(verb, tmp_path / "data", *(word.replace("OUT", str(tmp_path / "OUT")) for word in more))
+    line = f"{tmp_path}/data/orders-0: cannot be listed: permission denied; name the other folders to leave it out"
+    assert (ran.status, ran.out, ran.complaint) == (3, b"", f"kafkarec: {line}")
+    assert not (tmp_path / "OUT").exists()
+    ran = run("ls", tmp_path / "data")
+    assert ran.status == 3 and b"left out: orders-0: cannot be listed: permission denied" in ran.out
 
 
 @pytest.mark.parametrize("verb", ["ls", "cat", "scan", "verify"])

@@ -18,7 +18,7 @@ from failing_calls import killed_before, run_in_child, without_power_from
 from killed_writer import Disk
 from plain_logs import batch, log
 from salvage_runs import LARGE, WRITING, content, logs, make_source
-from unreadable_files import refuse_listing
+from unreadable_files import refuse_listing, refused
 
 import kafkarec
 from kafkarec import salvage
@@ -196,6 +196,15 @@ def test_how_often_a_source_is_read(tmp_path, read_once):
     salvage(kafkarec.open(source, topic="orders", partition=0), tmp_path / "out", read_once=read_once)
     assert source.fetched <= 2.02 * source.size
     assert (tmp_path / "out" / "orders-0" / f"{0:020}.log").read_bytes() == source.getvalue()
+
+
+def test_a_side_file_that_cannot_be_read_back_is_an_error_of_the_output(tmp_path, monkeypatch):
+    """It has epochs that are in no batch."""
+    log(tmp_path / "orders-0", [batch(0, 5)], epochs=[(0, 0), (3, 5)])
+    refused(errno.EIO)(tmp_path / "out" / "orders-0" / "leader-epoch-checkpoint", monkeypatch)
+    with pytest.raises(OSError, match=r"Input/output error: .*/out/orders-0/leader-epoch-checkpoint"):
+        salvage(tmp_path / "orders-0", tmp_path / "out", as_partition=True)
+    assert not (tmp_path / "out" / "salvage.json").exists()
 
 
 def test_a_folder_that_cannot_be_listed_is_reported(source, tmp_path, monkeypatch):

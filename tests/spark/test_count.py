@@ -1,6 +1,7 @@
 """count has the number of records that the data source reads, and decompresses only what it has to."""
 
 import pickle
+import re
 from collections import Counter
 
 import golden
@@ -214,3 +215,26 @@ def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path, caplog):
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         count(SEGMENTS / "txn-0", **options)
+
+
+def test_paths_and_options_as_python_values():
+    path = SEGMENTS / "txn-0"
+    for each in (path, str(path), [path], {str(path)}):
+        texts = option_texts(each, {"subscribe": {"txn"}, "assign": None, "minPartitions": 2})
+        parsed = source_options.parse(texts, "read")
+        assert (parsed.subscribe, parsed.assign, parsed.minPartitions) == (("txn",), None, 2)
+
+
+@pytest.mark.parametrize(
+    "path, options, message",
+    [
+        (None, {}, "path None: a str or Path, or several of them"),
+        (5, {}, "path 5: "),
+        (b"/backup", {}, "path b'/backup': "),
+        ("/backup", {"assign": [1]}, "option assign=[1]: "),
+        ("/backup", {"assign": {"txn": {0}}}, "option assign={'txn': {0}}: "),
+    ],
+)
+def test_values_of_other_types(path, options, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        option_texts(path, options)

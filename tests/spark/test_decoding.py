@@ -14,6 +14,7 @@ from source_rows import expected
 
 import kafkarec
 from spark_udfs import decoding, function_options, schema, udtf
+from spark_udfs.function_options import FunctionOptions
 from spark_udfs.source import options as source_options
 
 FIELDS = [column.name for column in schema.RECORD_COLUMNS]
@@ -84,9 +85,9 @@ def test_failfast_names_byte_and_offset_in_the_first_line():
 
 def test_explode_splits_a_large_value_between_records():
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([GOOD * 50])], ["name", "value"])
-    literal = function_options.to_literal(function_options.from_keywords(max_output_bytes=4 * len(GOOD)))
-    pieces = list(decoding.Explode(literal)(iter([batch])))
-    whole = list(decoding.Explode("FAILFAST")(iter([batch])))
+    chosen = function_options.from_keywords(max_output_bytes=4 * len(GOOD))
+    pieces = list(decoding.Explode(chosen)(iter([batch])))
+    whole = list(decoding.Explode(FunctionOptions())(iter([batch])))
     assert len(whole) == 1 and len(pieces) > 5
     assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches(whole))
 
@@ -111,7 +112,7 @@ def test_a_value_too_large_for_an_array_is_a_reason(monkeypatch):
                 raise kafkarec.LimitExceededError("too much", reason="out_of_memory", value_index=index)
         return real(values, **options)
 
-    monkeypatch.setattr(kafkarec, "decode_each", decode_each)
+    monkeypatch.setattr(decoding.kafkarec, "decode_each", decode_each)
     values = pa.array([GOOD, None, huge, b"", huge, GOOD])
     with pytest.raises(kafkarec.LimitExceededError, match="too much"):
         list(decoding.decode_values(values, function_options.FunctionOptions()))
@@ -166,7 +167,7 @@ def test_a_larger_value_than_allowed_is_refused_with_what_reads_it():
     assert len(list(decoding.kafka_decode(iter([(values, pa.array([literal]))])))) == 1
     for refused in (
         lambda: list(decoding.kafka_decode(iter([(pa.array([GOOD * 2]), pa.array([literal]))]))),
-        lambda: list(decoding.Explode(literal)(iter([batch]))),
+        lambda: list(decoding.Explode(function_options.from_literal(literal))(iter([batch]))),
     ):
         with pytest.raises(ValueError, match=rf"a value has {2 * len(GOOD)} bytes.*spark.read.format\("):
             refused()
@@ -187,10 +188,11 @@ def test_scan_reports_damage():
 
 
 def test_options_are_passed_as_one_literal():
-    for options in ({}, {"mode": "permissive"}, {"mode": "PERMISSIVE", "control": True, "max_output_bytes": 5}):
+    for options in ({"mode": "permissive"}, {"mode": "PERMISSIVE", "control": True, "max_output_bytes": 5}):
         chosen = function_options.from_keywords(**options)
         assert function_options.from_literal(function_options.to_literal(chosen)) == chosen
     assert function_options.to_literal(function_options.from_keywords(mode="permissive")) == "PERMISSIVE"
+    assert function_options.to_literal(function_options.from_keywords(mode="failfast")) is None
 
 
 @pytest.mark.parametrize(
@@ -213,6 +215,7 @@ def test_wrong_options_are_refused(options, error, message):
         (pa.array(["text"]), TypeError, "takes a binary column, not string"),
         ((pa.array([GOOD, GOOD]), pa.array(["FAILFAST", "PERMISSIVE"])), ValueError, "must be a literal"),
         ((pa.array([GOOD]), pa.array([None], pa.string())), ValueError, "the mode of kafka_decode is null"),
+        ((pa.array([GOOD]), pa.array([1])), ValueError, "the mode of kafka_decode is 1; pass one, or JSON such as"),
         ((pa.array([GOOD]), pa.array(["a"]), pa.array(["b"])), TypeError, r"is kafka_decode\(value\[, mode\]\), and 3"),
         ((), TypeError, r"the call is kafka_decode\(value\[, mode\]\), and 0 arguments were given"),
     ],
@@ -232,7 +235,7 @@ def test_explode_repeats_kept_columns():
         [pa.array(["a", "b", "c", "d"]), pa.array([None, GOOD, b"", GOOD + flipped(GOOD)])], ["name", "value"]
     )
     literal = function_options.to_literal(function_options.from_keywords(mode="PERMISSIVE", max_output_bytes=1))
-    rows = pa.Table.from_batches(decoding.Explode(literal)(iter([batch])))
+    rows = pa.Table.from_batches(decoding.Explode(function_options.from_literal(literal))(iter([batch])))
     rows.validate(full=True)
     assert rows.schema.names == ["name", *FIELDS]
     assert "".join(rows.column("name").to_pylist()) == "bbbbb" + "dddddd"

@@ -209,7 +209,7 @@ def test_a_cut_value_is_damage_if_strict(value, piece):
 def test_explode_and_the_table_function_have_it(value):
     chosen = function_options.from_keywords(mode="PERMISSIVE", end_of_log="strict")
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([value])], ["name", "value"])
-    exploded = pa.Table.from_batches(decoding.Explode(function_options.to_literal(chosen))(iter([batch])))
+    exploded = pa.Table.from_batches(decoding.Explode(chosen)(iter([batch])))
     texts = [each for each in exploded.column(schema.CORRUPT).to_pylist() if each]
     assert [json.loads(each)["length"] for each in texts] == [len(value) - len(GOOD)]
     assert [row[-1] for row in udtf.record_tuples(value, chosen)] == [None] * 5 + texts

@@ -230,7 +230,7 @@ def test_a_micro_batch_that_is_done_is_not_written_again_and_that_of_another_que
 def test_more_partitions_than_permitted_open_files(tmp_path, monkeypatch):
     monkeypatch.setattr(staging, "MAX_OPEN_WRITERS", 2)
     monkeypatch.setattr(staging, "FLUSH_BYTES", 1)
-    made = begun(tmp_path, batch_size=1)
+    made = begun(tmp_path, batchSize=1)
     with staging_of(made) as one:
         for number in range(20):
             one.put("t", number % 5, table([str(number)]), False)
@@ -241,26 +241,26 @@ def test_more_partitions_than_permitted_open_files(tmp_path, monkeypatch):
 
 def test_a_large_last_segment_stays_unchanged_and_a_new_one_is_begun(tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "SMALL_SEGMENT", 100)
-    publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batch_size=100)
+    publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batchSize=100)
     first = tmp_path / "t-0" / f"{0:020}.log"
     before = (first.stat().st_ino, first.read_bytes())
-    publish(tmp_path, "job-2", {"t-0": ["b"]}, batch_size=100)
+    publish(tmp_path, "job-2", {"t-0": ["b"]}, batchSize=100)
     assert (first.stat().st_ino, first.read_bytes()) == before
     assert sorted(each.name for each in (tmp_path / "t-0").glob("*.log")) == [f"{0:020}.log", f"{1:020}.log"]
-    publish(tmp_path, "job-3", {"t-0": ["c" * 9000]}, batch_size=100)  # larger than that segment
+    publish(tmp_path, "job-3", {"t-0": ["c" * 9000]}, batchSize=100)  # larger than that segment
     assert content(tmp_path) == {"t-0": numbered("a" * 3000, "b", "c" * 9000)}
 
 
 @pytest.mark.parametrize("bad", [False, True], ids=["zeros", "wrong checksum"])
 def test_a_bad_last_batch_is_truncated_in_the_copy_only(tmp_path, monkeypatch, bad):
     monkeypatch.setattr(folders, "SMALL_SEGMENT", 100)
-    publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batch_size=100)
+    publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batchSize=100)
     log = tmp_path / "t-0" / f"{0:020}.log"
     whole = log.read_bytes()
     log.write_bytes(whole + ((1).to_bytes(8, "big") + whole[8:-1] + b"?" if bad else b"\0" * 20))
     with log.open("rb") as old:
         spoiled = log.read_bytes()
-        publish(tmp_path, "job-2", {"t-0": ["b"]}, batch_size=100)
+        publish(tmp_path, "job-2", {"t-0": ["b"]}, batchSize=100)
         assert old.read() == spoiled
     assert content(tmp_path) == {"t-0": numbered("a" * 3000, "b")}
 
@@ -405,8 +405,8 @@ def test_partition_folders_are_not_written_beside_another_table(tmp_path, name):
 
 
 def test_a_pickled_job_shows_no_keys(tmp_path):
-    made = job(tmp_path, storage=StorageOptions({"key": "an-id", "secret": "top-secret"}))
+    made = job(tmp_path, storageOptions=StorageOptions({"key": "an-id", "secret": "top-secret"}))
     again = pickle.loads(pickle.dumps(made))
-    assert again == made and again.storage["secret"] == "top-secret"
-    assert "top-secret" not in repr(again) + str(again) + f"{again.storage}"
+    assert again == made and again.options.storageOptions["secret"] == "top-secret"
+    assert "top-secret" not in repr(again) + str(again) + f"{again.options}"
     assert "StorageOptions(key, secret)" in repr(again)

@@ -42,6 +42,22 @@ def test_partitions_can_be_selected(options, expected):
     assert {row["topic"] for row in read(SEGMENTS, **options)} == expected
 
 
+@pytest.mark.parametrize("option", ["subscribe", "subscribePattern"])
+def test_the_option_topic_names_files_without_a_topic(tmp_path, option):
+    path = log_folder(tmp_path / "copies", (0, (TXN / f"{0:020}.log").read_bytes())) / f"{0:020}.log"
+    rows = read(path, topic="txn", **{option: "txn"})
+    assert len(rows) == 30 and {row["topic"] for row in rows} == {"txn"}
+    if option == "subscribe":
+        with pytest.raises(ValueError, match="subscribe: cannot find other; there are: txn"):
+            read(path, topic="txn", subscribe="other")
+
+
+@pytest.mark.parametrize("options", [{"subscribePattern": "none"}, {"assign": "{}"}, {"assign": '{"txn": []}'}])
+def test_no_selected_partition_is_told(options, caplog):
+    assert read(TXN, **options) == []
+    assert "no rows: subscribePattern or assign selects none of the topics that there are: txn" in caplog.text
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

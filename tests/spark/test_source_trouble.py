@@ -169,6 +169,18 @@ def test_a_dangling_link_is_a_data_loss(folder, mode, caplog):
     assert (row["file"], row["reason"], row["detail"]) == (str(path), "unreadable", message)
 
 
+def test_a_pipe_fails_in_every_mode(folder):
+    """Its size is 0, as that of an empty segment."""
+    for name in (BAD, f"{3000:020}.log"):
+        os.mkfifo(folder / name)
+        for mode in options.MODES:
+            with pytest.raises(OSError, match=f"a pipe, .*{folder / name}"):
+                read(folder, mode=mode)
+        (row,) = [each for each in report(folder).rows if each["reason"] != GAP]
+        assert (row["file"], row["reason"]) == (str(folder / name), "unreadable") and "a pipe" in row["detail"]
+        (folder / name).unlink()
+
+
 def test_a_file_without_a_known_size_is_read(folder, monkeypatch):
     """A file without stat() result in the listing is not taken for an empty one."""
     (folder / BAD).write_bytes(batch(1000))

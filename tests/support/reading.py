@@ -21,9 +21,9 @@ import pyarrow as pa
 import kafkarec
 from kafkarec import BatchTable
 from kafkarec._core import Decoder, PassResult, Source
-from kafkarec.read.decode_options import DecodeRequest, request
+from kafkarec.read.decode_options import DecodeRequest, request, scan_request
 from kafkarec.read.passes import as_columns, batch_table, read_at_once, read_chunks
-from kafkarec.read.walk import BytesSegment
+from kafkarec.read.walk import HEADERS, BytesSegment, walk_request
 from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
 
 RECORD_FIELDS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence")
@@ -147,7 +147,8 @@ def scan_pieces(
     data, start: int = 0, stop: int | None = None, *, file: str | None = "test.log", whole: bool = False
 ) -> Iterator[BatchTable]:
     """Batch tables of bytes or a file from headers alone; whole: one of all batches."""
-    chosen = file_request(file).of_headers(whole=whole)
+    headers = scan_request("raise") if whole else walk_request(HEADERS)
+    chosen = headers._replace(named=file_request(file).named)
     return map(batch_table, read_chunks(chosen, source_of(data), start, stop))
 
 

@@ -48,10 +48,10 @@ def _no_constant(name: str):
 def stored_json(blob: bytes) -> str:
     text = decoded(blob)
     try:
-        json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
+        json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise NoText from None
-    return text.replace("\n", " ").replace("\r", " ")
+    return text.strip().replace("\n", " ").replace("\r", " ")
 
 
 def whole_number(blob: bytes, size: int) -> str:
@@ -94,7 +94,7 @@ def json_cell(name: str, value, form: str, iso_times: bool) -> str:
         suffix, show, quotes = FORMS[form]
         try:
             text = show(value)
-            if form == "json" and text.strip() == "null":  # which is a record without a value
+            if form == "json" and text == "null":  # which is a record without a value
                 raise NoText
         except NoText:
             return f'"{name}_base64":"{base64_text(value)}"'

@@ -256,7 +256,7 @@ class Target(NamedTuple):
 
 def checked_target(magic: Any, compression: Any, level: Any, batch_size: Any) -> Target:
     """The checked options; ValueError or TypeError for invalid ones."""
-    if magic is not None and (magic not in MAGICS or isinstance(magic, bool)):
+    if magic is not None and (type(magic) is not int or magic not in MAGICS):
         raise ValueError(f"magic {magic!r}: {', '.join(map(str, MAGICS))}, or None for that of each batch")
     codec = None if compression is None else int(Compression.of(compression))
     if codec is None and level is not None:

@@ -189,6 +189,8 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
             side_files: dict[str, bytes] = {}
             with PartitionFiles.of(folder) as log:
                 report.problems += write_side_files(log, side_files.__setitem__, as_partition, compared=count_step)
+            if folder.failures:
+                raise folder.failures[0]
             for name, data in side_files.items():
                 group.write(path, name, data)
                 states[f"{report.folder}/{name}"] = len(data), sha256(data).hexdigest()
@@ -212,11 +214,22 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
 
 
 class _ReadBackFolder(LocalFolder):
-    """A folder whose files are read from the disk, and hashed while they are read."""
+    """A folder whose files are read from the disk, and hashed while they are read.
+
+    failures   of side files: what reads a log does without those that it cannot read
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.states: dict[str, FileDigest] = {}
+        self.failures: list[OSError] = []
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return super().read(name)
+        except OSError as error:
+            self.failures.append(error)
+            raise
 
     def open(self, name: str, disk: bool = False) -> _HashedFile:
         return _HashedFile(self.join(name), self.states)

@@ -256,7 +256,7 @@ class _Run:
     ) -> list[SalvagedPartition]:
         assert self._unfinished is not None
         out = self._options.out
-        spool = Spool(os.path.join(out, UNFINISHED), partition.folder, read_once)
+        spool = Spool(os.path.join(out, UNFINISHED), note.name, read_once)
         plans: list[PlannedFolder] = []
         try:
             plans = plan(partition, replace(self._options, spool=spool))

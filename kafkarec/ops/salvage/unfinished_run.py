@@ -17,6 +17,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any
 
 from kafkarec._version import __version__
@@ -36,6 +37,7 @@ from .salvaged_partition import SalvagedPartition
 
 UNFINISHED, REPORT = ".unfinished", "salvage.json"
 _RUN = "run.json"
+_LONG_NAME = 240
 _Batch = tuple[int, int]  # CRC and size: what no header field that the checksum does not cover changes
 
 
@@ -93,12 +95,14 @@ class UnfinishedRun:
 class PartitionNote:
     """The note of one partition.
 
+    name        of its files in the folder of the notes, without suffixes
     why_again   why a partition that an earlier run finished is made again; empty: it was not finished
     """
 
     def __init__(self, run: UnfinishedRun, partition: PartitionSources) -> None:
         self._run, self._out = run, run.out
-        self._name = f"{partition.folder}.json"
+        folder = partition.folder  # that of the longest topic leaves no room for a suffix
+        self.name = folder if len(folder) < _LONG_NAME else sha256(folder.encode()).hexdigest()
         self._sources: list[list[Any]] = []  # path, size and time of modification of each
         for source in partition.sources:
             for segment in (*source.segments, *source.snapshots, *partition.fillers):
@@ -107,8 +111,12 @@ class PartitionNote:
                     self._sources.append([os.path.realpath(segment.path), state.st_size, state.st_mtime_ns])
                 except OSError:
                     self._sources.append([segment.path, segment.size, 0])
-        self._found = _read_note(os.path.join(run.folder, self._name)) or {}
+        self._found = _read_note(os.path.join(run.folder, self._file)) or {}
         self.why_again = ""
+
+    @property
+    def _file(self) -> str:
+        return f"{self.name}.json"
 
     def load_finished(self) -> list[SalvagedPartition] | None:
         """The reports of an earlier run; None: the partition is to be made."""
@@ -153,7 +161,7 @@ class PartitionNote:
         planned = {path for plan in plans for path, _ in plan.outputs()}
         earlier = set(self._found.get("names", ())) | set(self._found.get("states", ()))
         names = planned.union(earlier, *map(_side_files, plans))
-        self._run.write(self._name, {"sources": self._sources, "names": sorted(names)})
+        self._run.write(self._file, {"sources": self._sources, "names": sorted(names)})
         for path in earlier - planned:
             for name in (path, path + PART):
                 with suppress(FileNotFoundError):
@@ -163,7 +171,7 @@ class PartitionNote:
         """Notes that all files are on the disk."""
         reports = [one.report.to_dict() for one in plans]
         note = {"sources": self._sources, "names": sorted(states), "reports": reports, "states": states}
-        self._run.write(self._name, note)
+        self._run.write(self._file, note)
 
 
 def _read_note(path: str) -> dict[str, Any] | None:

@@ -92,11 +92,12 @@ class AppendRefused(ValueError):
     why: str            the reason, without the position
     position: int       position of the batch in the appended bytes
     base_offset: int    of the batch; for a compressed message of magic 0 or 1 the last offset
+    size: int | None    bytes of a batch that is above `segment_bytes`; None: the reason is another one
     """
 
-    def __init__(self, why: str, position: int, base_offset: int) -> None:
-        super().__init__(why, position, base_offset)
-        self.why, self.position, self.base_offset = why, position, base_offset
+    def __init__(self, why: str, position: int, base_offset: int, size: int | None = None) -> None:
+        super().__init__(why, position, base_offset, size)
+        self.why, self.position, self.base_offset, self.size = why, position, base_offset, size
 
     def __str__(self) -> str:
         place = f"at byte {self.position} (base offset {self.base_offset})"
@@ -210,7 +211,7 @@ def check_batches(
             raise AppendRefused(text, position, first)
         if size > settings.segment_bytes:
             text = f"{size} bytes are above the limit of a segment (segment_bytes={settings.segment_bytes})"
-            raise AppendRefused(text, position, first)
+            raise AppendRefused(text, position, first, size)
         if 0 <= as_stored(header.partition_leader_epoch) < epoch:
             text = f"leader epoch {header.partition_leader_epoch} is below {epoch}, the latest one of the log"
             raise AppendRefused(text, position, first)
@@ -395,6 +396,6 @@ class ActiveSegment:
 
     def close(self) -> None:
         """Closes the file. May be called twice."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)

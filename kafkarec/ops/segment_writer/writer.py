@@ -214,6 +214,17 @@ class SegmentWriter:
         self._recovery_point = self._next
         return self._next
 
+    def roll_to(self, base_offset: int) -> None:
+        """Ends the log at this offset if it is above `next_offset`, with an empty segment, as the log of a broker ends
+        that lost its last batches. Later batches begin there."""
+        self._check_open()
+        if base_offset > self._next:
+            with self._closing_on_failure():
+                if self._active is not None:
+                    self._finish_segment(base_offset)
+                self._open_segment(base_offset, _now())
+                self._next = base_offset
+
     def close(self) -> None:
         """Finishes the last segment: everything is synced, with all side files, as after a broker's clean shutdown. A
         log without batches gets one empty segment. May be called twice."""
@@ -343,17 +354,6 @@ class SegmentWriter:
         state = "failed" if self._failure else "closed" if self._lock is None else f"{self.position} bytes in the last"
         count = counted(len(self.segments), "segment")
         return f"<SegmentWriter {self._folder}: {count}, next offset {self._next}, {state}>"
-
-
-def roll_to(writer: SegmentWriter, base_offset: int) -> None:
-    """Ends the log at a higher offset, with an empty segment, as that of a broker ends that lost its last batches."""
-    writer._check_open()
-    if base_offset > writer._next:
-        with writer._closing_on_failure():
-            if writer._active is not None:
-                writer._finish_segment(base_offset)
-            writer._open_segment(base_offset, _now())
-            writer._next = base_offset
 
 
 def _topic_id(folder: str, requested: str | UUID | None) -> str | None:

@@ -99,7 +99,7 @@ def _sample_from(segment: SegmentFile, least: int, length: int, start: int | Non
     """At least `length` bytes of batches, fewer at the end, none below position `least`; None if there are none. start:
     an offset from which on to look for them"""
     begin = end = None
-    for table in batch_tables([segment], errors="skip", record_range=RecordRange.of(start, None, None, None)):
+    for table in batch_tables([segment], errors="skip", record_range=RecordRange(start)):
         for position, size in zip(table.column("position"), table.column("size_in_bytes"), strict=True):
             if position < least:
                 continue

@@ -15,6 +15,7 @@ import pytest
 
 import kafkarec
 from spark_udfs.source import buckets, folders, publishing
+from spark_udfs.source.options import WriteOptions
 from spark_udfs.source.publishing import Publisher, UnfinishedCommit
 from spark_udfs.source.staging import StagedPartition, StagingWriter, WriteJob
 
@@ -33,7 +34,8 @@ def table(values: Iterable[str], offsets: list[int] | None = None):
 
 
 def job(path: Path | str, name: str = "job-1", **options) -> WriteJob:
-    return WriteJob(str(path), name, options.pop("overwrite", None), **options)
+    of_stream = {each: options.pop(each) for each in ("query", "batch") if each in options}
+    return WriteJob(str(path), name, options.pop("overwrite", None), WriteOptions(**options), **of_stream)
 
 
 def begun(path: Path | str, name: str = "job-1", **options) -> WriteJob:

@@ -93,6 +93,7 @@ def test_memory_stays_flat():
     [
         ({"magic": 3}, "magic 3"),
         ({"magic": True}, "magic True"),
+        ({"magic": 1.0}, "magic 1.0"),
         ({"magic": 1, "compression": "zstd"}, "zstd is not supported in magic 1"),
         ({"compression": "brotli"}, "one of none, gzip"),
         ({"compression": "gzip", "level": 10}, "levels 1 to 9"),

@@ -212,6 +212,32 @@ def test_records_that_cannot_be_in_a_cycle_cost_the_collector_nothing():
     assert gc.is_tracked(record)
 
 
+def test_headers_may_be_read_while_they_are_read():
+    """Up to Python 3.11 the collector runs where the list is made, and with it other threads."""
+    subprocesses.run(
+        """
+import gc
+import builders, kafkarec
+class Reader:
+    def __init__(self, record):
+        self.cycle, self.record = self, record
+    def __del__(self):
+        assert self.record.headers == [("h", b"x")]
+def lists():  # more than the interpreter keeps for new ones
+    return [[] for _ in range(500)]
+gc.disable()
+kept = lists()
+[record] = kafkarec.decode(builders.batch([builders.record(headers=[(b"h", b"x")])]))
+Reader(record)
+kept += lists()
+gc.set_threshold(1)
+gc.enable()
+assert record.headers == [("h", b"x")] and gc.is_tracked(record)
+gc.collect()
+"""
+    )
+
+
 def test_a_cycle_through_a_list_of_headers_that_was_appended_is_collected():
     class Headers:
         def __init__(self):

@@ -217,3 +217,60 @@ def test_an_older_magic_has_no_leader_epoch_which_is_no_difference(tmp_path, mag
     difference = compare(a, log(tmp_path / "c", [kafkarec.encode(rows, magic=magic)]))
     assert spans(difference.changed) == [(7, 7, "content")]
     assert difference.first is not None and difference.first[1].startswith("other content (crc ")
+
+
+@pytest.mark.parametrize(
+    "fields, text",
+    [
+        ({}, "no producer"),
+        ({"producer_id": 8, "producer_epoch": 1, "base_sequence": 5}, "producer 8, epoch 1, sequence 5"),
+        ({"producer_id": 7, "producer_epoch": 2, "base_sequence": 5}, "producer 7, epoch 2, sequence 5"),
+        ({"producer_id": 7, "producer_epoch": 1, "base_sequence": 6}, "producer 7, epoch 1, sequence 6"),
+        (
+            {"producer_id": 7, "producer_epoch": 1, "base_sequence": 5, "attributes": 16},
+            "transactional producer 7, epoch 1, sequence 5",
+        ),
+    ],
+)
+def test_another_producer_is_a_difference(tmp_path, fields, text):
+    def stored(**fields):
+        return [batch(0, 2), builders.batch(builders.records(2), base_offset=2, **fields)]
+
+    a = log(tmp_path / "a", stored(producer_id=7, producer_epoch=1, base_sequence=5))
+    b = log(tmp_path / "b", stored(**fields))
+    difference = compare(a, b)
+    assert spans(difference.changed) == [(2, 3, "producer")]
+    assert difference.first == (2, f"same leader epoch 0, producer 7, epoch 1, sequence 5 in A, {text} in B")
+    assert mirrored(difference, compare(b, a))
+
+
+def test_the_sequences_of_other_batches_are_the_same(tmp_path):
+    def stored(*counts):
+        out, at = [], 0
+        for count in counts:
+            fields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 5 + at}
+            parts = [builders.record(offset_delta=i, value=b"%d" % (at + i)) for i in range(count)]
+            out.append(builders.batch(parts, base_offset=at, **fields))
+            at += count
+        return out
+
+    difference = compare(log(tmp_path / "a", stored(3, 3)), log(tmp_path / "b", stored(2, 4)))
+    assert difference.same and not difference.identical
+
+
+def test_a_batch_that_the_cleaner_emptied_is_no_difference(tmp_path):
+    def emptied(base, count):
+        return builders.batch([], base_offset=base, last_offset_delta=count - 1, producer_id=7, producer_epoch=1)
+
+    a = log(tmp_path / "a", [batch(0, 10), emptied(10, 5), batch(20, 10)])
+    b = log(tmp_path / "b", [batch(0, 10), batch(20, 10)])
+    difference = compare(a, b)
+    assert difference.same and not difference.identical and difference.first is None and difference.identical_to == 10
+    assert [(one.first, one.last, one.records) for one in difference.rebatched] == [(10, 14, 0)]
+    assert mirrored(difference, compare(b, a))
+    ends_later = compare(log(tmp_path / "c", [batch(0, 10), emptied(10, 5)]), log(tmp_path / "d", [batch(0, 10)]))
+    assert spans(ends_later.only_a) == [(10, 14, "tail")] and not ends_later.rebatched
+    assert not ends_later.same and ends_later.first == (10, "only one of the two continues here")
+    whole = builders.batch(builders.records(10), last_offset_delta=14)  # its last records were removed
+    assert compare(log(tmp_path / "e", [whole]), log(tmp_path / "f", [batch(0, 10)])).first == ends_later.first
+    assert ends_later.a_follows_b.offset == 10

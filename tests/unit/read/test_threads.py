@@ -6,10 +6,11 @@ import gc
 import io
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import builders
 import pyarrow as pa
@@ -19,6 +20,7 @@ from long_run import fewer
 from paths import SEGMENTS
 
 import kafkarec
+from kafkarec._core import Decoders
 from kafkarec.read import threads as helping
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, request
 
@@ -66,17 +68,34 @@ assert ours() <= 2, "the threads stay"
     )
 
 
+class WaitingDecoders(NamedTuple):
+    """The Decoders of a request; each thread that reads stretches calls `wait` before."""
+
+    decoders: Decoders
+    wait: Callable[[], object]
+
+    def read(self, *given):
+        return self.decoders.read(*given)
+
+    def read_stretches(self, stretches):
+        self.wait()
+        self.decoders.read_stretches(stretches)
+
+    def read_stretch(self, *given):
+        self.wait()
+        return self.decoders.read_stretch(*given)
+
+
+def make_decoders_wait(monkeypatch, wait):
+    made = DecodeRequest.__dict__["decoders"].func
+    monkeypatch.setattr(DecodeRequest, "decoders", property(lambda asked: WaitingDecoders(made(asked), wait)))
+
+
 def test_all_threads_take_part(monkeypatch):
     """Each waits until the others have begun, too."""
-    everyone = threading.Barrier(3, timeout=60)
-    read_stretches = DecodeRequest.read_stretches
-
-    def waiting(asked, stretches):
-        everyone.wait()
-        read_stretches(asked, stretches)
-
-    monkeypatch.setattr(DecodeRequest, "read_stretches", waiting)
-    assert same(kafkarec.decode(DATA, threads=3), kafkarec.decode(DATA))
+    alone, everyone = kafkarec.decode(DATA), threading.Barrier(3, timeout=60)
+    make_decoders_wait(monkeypatch, everyone.wait)
+    assert same(kafkarec.decode(DATA, threads=3), alone)
 
 
 @pytest.fixture
@@ -201,6 +220,33 @@ for caller in callers: caller.join()
     )
 
 
+def test_a_fork_while_another_thread_opens_a_file(tmp_path):
+    """The lock of the segment is free in the child."""
+    subprocesses.run(
+        PREPARED
+        + f"""
+path = {str(tmp_path / "0.log")!r}
+with open(path, "wb") as file: file.write(data)
+segment, held, done = kafkarec.open(path), threading.Event(), threading.Event()
+def open_slowly():
+    with segment._lock:
+        held.set()
+        done.wait()
+opener = threading.Thread(target=open_slowly)
+opener.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    assert segment.read().column("offset") == wanted
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+done.set()
+opener.join()
+"""
+    )
+
+
 def test_an_interrupt_ends_the_call():
     """No thread reads the buffer afterwards, and the next call is as usual."""
     subprocesses.run(
@@ -316,15 +362,13 @@ next(results)
 def test_pieces_are_read_ahead_by_all_threads(monkeypatch):
     """Each waits until the others have begun, too."""
     everyone, named = threading.Barrier(3, timeout=30), set()
-    read_stretch = DecodeRequest.read_stretch
 
-    def waiting(asked, *stretch):
+    def wait():
         if len(named) < 3 and threading.get_ident() not in named:
             named.add(threading.get_ident())
             everyone.wait()
-        return read_stretch(asked, *stretch)
 
-    monkeypatch.setattr(DecodeRequest, "read_stretch", waiting)
+    make_decoders_wait(monkeypatch, wait)
     read = list(kafkarec.stream(DATA * 4, threads=3))
     assert len(named) == 3
     monkeypatch.undo()

@@ -1,5 +1,7 @@
 """isolation="read_committed" on hand-made logs: markers, open transactions, overrides."""
 
+import copy
+
 import builders
 import pytest
 
@@ -115,6 +117,16 @@ def test_control_records_are_left_out_unless_asked_for():
     assert committed(log, control=True) == [0, 1, 2]
     [marker] = [record for record in kafkarec.decode(log, control=True) if record.control is not None]
     assert marker.control.type.name == "COMMIT"
+
+
+@pytest.mark.parametrize("missing", [["key"], ["value"], ["key", "value"]])
+def test_a_control_record_without_its_columns_says_which_are_missing(missing):
+    columns = [name for name in ("offset", "key", "value") if name not in missing]
+    data, marker = kafkarec.decode(data_batch(0, 1, 1) + end(1, 1, commit=True), control=True, columns=columns)
+    assert data.control is None
+    for record in (marker, copy.copy(marker)):
+        with pytest.raises(ValueError, match=f"leaves out {' and '.join(missing)}$"):
+            _ = record.control
 
 
 def test_enums_are_accepted_as_well_as_strings():

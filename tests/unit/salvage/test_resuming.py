@@ -240,3 +240,12 @@ def test_on_the_command_line(capfdbinary, tmp_path):
     assert ran.status == 1 and "orders-0: saved 8 batches" in ran.out.decode()
     assert f"note: made again: {path} has changed" in ran.out.decode()
     assert path.read_bytes() == (source / "orders-0" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("read_once", [False, True])
+def test_the_longest_name_of_a_topic(tmp_path, read_once):
+    name = f"{'t' * 249}-0"
+    log(tmp_path / name, [batch(0, 5)])
+    assert leave_unfinished(tmp_path / name, tmp_path / "out", read_once=read_once)
+    report = salvage(tmp_path / name, tmp_path / "out", read_once=read_once)
+    assert report.ok and (tmp_path / "out" / name / NAME).stat().st_size == (tmp_path / name / NAME).stat().st_size

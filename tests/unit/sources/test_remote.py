@@ -114,7 +114,7 @@ REFUSALS = {
 @pytest.mark.parametrize("kind", REFUSALS)
 def test_each_refusal_is_one_line_with_advice(server, library, kind):
     server.refusal, words = REFUSALS[kind]
-    for ask in (remote.open_source, remote.stat, remote.listing, remote.read_whole):
+    for ask in (remote.open_source, remote.stat, remote.listing):
         with pytest.raises(RemoteError) as caught:
             ask(URL, server.options())
         line = str(caught.value)

@@ -337,3 +337,15 @@ def test_open_refuses_what_only_find_reads(days):
         with pytest.raises(ValueError) as info:
             kafkarec.open(paths)
         assert str(info.value) == refused
+
+
+def test_a_partition_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
+    for name in ("orders-0", "other-1"):
+        put(tmp_path / name, parts(1)[0])
+    refuse_listing(monkeypatch, "orders-0", errno.EACCES)
+    with pytest.raises(PermissionError) as raised:
+        kafkarec.find(tmp_path)
+    assert raised.value.filename == str(tmp_path / "orders-0")
+    refused = []
+    found = distributed.LogFinder(tmp_path, unreadable=refused.append).find()
+    assert [log.topic for log in found] == ["other"] and len(refused) == 1

@@ -67,6 +67,18 @@ def test_parts_of_a_log_with_copied_and_damaged_bytes_are_the_whole(seed, tmp_pa
     compare(segment, chance.choice([1, 500, 5000]))
 
 
+def test_a_range_that_begins_behind_a_part():
+    """Its entry of the .index is outside of the part, which has no bytes to read then and none that remain."""
+    segment = kafkarec.open(golden.VECTORS / "segments" / "all-codecs-0" / f"{0:020}.log")
+    assert isinstance(segment, kafkarec.Segment)
+    (begin, end), *_, last = segment.splits(5000)
+    part, start = segment.between(begin, end), segment.read().batches[-1]["last_offset"]
+    assert segment.position_of(start) > end and part.position_of(start) == end
+    for table in (part.read(start_offset=start), part.scan(start_offset=start), *part.stream(start_offset=start)):
+        assert (len(table), table.remaining, table.damage) == (0, 0, ())
+    assert segment.between(*last).read(start_offset=start).column("offset")[-1] == start
+
+
 @pytest.mark.parametrize("cut", [1, 40])
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 def test_the_end_of_a_file_that_has_grown_is_no_damage(tmp_path, cut, errors):

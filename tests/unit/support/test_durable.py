@@ -63,6 +63,21 @@ def test_a_failed_fsync_renames_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_failed_close_is_the_error_and_leaves_nothing(tmp_path, monkeypatch):
+    """As at the full quota of a network file system. The descriptor is free then, and may be another file's."""
+    real, closed = os.close, []
+
+    def close(descriptor):
+        real(descriptor)
+        closed.append(descriptor)
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "close", close)
+    with pytest.raises(OSError, match=os.strerror(errno.EDQUOT)):
+        durable.write_file(str(tmp_path), "a", b"x")
+    assert len(closed) == 1 and list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("files, size", [(96, 1), (3, 22 << 20)])
 def test_a_full_group_is_synced_before_the_next_file(tmp_path, calls, files, size):
     """With 96 files, or 64 MiB."""

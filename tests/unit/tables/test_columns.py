@@ -153,7 +153,7 @@ UNITS = {
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_timestamp_that_does_not_fit_is_null_and_counted(unit, sign):
+def test_a_timestamp_that_does_not_fit_is_null_and_counted(tmp_path, unit, sign):
     factor = UNITS[unit][0]
     largest = sign * ((2**63 - 1) // factor)
     inside = [builders.record(timestamp_delta=0), builders.record(timestamp_delta=-sign, offset_delta=1)]
@@ -167,6 +167,9 @@ def test_a_timestamp_that_does_not_fit_is_null_and_counted(unit, sign):
     assert columns.timestamps_out_of_range == 1
     assert checked_table(columns).column("timestamp").is_null().to_pylist() == [True, False]
     assert columns[1:].timestamps_out_of_range == columns[:0].timestamps_out_of_range == 1  # as the damage of a slice
+    (tmp_path / "a.log").write_bytes(beyond)
+    without = kafkarec.open(tmp_path / "a.log").read(start_timestamp=-(2**63), columns=["offset"], timestamp_unit=unit)
+    assert len(without) == 2 and without.timestamps_out_of_range == 0
 
 
 @pytest.mark.parametrize(

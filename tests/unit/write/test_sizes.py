@@ -1,6 +1,7 @@
 """Estimates of sizes and of compression ratios; tests/jvm/test_builder.py compares them with Kafka's."""
 
 import threading
+from array import array
 
 import pytest
 import typed_control
@@ -59,6 +60,15 @@ def test_estimates():
     for record in ({"key": b"k"}, (0, 1), None):
         with pytest.raises(TypeError, match="see encode for columns"):
             estimate_size([record])
+    wide = (0, None, array("i", [1, 2]), memoryview(b"abcd")[::2], [(b"h", array("i", [1]))])
+    assert estimate_size([wide]) == len(kafkarec.encode([wide]))
+    for record in ((0, 0, "k", b"v", ()), (0, 0, b"k", b"v", {"ab": b""}), (0, 0, None, None, [("h", "v")])):
+        with pytest.raises(TypeError, match="bytes or None, not str"):
+            estimate_size([record])
+    with pytest.raises(ValueError, match="half of a surrogate pair"):
+        estimate_size([(0, 0, None, None, [("\ud800", b"")])])
+    with pytest.raises(TypeError, match="offset: an int, not NoneType"):
+        estimate_size([(None, 0, None, None, ())], base_offset=0)
     far = [(2**20 + n, 0, None, None, None) for n in range(2)]
     assert [estimate_size(far, base_offset=base) for base in (None, 2**20, 0)] == [75, 75, 81]
     assert estimate_size([(0, None, b"x" * 300_000, None, ())], compression="lz4") == 65_536

@@ -100,6 +100,7 @@ def test_base_offsets_keep_the_gaps_of_a_compacted_batch():
         ({}, {"partition_leader_epoch": 2**31}, "does not fit 32 bits"),
         ({}, {"timestamp_type": "none"}, "create_time, log_append_time"),
         ({}, {"position": -1}, "below 0"),
+        ({}, {"position": 2**63}, "does not fit 64 bits"),
     ],
 )
 def test_refusals_change_nothing(options, fields, words):

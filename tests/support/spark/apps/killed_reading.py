@@ -73,7 +73,7 @@ def write(target):
 
 spark = SparkSession.builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "100").getOrCreate()
 spark_udfs.register(spark)
-kafkarec = spark_udfs.bootstrap.load()
+kafkarec = spark_udfs.bootstrap.kafkarec
 batch = max(numbers("commits"), default=-1) + 2
 finished = Path(f"{FOLDER}/finished")
 first_round = int(finished.read_text()) + 1 if finished.exists() else 0
