@@ -126,7 +126,7 @@ def test_a_brokers_folders_have_the_same_records_afterwards(folder, codec, size)
         ({"max_timestamp": builders.NOW + 1}, 2),
         ({"base_offset": 2**31}, 2),
     ],
-    ids=lambda value: str(value),
+    ids=str,
 )
 def test_which_batches_are_merged(second, batches):
     data = two(**second)
@@ -146,7 +146,7 @@ def test_which_batches_are_merged(second, batches):
         ({"producer_epoch": 1, "base_sequence": 0}, 2),
         ({"producer_id": 8}, 2),
     ],
-    ids=lambda value: str(value),
+    ids=str,
 )
 def test_a_producers_batches_are_merged_if_their_sequences_continue(second, batches):
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}

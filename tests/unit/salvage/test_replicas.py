@@ -22,7 +22,7 @@ from kafkarec.sources.files import LocalFile
 def test_damaged_replicas(folder, tmp_path):
     chance, log = random.Random(folder.name), hurt_logs.golden_log(folder)
     for turn in range(6):
-        sources, alive = [], set[bytes]()
+        sources, alive = [], set()
         for number in range(chance.randint(2, 3)):
             sources.append(tmp_path / f"{turn}-{number}" / folder.name)
             parts = hurt_logs.damaged(chance, log, chance.randint(0, 2))

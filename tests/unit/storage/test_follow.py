@@ -173,7 +173,7 @@ def test_committed_records_are_returned_at_their_commit(steps, preallocate, is_i
     with tempfile.TemporaryDirectory() as name:
         broker = SimulatedLog(Path(name), preallocate)
         one = follower(name, isolation="read_committed")
-        returned, firsts = [], dict[int, int]()
+        returned, firsts = [], {}
         for what, producer, then_poll in steps:
             if what == "data":
                 firsts.setdefault(producer, broker.next_offset)
@@ -401,7 +401,7 @@ def test_records_of_transactions_that_begin_while_a_log_is_read(tmp_path, monkey
 
     begun: before the first opening
     """
-    broker, real, plain, first = SimulatedLog(tmp_path, preallocate), os.open, list[int](), 0
+    broker, real, plain, first = SimulatedLog(tmp_path, preallocate), os.open, [], 0
 
     def write(*args, **options):
         nonlocal begun
@@ -451,7 +451,7 @@ def write_segments(folder, segments, *, cut=False):
 @pytest.mark.parametrize("behind", [False, True])
 def test_a_log_that_is_cleaned_goes_on_at_the_next_offset(tmp_path, behind, cleaned):
     """behind: a reader stops in a segment that a later one follows; else in the last one, which is rolled."""
-    notes = list[str]()
+    notes = []
     write_segments(tmp_path, {0: [good(0), good(1)], 2: [good(2)]})
     one = follower(tmp_path, batch_bytes=1, on_note=notes.append)
     if behind:
@@ -471,7 +471,7 @@ def test_a_log_that_is_cleaned_goes_on_at_the_next_offset(tmp_path, behind, clea
 
 def test_a_log_that_was_truncated_and_rolled_again_is_read_from_the_cut(tmp_path):
     """The segment that was read is gone, as after cleaning, but the one before it was cut."""
-    notes = list[str]()
+    notes = []
     write_segments(tmp_path, {0: [good(0), good(1)], 2: [good(2)]})
     one = follower(tmp_path, on_note=notes.append)
     assert polled_offsets(one) == [0, 1, 2]
@@ -495,7 +495,7 @@ def test_a_transaction_whose_marker_was_truncated_is_open_again(tmp_path):
 
 
 def test_after_a_cut_below_the_start_offset_the_new_records_are_read(tmp_path):
-    notes = list[str]()
+    notes = []
     write_segments(tmp_path, {0: [good(base) for base in range(4)]})
     one = follower(tmp_path, start_offset=3, on_note=notes.append)
     assert polled_offsets(one) == [3]
@@ -556,7 +556,7 @@ def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(tmp
 
 
 def test_offsets_that_were_deleted_before_they_were_read_are_told(tmp_path):
-    broker, notes = SimulatedLog(tmp_path, preallocate=False), list[str]()
+    broker, notes = SimulatedLog(tmp_path, preallocate=False), []
     (one,) = kafkarec.open(tmp_path).followers(columns=["offset", "value"], on_note=notes.append)
     broker.play("append", 2)
     assert polled_offsets(one) == [0, 1]
