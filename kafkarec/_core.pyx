@@ -279,8 +279,8 @@ cdef class Record:
         """The list of (key, value or None)."""
         pairs = self._pairs
         if type(pairs) is tuple:
-            made = list(<tuple>pairs)
-            if self._pairs is pairs:            # else it was read meanwhile: the collector may have run, and other threads
+            made = list(<tuple>pairs)           # the collector may run, and other threads, which read it as well
+            if self._pairs is pairs:
                 self._pairs = made
                 PyObject_GC_Track(<PyObject*>self)
         return <list>self._pairs
