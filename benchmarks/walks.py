@@ -24,7 +24,7 @@ from shared import machine  # noqa: E402
 
 import kafkarec  # noqa: E402
 from kafkarec.ops.compact import cleaned  # noqa: E402
-from kafkarec.ops.convert import converted  # noqa: E402
+from kafkarec.ops.convert import converted_batches  # noqa: E402
 from kafkarec.ops.diff import compare  # noqa: E402
 from kafkarec.read.isolation import excluded  # noqa: E402
 from kafkarec.storage.rebuild_folder import rebuild_side_files  # noqa: E402
@@ -66,7 +66,7 @@ OPERATIONS: dict[str, Callable[[Any], object]] = {
     "reindex": lambda log: deque(rebuild_side_files(log), 0),
     "diff": lambda log: compare(log, kafkarec.open(log.path)),
     "compact": lambda log: deque(cleaned(log), 0),
-    "convert to lz4": lambda log: deque(converted(log, compression="lz4"), 0),
+    "convert to lz4": lambda log: deque(converted_batches(log, compression="lz4"), 0),
     "verify": lambda log: log.verify(),
 }
 

@@ -58,7 +58,7 @@ from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
     ABORT, COMMIT, BatchMark, EndedTxn, KeptBatch, Markers, Oddity, Producer, ProducerTable, Transaction, add_open,
     begin_rows, data_code, keep_batch, known_producer, producer_at, producer_or_new, producers_reserve, remove_open,
-    set_mark, set_without_data, take_row, take_rows, violation_of,
+    set_mark, set_without_data, take_batch, take_batches, violation_of,
 )
 from kafkarec._entry.arrow_capsules cimport (
     borrow_binary_array, list_capsule, pack_schema, schema_capsule, stream_capsule,
@@ -279,8 +279,8 @@ cdef class Record:
         """The list of (key, value or None)."""
         pairs = self._pairs
         if type(pairs) is tuple:
-            made = list(<tuple>pairs)
-            if self._pairs is pairs:            # else it was read meanwhile: the collector may have run, and other threads
+            made = list(<tuple>pairs)           # the collector may run, and other threads, which read it as well
+            if self._pairs is pairs:
                 self._pairs = made
                 PyObject_GC_Track(<PyObject*>self)
         return <list>self._pairs
@@ -304,7 +304,8 @@ cdef class Record:
             return None
         if self.unread:
             missing = ["key"] * bool(self.unread & WANT_KEY) + ["value"] * bool(self.unread & WANT_VALUE)
-            raise ValueError(f"control needs the columns key and value, and columns= leaves out {' and '.join(missing)}")
+            names = " and ".join(missing)
+            raise ValueError(f"control needs the columns key and value, and columns= leaves out {names}")
         from kafkarec.format.control import parse   # not at the top: a seventh of `import kafkarec`
         return parse(self.key, self.value)
 
@@ -561,6 +562,17 @@ cdef class BatchRows:
         record for each of their offsets."""
         return are_adjacent(self.at(0), self.count)
 
+    def rise_from(self, int64_t next_offset):
+        """Whether the first batch begins at this offset or above, and each other one behind the one before."""
+        cdef const BatchRow* row
+        cdef int64_t i
+        for i in range(self.count):
+            row = self.at(i)
+            if row.base_offset < next_offset:
+                return False
+            next_offset = row.next_offset
+        return True
+
     def convert_units(self, Chunk chunk):
         """[(index of its first batch, number of batches, number of rows), ...] of what `convert` takes as one: adjacent
         plain messages that one batch can hold, and each other batch. chunk: the records, or None"""
@@ -813,7 +825,7 @@ cdef class IndexBuilder:
             self.add(rows.at(i), found)
         return found
 
-    def append(self, batches, int64_t epoch):
+    def take_fields(self, batches, int64_t epoch):
         """As `take`. batches: (position, base offset, last offset, max timestamp, leader epoch), ...; None: absent"""
         cdef BatchRow row
         cdef tuple found = ([], [], [])
@@ -898,7 +910,7 @@ cdef class Producers:
         cdef const BatchRow* first = rows.at(0)
         cdef ProducerTable* table = &self.table
         rows.check_row_range(start, stop)
-        taken = take_rows(table, first, &markers, start, stop, segment)      # the GIL keeps other threads out
+        taken = take_batches(table, first, &markers, start, stop, segment)      # the GIL keeps other threads out
         if not taken:
             raise MemoryError
         return (
@@ -935,8 +947,8 @@ cdef class Producers:
                 producer.open.first = first
                 add_open(&self.table, producer)
 
-    def append(self, int64_t producer_id, int16_t epoch, int32_t last_sequence, int64_t base_offset,
-               int64_t last_offset, int64_t max_timestamp, bint is_transactional, bint is_control, marker):
+    def take_one(self, int64_t producer_id, int16_t epoch, int32_t last_sequence, int64_t base_offset,
+                 int64_t last_offset, int64_t max_timestamp, bint is_transactional, bint is_control, marker):
         """Takes one batch. marker: (whether it is an ABORT, coordinator epoch, timestamp), or None: it ends nothing.
         Returns (first offset, last stable offset) of the transaction that it ends, or None."""
         cdef BatchRow row
@@ -951,7 +963,7 @@ cdef class Producers:
         if marker is not None:
             aborted, mark.coordinator_epoch, mark.timestamp = marker
             mark.code, mark.has_value = ABORT if aborted else COMMIT, True
-        if not begin_rows(&self.table, 1) or not take_row(&self.table, &row, &mark, 0, 0):
+        if not begin_rows(&self.table, 1) or not take_batch(&self.table, &row, &mark, 0, 0):
             raise MemoryError
         if not self.table.ended_count:
             return None

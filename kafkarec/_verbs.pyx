@@ -394,7 +394,7 @@ def stamp_messages(buffer, int64_t first_offset, timestamp_type, int64_t log_app
 # ---- the last offset of each key
 
 @cython.final
-cdef class KeyColumns(HeldColumns):
+cdef class KeysAndOffsets(HeldColumns):
     """A binary column of keys, and an int64 column of offsets."""
     cdef const uint8_t* validity
     cdef const int32_t* ends
@@ -439,7 +439,7 @@ cdef class LastOffsets:
     def put(self, keys, offsets, int64_t rows, spans=None):
         """Adds rows in order: a later row replaces an earlier one with the same key; null keys are skipped. spans: only
         these, (first, exclusive last); None: all. MemoryError: only the first rows are added."""
-        cdef KeyColumns columns = KeyColumns(keys, offsets, rows)
+        cdef KeysAndOffsets columns = KeysAndOffsets(keys, offsets, rows)
         cdef int64_t first, stop
         cdef bint added
         for first, stop in ((0, rows),) if spans is None else spans:
@@ -456,7 +456,7 @@ cdef class LastOffsets:
 
     def latest(self, keys, offsets, rows):
         """One byte per row: 1 if the key has no later offset than the row's; otherwise, and without a key, 0."""
-        cdef KeyColumns columns = KeyColumns(keys, offsets, rows)
+        cdef KeysAndOffsets columns = KeysAndOffsets(keys, offsets, rows)
         cdef int64_t count = rows
         cdef bytearray keep = PyByteArray_FromStringAndSize(NULL, count)
         cdef uint8_t* out = <uint8_t*>PyByteArray_AsString(keep)

@@ -586,7 +586,7 @@ cdef class EncodeOptions:
         for i in range(LATEST_CODEC + 1):
             self.e.compress_context.levels[i] = levels[i]
         for i in range(ZSTD_PARAMETERS):
-            self.e.compress_context.zstd_parameters[i] = parameters[i]
+            self.e.compress_context.zstd_stream_parameters[i] = parameters[i]
 
     cdef EncodeRun idle_or_new(self):
         """A run over rows that are yet to be given; `put_back` once it has ended well."""

@@ -148,7 +148,7 @@ def why_unreadable(code: int) -> str:
     return _PACKED_FILE_CAUSES[code] if code < 0 else os.strerror(code).lower()
 
 
-def is_zeros(reason: str, found: int | None) -> bool:
+def begins_with_zeros(reason: str, found: int | None) -> bool:
     """Whether damage is zeros where a batch should begin: a page that was never written, or wiped."""
     return reason == "size_too_small" and found == 0
 

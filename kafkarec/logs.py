@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -36,14 +37,12 @@ if TYPE_CHECKING:
 _OF_SEVERAL_LOGS = ("topic", "partition", "file")
 
 
-class Readable:
+class Readable(ABC):
     """The methods that Segment, Log and LogDir share: `read`, `stream`, `scan`, `batches`, ..."""
 
+    @abstractmethod
     def segments_by_log(self) -> Iterator[Sequence[Any]]:
         """The segments of each partition, in order."""
-        assert isinstance(self, opening.Opened)
-        for log in opening.logs(self):
-            yield log.segments
 
     @property
     def _default_columns(self) -> tuple[str, ...] | None:
@@ -281,6 +280,9 @@ class Segment(SegmentFile, Readable):
     .begin, .end              the bytes that are read (see `between`); 0, None: the whole file
     """
 
+    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
+        yield (self,)
+
     def last_batch(self) -> dict[str, Any] | None:
         """The columns of the last batch, from the headers alone; None: there is none. OSError if it cannot be read."""
         return segment_summary.last_batch(self)
@@ -322,6 +324,9 @@ class Log(PartitionFiles, Readable):
     segments: tuple[Segment, ...]
     checkpoints: tuple[Segment, ...]
 
+    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
+        yield self.segments
+
     def __iter__(self) -> Iterator[Segment]:
         return iter(self.segments)
 
@@ -334,6 +339,10 @@ class LogDir(DataFolderFiles, Readable):
 
     log_type = Log
     logs: tuple[Log, ...]
+
+    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
+        for log in self.logs:
+            yield log.segments
 
     def __iter__(self) -> Iterator[Log]:
         return iter(self.logs)

@@ -49,7 +49,7 @@ class PandasUdfOverArrow:
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         serializer = worker_serializer_class()
         if serializer is None:
-            yield from map(_object_series, self.body(map(_arrow_arguments, batches)))
+            yield from map(_as_objects, self.body(map(_arrow_arguments, batches)))
             return
         input_too = (
             False  # whether these are the worker's batches themselves, and not what another function makes of them
@@ -122,7 +122,7 @@ def _arrow_array(column: Any) -> pa.Array:
     return array
 
 
-def _object_series(array: pa.Array) -> Any:
+def _as_objects(array: pa.Array) -> Any:
     if not pa.types.is_struct(array.type):
         return pd.Series(array.to_pylist(), dtype=object)
     fields = zip(array.type, array.flatten(), strict=True)

@@ -105,6 +105,8 @@ class _ModuleAtFirstUse:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked of any object, by pickle or a documentation tool: no use of kafkarec
+            raise AttributeError(name)
         activate()
         found = self.__dict__[name] = getattr(importlib.import_module(self._name), name)
         return found
@@ -141,7 +143,7 @@ def _activate() -> Activation:
             notes.append(f"the installed kafkarec {index['version']} cannot be imported: {error}")
             _forget_package()
     tree = fitting_tree(index)
-    notes += _check_loaded_libraries(index)
+    notes += _check_imported_codecs(index)
     folder, found = _ensure_unpacked(tree)
     sys.path.insert(0, folder)
     importlib.invalidate_caches()
@@ -199,7 +201,7 @@ def _installed_version() -> str | None:
     return match[1] if match else None
 
 
-def _check_loaded_libraries(index: Json) -> list[str]:
+def _check_imported_codecs(index: Json) -> list[str]:
     """Notes on codec libraries that this process has already imported. BootstrapError if one of them is too old."""
     notes = []
     for module, (project, version, least) in index["libraries"].items():

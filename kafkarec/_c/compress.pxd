@@ -87,7 +87,7 @@ cdef enum:
 # What one encoder keeps between batches.
 cdef struct CompressContext:
     int[LATEST_CODEC + 1] levels                # by codec id
-    int[ZSTD_PARAMETERS] zstd_parameters  # of the level, for input of unknown size: those of the JVM's streams
+    int[ZSTD_PARAMETERS] zstd_stream_parameters  # of the level, for input of unknown size: those of the JVM's streams
     uint8_t[2 * LZ4_HEAD] lz4_heads  # frame headers: of magic 1 and 2, then of magic 0
     void* lz4
     void* zstd
@@ -157,7 +157,7 @@ cdef inline int compress_zstd(CompressContext* w, const uint8_t* source, int64_t
         if w.zstd == NULL:
             return OUT_OF_MEMORY
         for i in range(ZSTD_PARAMETERS):
-            zstd().set_parameter(w.zstd, ZSTD_FIRST_PARAMETER + i, w.zstd_parameters[i])
+            zstd().set_parameter(w.zstd, ZSTD_FIRST_PARAMETER + i, w.zstd_stream_parameters[i])
     done = zstd().compress(w.zstd, to, capacity, source, <size_t>n)
     if done > capacity:                      # error codes are the largest values of size_t
         return NEEDS_CODEC

@@ -3,7 +3,7 @@
     data of 7 (epoch 3)   data of 9   data of 7 ...   ABORT or COMMIT of 7 (epoch 4)
     ^ first offset                                    ^ ends the open transaction of producer id 7
 
-    BatchRow of each batch, its BatchMark --take_rows--> the state of each producer, rows of EndedTxn, rows of Oddity
+    BatchRow of each batch, its BatchMark --take_batches--> the state of each producer, rows of EndedTxn, rows of Oddity
 
 Markers are matched by producer id alone: with transaction.version 2 a marker has the epoch after that of its data. The
 log cleaner leaves empty control batches; they end no transaction. Nothing stops at an odd batch: it is an Oddity, and
@@ -324,8 +324,8 @@ cdef inline void update_by_marker(ProducerTable* table, Producer* producer, cons
             producer.last_timestamp = max(producer.last_timestamp, row.max_timestamp)
 
 
-cdef inline bint take_row(ProducerTable* table, const BatchRow* row, const BatchMark* mark, int64_t number,
-                          int64_t segment) noexcept nogil:
+cdef inline bint take_batch(ProducerTable* table, const BatchRow* row, const BatchMark* mark, int64_t number,
+                            int64_t segment) noexcept nogil:
     """Takes a batch of a producer, for which there is space. False: out of memory."""
     cdef int32_t code = mark.code
     cdef Producer* producer = producer_or_new(table, row.producer_id)
@@ -369,8 +369,8 @@ cdef inline bint begin_rows(ProducerTable* table, int64_t batches) noexcept nogi
     return producers_reserve(table, batches)
 
 
-cdef inline bint take_rows(ProducerTable* table, const BatchRow* rows, Markers* markers, int64_t start, int64_t stop,
-                           int64_t segment) noexcept nogil:
+cdef inline bint take_batches(ProducerTable* table, const BatchRow* rows, Markers* markers, int64_t start, int64_t stop,
+                              int64_t segment) noexcept nogil:
     """Takes the batches [start, stop). False: out of memory."""
     cdef BatchMark mark
     cdef int64_t i, newest = table.max_timestamp, highest = table.highest_base
@@ -384,7 +384,7 @@ cdef inline bint take_rows(ProducerTable* table, const BatchRow* rows, Markers* 
         set_mark(&mark, rows + i, i, markers)
         if mark.code == NOTHING and table.policy == READER:
             continue
-        if not take_row(table, rows + i, &mark, i, segment):
+        if not take_batch(table, rows + i, &mark, i, segment):
             return False
     table.max_timestamp, table.highest_base = newest, highest
     return True

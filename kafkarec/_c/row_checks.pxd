@@ -121,14 +121,14 @@ cdef inline bint are_adjacent(const BatchRow* rows, int64_t count) noexcept nogi
     return True
 
 
-cdef inline bint is_plain_message(const BatchRow* row) noexcept nogil:
+cdef inline bint is_joinable_message(const BatchRow* row) noexcept nogil:
     return row.magic < BATCH_MAGIC and row.attributes & CODEC_MASK == 0 and row.max_timestamp >= ABSENT
 
 
 cdef inline bint fits_one_batch(const BatchRow* first, const BatchRow* before, const BatchRow* row) noexcept nogil:
     """Whether one batch can hold the plain messages from `first` to `before` and the next one."""
     return (
-        is_plain_message(first) and is_plain_message(row) and row.magic == first.magic and
+        is_joinable_message(first) and is_joinable_message(row) and row.magic == first.magic and
         row.timestamp_type == first.timestamp_type and row.position == before.position + before.size_in_bytes and
         row.last_offset > before.last_offset and
         <uint64_t>row.last_offset - <uint64_t>first.last_offset <= <uint64_t>MAX_WIDTH and

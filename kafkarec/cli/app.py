@@ -16,6 +16,7 @@ from contextlib import suppress
 from . import COULD_NOT, FINE, INTERRUPTED, WRONG_USE
 from .verb_parsers import VERBS, parser_of
 
+_OPEN_FILES = 10_240  # macOS refuses more
 _ABOUT_ALL = ("-h", "--help", "--version")  # options without a verb
 
 
@@ -37,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser_of(None).parse_args(words)
         from .run_verb import run  # not at the top: --help needs none of it
 
+        if argv is None:
+            _allow_more_open_files()
         return _flush_output(run(words))
     except SystemExit as stop:  # argparse: help, version, wrong usage
         return _flush_output(stop.code if isinstance(stop.code, int) else WRONG_USE)
@@ -53,6 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _flush_output(report_error(error))
     finally:
         _ignore_interrupts(argv)
+
+
+def _allow_more_open_files() -> None:
+    """Raise the soft limit of open files, often 1024 or 256, to the hard one, as the runtimes of Java and Go do."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _ignore_interrupts(argv: Sequence[str] | None) -> None:

@@ -11,7 +11,7 @@ from kafkarec.errors import KafkaRecordError, UnsupportedCompressionError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import LATEST_CODECS, MAGICS
 from kafkarec.logs import Log
-from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError, converted
+from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError, converted_batches
 
 from . import DAMAGED, input_logs, new_log, shared_options
 from .problems import DamageReporter, rerun_command, say
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
             damage_reporter.report_tail(log.segments[-1], conversion.remaining)
 
     try:
-        done = new_log.rewrite(args, logs, partial(converted, **options), report, whole=whole)
+        done = new_log.rewrite(args, logs, partial(converted_batches, **options), report, whole=whole)
     except LossError as error:
         say(f"nothing is written: magic {magic} cannot store")
         for word, count in error.lost.items():

@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
@@ -206,6 +207,7 @@ class PartitionFolderWriter:
         if self._writer:
             self._writer.roll_to(self._end)
             self._writer.close()
+            self._writer = None
 
     def put_in_place(self) -> None:
         old_folder = self._part.removesuffix(".part") + ".old"
@@ -287,6 +289,10 @@ class NewLog:
     def write(self, place: TopicPartition, batches: bytes | memoryview) -> None:
         self.made[place].write(batches)
         self.size += len(batches)
+
+    def complete(self, place: TopicPartition) -> None:
+        """End a partition before the others, of which there may be more than a process may have files open."""
+        self.made[place].finish()
 
     def finish(self) -> None:
         """Complete the output and rename it to its final name."""
@@ -459,14 +465,18 @@ def rewrite(
         opened(args, from_folder, whole=whole) as out,
         progress.show_segments_read(input_logs.segments(logs), progress.when_writing(args.output), passes) as tick,
     ):
-        for log in logs:
-            out.prepare((log.topic, log.partition), log.path)
-        for log in logs:
-            place = log.topic, log.partition
+        places = [(log.topic, log.partition) for log in logs]
+        for place, log in zip(places, logs, strict=True):
+            out.prepare(place, log.path)
+        waiting = Counter(places)
+        for place, log in zip(places, logs, strict=True):
             out.begin(place, log.path, log)
             made = make(log, progress=tick)
             for batches in input_logs.read_errors_named(made, log.path):
                 out.write(place, batches)
+            waiting[place] -= 1
+            if not waiting[place]:
+                out.complete(place)
             if after is not None:
                 after(log, made)
             done.append((source_name(log, args.paths), out.made[place].name, made))

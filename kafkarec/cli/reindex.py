@@ -106,8 +106,8 @@ def run(args: argparse.Namespace) -> int:
     status, unlisted = FINE, len(unread)
     path = None if args.dry_run else args.output
     with (
-        durable.FileGroup() as files,
         output_files.new_folder(args) if path is not None else nullcontext() as new,
+        durable.FileGroup() as files,  # its files are closed before the folder is removed, which needs descriptors
         progress.show_segments_read(input_logs.segments(logs), progress.when_printing(sys.stdout)) as tick,
     ):
         report: list[tuple[Log, list[RebuiltFile]]] = []

@@ -140,7 +140,7 @@ def compression_parameters(codec_id: int | None, level: int | None) -> tuple[lis
     if codec_id is not None:
         by_codec[codec_id] = checked_level(codec_id, level) or 0
     used = "zstd" in native.in_use
-    return by_codec, native.zstd_parameters(by_codec[BY_NAME["zstd"].id]) if used else (0,) * len(
+    return by_codec, native.zstd_stream_parameters(by_codec[BY_NAME["zstd"].id]) if used else (0,) * len(
         native.ZSTD_PARAMETERS
     )
 

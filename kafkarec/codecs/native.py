@@ -116,7 +116,7 @@ def _zstd() -> list[Any] | None:
     packed, out = ctypes.create_string_buffer(capacity), ctypes.create_string_buffer(size)
     reader, writer = create(), create_out()
     try:
-        levels = enumerate(zstd_parameters(3), _FIRST_PARAMETER)
+        levels = enumerate(zstd_stream_parameters(3), _FIRST_PARAMETER)
         refused = [set_parameter(writer, parameter, value) > capacity for parameter, value in levels]
         used = compress(writer, packed, capacity, SAMPLE, size)
         short = compress(writer, ctypes.create_string_buffer(used - 1), used - 1, SAMPLE, size) > capacity
@@ -132,7 +132,7 @@ def _zstd() -> list[Any] | None:
 
 
 @cache
-def zstd_parameters(level: int) -> tuple[int, ...]:
+def zstd_stream_parameters(level: int) -> tuple[int, ...]:
     """The seven parameters of a level for an input of unknown size, as in the JVM's streams. For a small input the
     library would choose others, which compress 7 % worse at level 9."""
     zstandard = importlib.import_module("zstandard")

@@ -55,7 +55,7 @@ def recognise(head: bytes) -> str | None:
     return "zstd" if head[:4] == MAGIC or is_skippable(head[:4]) else None
 
 
-def declared_size(head: bytes) -> int:
+def zstd_content_size(head: bytes) -> int:
     """The content size in the header of the first zstd frame, from HEAD_BYTES bytes; 0: it has none, or the file does
     not begin with such a frame."""
     if head[:4] != MAGIC:

@@ -373,7 +373,7 @@ class _Decoding:
     def damage_end(self, at: int, stated: int | None) -> int:
         """The end of the damage at byte `at`: where its length says if a batch or the end is there; otherwise where
         the next batch is found."""
-        if stated is not None and (stated == len(self.view) or self.is_batch(stated)):
+        if stated is not None and (stated == len(self.view) or self.is_good_batch(stated)):
             return stated
         found = self.search(at + 1)
         return stated if stated is not None and found == len(self.view) else found
@@ -386,7 +386,7 @@ class _Decoding:
         found = at
         while (beginning := _BEGINNING.search(self.view, found)) is not None:
             found = beginning.start()
-            if self.is_batch(found):
+            if self.is_good_batch(found):
                 break
             found += 1
         else:
@@ -394,7 +394,7 @@ class _Decoding:
         self.searched = at, found
         return found
 
-    def is_batch(self, at: int) -> bool:
+    def is_good_batch(self, at: int) -> bool:
         """Whether a batch of magic 3 with plausible fields and a right checksum begins here. All of these checksums
         together are computed for at most 8 bytes per byte of input."""
         try:

@@ -203,7 +203,7 @@ def _message(cursor: _Cursor) -> None:
     cursor.blob("value", cursor.numbers(("value_length",), "i"), "message_truncated")
 
 
-def inner_messages(data: memoryview, largest: int = MAX_SIZE) -> tuple[list[range], FieldFault | None]:
+def inner_message_ranges(data: memoryview, largest: int = MAX_SIZE) -> tuple[list[range], FieldFault | None]:
     """(the bytes of each message of a decompressed wrapper, the fault of what follows them), as DataLogInputStream
     reads them: an incomplete message at the end is no fault. `largest`: of a size field."""
     at = 0
@@ -222,7 +222,7 @@ def inner_messages(data: memoryview, largest: int = MAX_SIZE) -> tuple[list[rang
 
 
 def inner_shift(wrapper: MessageHeader, data: memoryview, frames: Sequence[range]) -> tuple[int, FieldFault | None]:
-    """(what is added to the inner offsets of a wrapper, its fault). frames: of `inner_messages` of the data.
+    """(what is added to the inner offsets of a wrapper, its fault). frames: of `inner_message_ranges` of the data.
 
     Inner offsets of magic 1 are relative, unless the wrapper's offset is 0 (KIP-31).
     """

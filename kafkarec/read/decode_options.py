@@ -167,9 +167,11 @@ def for_keys(decode_request: DecodeRequest, keys: Iterable[Any] | None) -> Decod
 def request(**options: Any) -> DecodeRequest:
     """Checks decode's options, by their names there: TypeError for an unknown one, ValueError for a wrong value; both
     list what is allowed. Equal options give the same object."""
-    if unknown := options.keys() - _OPTIONS.keys():
-        raise TypeError(f"no such option: {', '.join(sorted(unknown))}; there are {', '.join(sorted(_OPTIONS))}")
-    return checked_request(*(_OPTIONS | options).values())
+    every = _OPTIONS | options
+    if len(every) > len(_OPTIONS):
+        unknown = ", ".join(sorted(every.keys() - _OPTIONS.keys()))
+        raise TypeError(f"no such option: {unknown}; there are {', '.join(sorted(_OPTIONS))}")
+    return checked_request(*every.values())
 
 
 def checked_request(
@@ -248,4 +250,4 @@ def scan_request(errors: str) -> DecodeRequest:
 
 def request_of_locals(arguments: dict[str, Any]) -> DecodeRequest:
     """The request of a function whose parameters have the names of options. arguments: its `locals()`."""
-    return request(**{name: arguments[name] for name in _OPTIONS if name in arguments})
+    return checked_request(*(arguments.get(name, default) for name, default in _OPTIONS.items()))

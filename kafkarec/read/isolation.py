@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -12,7 +12,8 @@ from kafkarec.format.java_integers import number_or_none
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Evidence
 from kafkarec.recover.marker_matching import MatchedTransactions
-from kafkarec.recover.steps import ABORT, ROW, WIDTH, TransactionData
+from kafkarec.recover.misplaced import MisplacedBatches, misplaced_batches
+from kafkarec.recover.steps import ABORT, ROW, WIDTH, Step, TransactionData
 
 from .passes import Excluded, Span
 from .walk import CHECKED_MARKERS, CHECKSUMS, MARKERS, passes_checksum, walk, walk_request
@@ -43,8 +44,8 @@ def match_markers(
     holes: Sequence[Hole] = (),
     evidence_of: Callable[[Any], Evidence] = attrgetter("evidence"),
 ) -> MatchedTransactions:
-    """Matches the markers of one log. Reads it twice if a damaged header seems to begin a transaction, and again if one
-    is undecided and `__transaction_state` may have its end.
+    """Matches the markers of one log. Reads it twice if a damaged header seems to begin a transaction, again if batches
+    are at a wrong place, and if a transaction is undecided and `__transaction_state` may have its end.
 
     segments: in order; also buffers
     raises: InvalidRecordError for a control batch with an unreadable first record; otherwise it ends no transaction
@@ -53,18 +54,27 @@ def match_markers(
     holes: of a log whose damaged bytes were removed, in order
     """
 
-    def matched(over: Iterable[Any], check_all: bool, prepared: Mapping[tuple[int, int], bool]) -> MatchedTransactions:
-        found = MatchedTransactions(raises, evidence_of, known_holes=holes, prepared=prepared)
+    misplaced: MisplacedBatches | None = None
+
+    def steps(over: Iterable[Any], check_all: bool) -> Iterator[Step]:
         want = MARKERS | CHECKSUMS if check_all else CHECKED_MARKERS
-        for step in walk(over, walk_request(want, errors="skip", restore=restore)):
+        return walk(over, walk_request(want, errors="skip", restore=restore))
+
+    def matched(over: Iterable[Any], check_all: bool, prepared: Mapping[tuple[int, int], bool]) -> MatchedTransactions:
+        known = [*holes, *(misplaced.holes if misplaced else ())]
+        found = MatchedTransactions(raises, evidence_of, known_holes=known, prepared=prepared)
+        for step in misplaced.left_out_of(steps(over, check_all)) if misplaced else steps(over, check_all):
             found.take(step)
         found.finish()
         return found
 
     found = matched(segments, check_all, {})
     ended_unseen = any(one.proof == END_UNKNOWN.proof for one in found.decisions)  # or its header is damaged, too
-    if not check_all and (ended_unseen or not _open_transactions_pass_crc(found)):
+    if not check_all and (ended_unseen or found.is_out_of_order or not _open_transactions_pass_crc(found)):
         check_all = True
+        found = matched(found.segments, check_all, {})
+    if found.is_out_of_order and not raises:
+        misplaced = misplaced_batches(steps(found.segments, check_all))
         found = matched(found.segments, check_all, {})
     if any(one.outcome == UNDECIDED for one in found.decisions):
         prepared = evidence_of(found.segments[0]).prepared()
@@ -95,7 +105,22 @@ def aborted_spans(matched: MatchedTransactions) -> tuple[Span, ...]:
     ended = matched.ended
     aborted = [code == ABORT for code in ended[_CODE::WIDTH]]
     columns = (compress(ended[at::WIDTH], aborted) for at in (_PRODUCER, _FIRST, _MARKER))
-    return tuple(zip(*columns, strict=True))
+    found: Iterable[Span] = zip(*columns, strict=True)
+    return tuple(_joined(found) if matched.decisions else found)
+
+
+def _joined(spans: Iterable[Span]) -> Iterator[Span]:
+    """The spans without overlaps, as the engine wants them: what is decided about damage may be within another one."""
+    last: Span | None = None
+    for one in sorted(spans):
+        if last is not None and last[0] == one[0] and one[1] <= last[2]:
+            last = (*last[:2], max(last[2], one[2]))
+            continue
+        if last is not None:
+            yield last
+        last = one
+    if last is not None:
+        yield last
 
 
 def _abort_markers(matched: MatchedTransactions) -> dict[int, list[int]]:

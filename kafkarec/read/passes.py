@@ -128,7 +128,7 @@ def read_chunks_from(
     return _read_chunks_from(decode_request.for_chunks, source, at)
 
 
-def read_until(
+def read_to_position(
     decode_request: DecodeRequest, source: Source, at: ReadPosition, end: int
 ) -> tuple[PassResult, ReadPosition]:
     """The parts of read_chunks_from up to the byte `end`, where a batch or damage begins, as one. What is behind it

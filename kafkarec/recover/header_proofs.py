@@ -26,14 +26,15 @@ class FileFacts(NamedTuple):
     bounds       the offsets [first, end) that a segment of this name may hold; None: unknown
     last_offset  position of a batch, or of several that were appended at once -> last offset by the .index; None: no
                  entry
-    next_name    the base offset in the next segment's name; None: there is none
+    next_batches   the first two batches of the next segment, the first one at the offset of its name; of what is no
+                 batch of magic 2 only that place; empty: there is no next segment
     epoch_at     offset -> leader epoch by the leader-epoch-checkpoint; None: not known
     one_log      whether the offsets in it rise; False: it has pieces of several logs
     """
 
     bounds: tuple[int, int] | None = None
     last_offset: Callable[[int], int | None] = lambda position: None
-    next_name: Callable[[], int | None] = lambda: None
+    next_batches: Callable[[], Sequence[Offsets]] = tuple
     epoch_at: Callable[[int], int | None] = lambda offset: None
     one_log: bool = True
 
@@ -62,17 +63,19 @@ class PlacedBatch(NamedTuple):
 
     def proven_fields(self) -> dict[str, Proof]:
         """Base offset and leader epoch, where the stored one is disproved and another one proven."""
-        batch, found = self, dict[str, Proof]()
-        # Where offsets continue, the folder, which may have thousands of segments, is not listed.
-        if self.is_last and not (self.adjoins and self.own.base == self._least_base):
-            next_name = self.facts.next_name()
-            if next_name is not None:
-                batch = self._replace(behind=[Offsets(next_name, next_name)])
+        batch, found, following = self, dict[str, Proof](), self.behind
+        # Where offsets and epochs continue, the folder, which may have thousands of segments, is not listed.
+        if self.is_last and not (
+            self.adjoins and self.own.base == self._least_base and self.own.epoch == self._low_epoch
+        ):
+            following = self.facts.next_batches()
+            batch = self._replace(behind=[Offsets(one.base, one.base) for one in following[:1]])
         base = batch._base_offset()
-        if base is not None:
+        # Where another one has that offset, two were exchanged: each fits at the place of the other.
+        if base is not None and all(one.base != base[0] or one.crc is None for one in (*self.before, *self.behind)):
             found["base_offset"] = base
             batch = batch._replace(own=self.own._replace(base=base[0], next=base[0] + self._offset_count))
-        epoch = batch._leader_epoch()
+        epoch = batch._replace(behind=following)._leader_epoch()
         if epoch is not None:
             found["partition_leader_epoch"] = epoch
         return found
@@ -81,6 +84,11 @@ class PlacedBatch(NamedTuple):
     def _least_base(self) -> int | None:
         """The least base offset that it may have; None: not known."""
         return self.before[-1].next if self.before else self.facts.bounds and self.facts.bounds[0]
+
+    @property
+    def _low_epoch(self) -> int:
+        """The leader epoch before it."""
+        return self.before[-1].epoch if self.before else NO_EPOCH
 
     @property
     def _offset_count(self) -> int:
@@ -119,7 +127,8 @@ class PlacedBatch(NamedTuple):
         if low is None or not self.adjoins or self.own.base == low or (self.position and not self.before):
             return None
         is_disproved = self.facts.last_offset(self.position) == low + self._offset_count - 1
-        return (low, INDEX) if is_disproved and self.facts.next_name() != self.own.next else None
+        fits_next_name = is_disproved and any(one.base == self.own.next for one in self.facts.next_batches()[:1])
+        return (low, INDEX) if is_disproved and not fits_next_name else None
 
     def _base_by_index(self) -> Proof | None:
         low, behind, entry = self._least_base, self.behind, self.facts.last_offset(self.position)
@@ -137,7 +146,7 @@ class PlacedBatch(NamedTuple):
         around = [*before[-1:], own, *behind[:1]]
         if own.epoch == NO_EPOCH or any(one.next > other.base for one, other in pairwise(around)):
             return None
-        low = before[-1].epoch if before else NO_EPOCH
+        low = self._low_epoch
         high = behind[0].epoch if behind else NO_EPOCH
         if low <= own.epoch and (high == NO_EPOCH or own.epoch <= high):
             return None

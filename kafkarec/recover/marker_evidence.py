@@ -30,12 +30,14 @@ class Evidence(NamedTuple):
     snapshot    the same for the producer .snapshot at the segment's start
     snapshots   (offset, entries) of the intact producer snapshots of the log, in order
     prepared    {(producer id, epoch): whether it was aborted} from `__transaction_state`
+    is_lost     whether the segment itself is missing
     """
 
     aborted: Callable[[], Sequence[AbortedTransaction] | None] = lambda: None
     snapshot: Callable[[], Sequence[SnapshotEntry] | None] = lambda: None
     snapshots: Callable[[], Sequence[tuple[int, Sequence[SnapshotEntry]]]] = tuple
     prepared: Callable[[], Mapping[tuple[int, int], bool]] = dict
+    is_lost: bool = False
 
 
 NO_EVIDENCE = Evidence()
@@ -173,9 +175,13 @@ LEGIBLE = Rule("marker", ABORTED, lambda it: False, "its marker is legible in th
 """The rule of a marker that is read although its batch is damaged."""
 AHEAD = Rule("txnindex", ABORTED, lambda it: False, "the .txnindex lists it at an offset after the log's end")
 """The rule of an open transaction whose marker was lost with the log's end."""
+MISPLACED = Rule(
+    "order", UNDECIDED, lambda it: False, "the batch is not at the place of its offsets, and may be of any transaction"
+)
+"""The rule of a batch that read_committed leaves out, as its transaction is not known."""
 
 
-UNPROVEN = frozenset(rule.proof for rule in RULES if rule.outcome == UNDECIDED)
+UNPROVEN = frozenset(rule.proof for rule in (*RULES, MISPLACED) if rule.outcome == UNDECIDED)
 
 
 class Decision(NamedTuple):

@@ -36,6 +36,7 @@ from .marker_evidence import (
     CONTINUES,
     LEGIBLE,
     LISTED,
+    MISPLACED,
     UNDECIDED,
     Decision,
     Evidence,
@@ -53,6 +54,7 @@ from .steps import (
     WIDTH,
     EndedRow,
     Oddity,
+    PartialStep,
     Step,
     TransactionData,
     as_stored,
@@ -113,6 +115,7 @@ class MatchedTransactions:
     prepared            (producer id, epoch) -> whether it was aborted, from `__transaction_state`
     ahead               producer id -> its .txnindex entry after the log's last batch
     first_offset, next_offset   of the input; None: there is no batch
+    is_out_of_order     whether offsets fall somewhere, in files
     """
 
     def __init__(
@@ -132,7 +135,9 @@ class MatchedTransactions:
         self.damage: list[Damage] = []
         self.decisions: list[Decision] = []
         self.ahead: dict[int, AbortedTransaction] = {}
+        self.is_out_of_order = False
         self._producers = Producers(kind=TransactionData)
+        self._highest_misplaced = -1  # base offset
         self._input: tuple[int, str | None] | None = None  # number and path of the last segment, as its steps have them
         self._segment_start: int | None = None  # the first offset of the last segment
         # of each segment its .txnindex; None: there is none, or it cannot be read
@@ -162,7 +167,7 @@ class MatchedTransactions:
     @property
     def highest_base(self) -> int:
         """The highest base offset of all batches; the least int64: there is none."""
-        return self._producers.highest_base
+        return max(self._producers.highest_base, self._highest_misplaced)
 
     def take(self, step: Step) -> None:
         """The next step of a walk with the MARKER_COLUMNS of control batches."""
@@ -175,6 +180,10 @@ class MatchedTransactions:
             self._segment_start = None
             self._read_index()
         self.damage += step.damage
+        if isinstance(step, PartialStep):
+            self._leave_out_misplaced(step)
+        elif step.segment.base_offset is not None and not step.rows.rise_from(self.next_offset or 0):
+            self.is_out_of_order = True
         holes = self._hole_finder.holes_in(step, self._segment_number, self.next_offset)
         if not len(step):
             return
@@ -232,7 +241,8 @@ class MatchedTransactions:
     def open_so_far(self) -> dict[int, TransactionData] | None:
         """`open` in place of `finish`, if the log may go on; None: there is something to decide that its end tells, or
         other files."""
-        if self._held or self._hole_finder.is_waiting or any(one.outcome == UNDECIDED for one in self.decisions):
+        is_undecided = self.is_out_of_order or any(one.outcome == UNDECIDED for one in self.decisions)
+        if self._held or self._hole_finder.is_waiting or is_undecided:
             return None
         return self._producers.open_transactions()
 
@@ -241,8 +251,6 @@ class MatchedTransactions:
         self._snapshots = None
         if self.segments:
             self._read_index()
-            passed = self.next_offset or 0
-            self._unmatched = {key: entry for key, entry in self._unmatched.items() if entry.last_offset >= passed}
 
     # ---- one segment
 
@@ -252,7 +260,7 @@ class MatchedTransactions:
         return len(self.segments) - 1
 
     def _read_index(self) -> None:
-        """Reads the .txnindex of the last segment."""
+        """Reads the .txnindex of the last segment. The markers of entries below what was read cannot come any more."""
         try:
             entries = self.evidence_of(self.segments[-1]).aborted()
         except (KafkaRecordError, OSError) as failure:
@@ -260,13 +268,28 @@ class MatchedTransactions:
             entries = None
         index = None if entries is None else AbortedIndex(entries)
         self._indexes[self._segment_number :] = [index]
-        known = () if index is None else index.entries
+        known = () if index is None else index.within(Hole(self.next_offset or 0, None))
         self._unmatched = {(one.producer_id, one.last_offset): one for one in known if one.producer_id >= 0}
 
     # ---- markers that are there
 
+    def _leave_out_misplaced(self, step: PartialStep) -> None:
+        """Decides about the data in the batches that do not count, as a reader gets them."""
+        bases = [step.cell("base_offset", row) for row in step.left_out]
+        self._highest_misplaced = max([self._highest_misplaced, *map(as_stored, bases)])
+        for row, base in zip(step.left_out, bases, strict=True):
+            if row not in step.copies and step.cell("is_transactional", row) and not step.cell("is_control", row):
+                producer, epoch = (step.cell(name, row) for name in ("producer_id", "producer_epoch"))
+                last = step.cell("last_offset", row)
+                data = self._transaction_without_data(producer, epoch, base)._replace(last_offset=last)
+                self._record_decision(data, Hole(base, last), MISPLACED)
+
     def _match_rows(self, step: Step, start: int, stop: int) -> None:
-        """Matches the rows [start, stop)."""
+        """Matches the rows within [start, stop) that count."""
+        for first, end in step.runs(start, stop):
+            self._match_run(step, first, end)
+
+    def _match_run(self, step: Step, start: int, stop: int) -> None:
         ended, without_data, odd = self._producers.take(step.rows, step.chunk, start, stop, self._segment_number)
         if not odd and not self._held and self._take_matching_entries(ended, without_data):
             self.ended.frombytes(ended)
@@ -398,10 +421,13 @@ class MatchedTransactions:
     # ---- holes
 
     def _gap_with_markers(self, step: Step) -> Hole | None:
-        """The offsets that are missing before a segment, if the snapshot at its start shows that a transaction ended
-        there. The log cleaner leaves gaps, too, but takes no marker away while there is data of its transaction."""
+        """The offsets that are missing before a segment, if the one there is lost, or the snapshot at its start shows
+        that a transaction ended there. The log cleaner leaves gaps, too, but takes no marker away while there is data
+        of its transaction."""
         if self._segment_start is not None or self.next_offset is None or step.first_offset <= self.next_offset:
             return None
+        if self.evidence_of(self.segments[-2]).is_lost:
+            return Hole(self.next_offset, step.first_offset - 1, (self._segment_number - 1,))
         opened = self._producers.open_transactions()
         try:
             entries = self.evidence_of(self.segments[-1]).snapshot() if opened else None

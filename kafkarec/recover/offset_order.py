@@ -11,6 +11,7 @@ repeat and fall there.)
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -118,3 +119,30 @@ def _chain_weights(chain: Sequence[tuple[Offsets, float]]) -> list[float]:
                 best = max(best, so_far + exact)
         found.append(best + weight)
     return found
+
+
+def longest_rising(bases: Sequence[int], lasts: Sequence[int], indexes: Iterable[int], low: int = 0) -> list[int]:
+    """The indexes of the longest ascending sequence of some batches, from the offset `low` on.
+
+    Algorithm: longest increasing subsequence. `ends[n]` is the index of the batch with the lowest last offset among
+    those that can follow n others.
+    """
+    ends: list[int] = []
+    end_lasts: list[int] = []
+    previous: dict[int, int] = {}
+    for at in indexes:
+        if bases[at] < low:
+            continue
+        length = bisect_left(end_lasts, bases[at])
+        previous[at] = ends[length - 1] if length else -1
+        if length == len(ends):
+            ends.append(at)
+            end_lasts.append(lasts[at])
+        elif lasts[at] < end_lasts[length]:
+            ends[length], end_lasts[length] = at, lasts[at]
+    chosen: list[int] = []
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        chosen.append(at)
+        at = previous[at]
+    return chosen[::-1]

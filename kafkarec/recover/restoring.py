@@ -5,11 +5,12 @@
                              checksum holds (only magic 2: the magic, too)
     base_offset              files only; its neighbours disprove it, and the offsets          OFFSETS
                              between them are as many as the batches there have (behind
-                             the last one is the next segment's name); or an .index entry
-                             of this position gives it                                        INDEX
+                             the last one is the next segment's name), and no other batch
+                             has it; or an .index entry of this position gives it             INDEX
                              (which alone disproves a gap before the last batch)
-    partition_leader_epoch   files only; its neighbours disprove it, and it is the same in    EPOCHS
-                             both, or leader-epoch-checkpoint agrees with both and has it     EPOCH_FILE
+    partition_leader_epoch   files only; its neighbours, also in the next segment, disprove
+                             it, and it is the same in both,                                  EPOCHS
+                             or leader-epoch-checkpoint agrees with both and has it           EPOCH_FILE
 
 `header_proofs` has the rules of the two fields for files. A restored batch is checked like any other: checksum,
 payload, records. Used wherever damage is skipped: the Decoder asks here for each batch that it refuses, and in files
@@ -101,7 +102,7 @@ class AfterDamage(NamedTuple):
         base offset of the first batch between, whose offsets do not fit, or None."""
         end, misfit = found, None
         while self.in_file and found < decoder.size:
-            frames = _frames(decoder, found)
+            frames = _frames_from(decoder, found)
             following = found + 1
             if frames.run:  # there is none if it cannot be read again
                 own, before = frames.run[0], _good_batches(decoder)
@@ -190,7 +191,7 @@ class AfterDamage(NamedTuple):
     def _frames_behind(self, decoder: Decoder, position: int) -> Frames:
         """The batches from `position` on; before the first frame there may be some that can be restored."""
         restored: list[Offsets] = []
-        frames = _frames(decoder, position)
+        frames = _frames_from(decoder, position)
         while not frames.run and len(restored) < MOST_PROVEN:
             whole = self._whole_batch_by_content(
                 decoder, frames.end, decoder.search(frames.end, frames.end + 1, ahead=True)
@@ -198,7 +199,7 @@ class AfterDamage(NamedTuple):
             if not whole:
                 break
             restored.append(_offsets_in(whole[0]))
-            frames = _frames(decoder, frames.end + len(whole[0]))
+            frames = _frames_from(decoder, frames.end + len(whole[0]))
         return frames._replace(run=[*restored, *frames.run])
 
     def _fits(self, decoder: Decoder, before: Sequence[Offsets], frames: Frames) -> bool:
@@ -207,7 +208,7 @@ class AfterDamage(NamedTuple):
         if not frames.anchored:
             found = decoder.search(frames.end, frames.end + 1, ahead=True)
             if found < decoder.size:
-                behind = _frames(decoder, found)
+                behind = _frames_from(decoder, found)
         return offset_order.fits(before, frames, behind, self.facts.bounds)
 
     def _proven_fields(
@@ -227,7 +228,7 @@ class AfterDamage(NamedTuple):
         return found
 
 
-def _frames(decoder: Decoder, position: int) -> Frames:
+def _frames_from(decoder: Decoder, position: int) -> Frames:
     run, anchored, end = decoder.frames_from(position)
     return Frames([Offsets(*row) for row in run], anchored, end)
 

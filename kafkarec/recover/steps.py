@@ -6,7 +6,7 @@ batch  batch  damage  batch ...  tail        rows, damage, restored headers, rec
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -180,12 +180,21 @@ class Step:
     @property
     def first_offset(self) -> int:
         """Of at least one batch; of a wrapper message its last offset."""
-        base = self.cell("base_offset", 0)
-        return int(self.cell("last_offset", 0) if base is None or base < 0 else base)
+        base = self.cell("base_offset", self._row_bounds[0])
+        return int(self.cell("last_offset", self._row_bounds[0]) if base is None or base < 0 else base)
 
     @property
     def last_offset(self) -> int:
-        return int(self.cell("last_offset", len(self.rows) - 1))
+        return int(self.cell("last_offset", self._row_bounds[1]))
+
+    @property
+    def _row_bounds(self) -> tuple[int, int]:
+        """The first and the last row that count."""
+        return 0, len(self.rows) - 1
+
+    def runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yields (first, exclusive last row) of the consecutive rows within [start, stop) that count."""
+        yield start, stop
 
     def marker_keys(self) -> set[tuple[int, int]]:
         """(producer id, last offset) of the ABORT and COMMIT markers."""
@@ -204,6 +213,46 @@ class Step:
         except InvalidRecordError as error:
             return str(error)
         return ""
+
+
+class PartialStep(Step):
+    """A step of which some batches do not count: they are not at the place of their offsets. In the columns of offsets
+    they have those of the end of the batch before.
+
+    left_out   their rows, in order
+    copies     those of them that the log has at their place, too
+    """
+
+    def __init__(self, step: Step, left_out: Sequence[int], copies: Container[int]) -> None:
+        super().__init__(step.segment, step.number, step.part, step.tail)
+        self.left_out, self.copies = left_out, copies
+        self._kept = sorted({*range(len(step.rows))}.difference(left_out))
+
+    def __len__(self) -> int:
+        return len(self.rows) if self._kept else 0
+
+    @property
+    def _row_bounds(self) -> tuple[int, int]:
+        return self._kept[0], self._kept[-1]
+
+    def runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        for row in self.left_out:
+            if start <= row < stop:
+                yield start, row
+                start = row + 1
+        yield start, stop
+
+    def column(self, name: str) -> list[Any]:
+        is_new, found = name not in self._columns, super().column(name)
+        if is_new and name in ("base_offset", "last_offset"):
+            for row in self.left_out:
+                found[row] = self.column("last_offset")[row - 1] if row else self.first_offset - 1
+        return found
+
+    def marker_keys(self) -> set[tuple[int, int]]:
+        producers = super().column("producer_id")
+        lost = {(producers[row], self.cell("last_offset", row)) for row in self.left_out if row not in self.copies}
+        return super().marker_keys() - lost
 
 
 def as_stored(value: int | None) -> int:

@@ -17,11 +17,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .parsing import refuse
+from .partition_metadata import uuid_bytes
 
 NAME = "meta.properties"
 _VERSIONS = {0: "broker.id", 1: "node.id"}
 _ENTRY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_TRIMMED = "".join(map(chr, range(33)))  # by Java's String.trim
 _ESCAPED_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -75,7 +77,10 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 def read(data: bytes, file: str | None = NAME) -> MetaProperties:
     """Parses the file's bytes; CorruptRecordError (metadata_invalid) if Kafka 4.4 would not start with it."""
+    if any("u" in _ESCAPE.findall(line) for line in _logical_lines(data.decode("latin-1"))):
+        refuse("metadata_invalid", "a \\u is not followed by four hexadecimal digits", file=file)
     known = properties(data)
+    known["version"] = known.get("version", "0").strip(_TRIMMED)
     version = _integer(known, "version", file) or 0
     if version not in _VERSIONS:
         refuse("metadata_invalid", f"version {version} is neither 0 nor 1", file=file)
@@ -87,6 +92,8 @@ def read(data: bytes, file: str | None = NAME) -> MetaProperties:
         known.get("directory.id"),
         {name: v for name, v in known.items() if name not in ("version", "cluster.id", "directory.id", node)},
     )
+    if meta.directory_id is not None and uuid_bytes(meta.directory_id) is None:
+        refuse("metadata_invalid", "directory.id is not 16 bytes in base64", file=file)
     missing = [name for name, value in (("cluster.id", meta.cluster_id), (node, meta.node_id)) if value is None]
     if version and missing:
         refuse("metadata_invalid", f"{' and '.join(missing)} missing", file=file)

@@ -10,6 +10,7 @@ do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NoReturn
 
@@ -48,7 +49,7 @@ class Lines:
     def __init__(self, data: bytes, reason: str, file: str | None) -> None:
         self._reason = reason
         self._file = file
-        self._raw = data.replace(b"\r\n", b"\n").split(b"\n")
+        self._raw = re.split(rb"\r\n?|\n", data)
         if self._raw[-1] == b"":
             self._raw.pop()
         if data and not data.strip(b"\0"):
@@ -63,6 +64,14 @@ class Lines:
             return self._raw[number - 1].decode()
         except UnicodeDecodeError:
             self.refuse(number, "the line is not UTF-8")
+
+    def words(self, number: int, between: str) -> list[str]:
+        """Line `number` split at a pattern as Java's String.split does it: with an empty word before what it begins
+        with, and none at the end. Blanks are those of ASCII."""
+        words = re.split(between, self.text(number), flags=re.ASCII)
+        while words and not words[-1]:
+            words.pop()
+        return words
 
     def integer(self, number: int, word: str, what: str, limits: tuple[int, int]) -> int:
         """The decimal number `word` within `limits`, as Java's parseInt and parseLong accept it; what: for errors."""
@@ -93,7 +102,7 @@ def read_table(data: bytes, fields: int, what: str, file: str | None) -> tuple[L
     count = lines.integer(2, lines.text(2), "the number of entries", INT32)
     rows = []
     for number in range(3, len(lines) + 1):
-        words = lines.text(number).split()
+        words = lines.words(number, r"\s+")
         if len(words) != fields:
             lines.refuse(number, f"{len(words)} fields where {what} are expected")
         rows.append((number, words))

@@ -9,7 +9,7 @@ It distinguishes a topic from an earlier, deleted one of the same name.
 from __future__ import annotations
 
 import base64
-import binascii
+import re
 from typing import NamedTuple
 from uuid import UUID
 
@@ -27,16 +27,16 @@ class PartitionMetadata(NamedTuple):
 
     @property
     def uuid(self) -> UUID:
-        return UUID(bytes=_uuid_bytes(self.topic_id) or bytes(16))
+        return UUID(bytes=uuid_bytes(self.topic_id) or bytes(16))
 
 
-def _uuid_bytes(text: str) -> bytes | None:
-    """The 16 bytes of a uuid in the text of Kafka's Uuid.toString; None for any other text."""
-    try:
-        raw = base64.b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return raw if len(raw) == 16 else None
+_BASE64_UUID = re.compile(r"([\w-]{22})(==)?", re.ASCII)
+
+
+def uuid_bytes(text: str) -> bytes | None:
+    """The 16 bytes of a uuid in a text that Kafka's Uuid.fromString takes; None for any other text."""
+    found = _BASE64_UUID.fullmatch(text)
+    return base64.urlsafe_b64decode(f"{found[1]}==") if found else None
 
 
 def topic_id_of(uuid: UUID) -> str:
@@ -51,19 +51,19 @@ def read(data: bytes, file: str | None = NAME) -> PartitionMetadata:
     for number, name in enumerate(("version", "topic_id"), 1):
         if len(lines) < number:
             lines.refuse(number, f"the file ends and {name!r} is missing")
-        title, colon, value = lines.text(number).partition(":")
-        if title.strip() != name or not colon or len(value.split()) != 1:
+        words = lines.words(number, r":\s+")
+        if len(words) != 2:  # Kafka does not look at the first one
             lines.refuse(number, f"'{name}: value' is expected")
-        values.append(value.strip())
+        values.append(words[1])
     version = lines.integer(1, values[0], "the version", INT32)
     if version < VERSION:  # as in Kafka, later versions are read too, so that a broker can be downgraded
         lines.refuse(1, f"version {version} is below {VERSION}")
-    raw = _uuid_bytes(values[1])
+    raw = uuid_bytes(values[1])
     if raw is None:
         lines.refuse(2, "the topic id is not 16 bytes in base64")
     if raw == bytes(16):
         lines.refuse(2, "the topic id is all zeros, which Kafka reserves as no topic's id")
-    return PartitionMetadata(version, values[1])
+    return PartitionMetadata(version, topic_id_of(UUID(bytes=raw)))
 
 
 def write(topic_id: str | UUID) -> bytes:

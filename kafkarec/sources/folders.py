@@ -40,15 +40,16 @@ class LocalFolder:
     def entries(self) -> list[FolderEntry]:
         """The folder's entries; an entry whose stat fails (a failing disk) is listed as an empty file. A folder that is
         replaced meanwhile, as by an overwrite of Spark's, is listed again: of the old one some files may be gone."""
+        path = self.path or os.curdir  # of a file that was named alone
         while True:
-            entries, listed = [], os.stat(self.path)
-            with os.scandir(self.path) as listing:
+            entries, listed = [], os.stat(path)
+            with os.scandir(path) as listing:
                 for entry in listing:
                     try:
                         entries.append(FolderEntry(entry.name, entry.stat().st_size, entry.is_dir()))
                     except OSError:
                         entries.append(FolderEntry(entry.name, 0, False))
-            if os.path.samestat(listed, os.stat(self.path)):
+            if os.path.samestat(listed, os.stat(path)):
                 return sorted(entries)
 
     def names(self) -> list[str]:

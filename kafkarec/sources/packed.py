@@ -56,7 +56,7 @@ class Unpacked:
         self._unpack_to(self._limit + 1)
         if self.failure is None:
             return self._done
-        declared = packed_stream.declared_size(self.packed.read_at(0, packed_stream.HEAD_BYTES))
+        declared = packed_stream.zstd_content_size(self.packed.read_at(0, packed_stream.HEAD_BYTES))
         return declared if self._done < declared <= self._limit else self._done + self._least_rest
 
     @property

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError, MissingCodecError
+from kafkarec.support.text_table import system_reason
 
 from .files import non_file_kind
 from .remote_errors import RemoteError
@@ -72,11 +73,11 @@ def read_failure(error: Exception, path: str) -> ReadFailure:
             what = non_file_kind(path)
     if what is not None:
         return ReadFailure(path, cause, f"{what}, not a file")
-    text = error.strerror or str(error)
+    text = system_reason(error)
     if cause == MISSING:
         is_link = os.path.islink(path)
         text = f"a link to {os.readlink(path)}, which cannot be found" if is_link else "no such file or directory"
-    return ReadFailure(path, cause, text[:1].lower() + text[1:])  # the rest may name a variable, such as TMPDIR
+    return ReadFailure(path, cause, text)
 
 
 def is_gone(error: Exception, path: str) -> bool:

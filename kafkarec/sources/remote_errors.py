@@ -180,7 +180,7 @@ def remote_error(error: BaseException, url: str, endpoint: str | None = None) ->
     if isinstance(error, RemoteError):
         return error
     scheme, _, rest = url.partition("://")
-    text = _without_url_parts(" | ".join(_texts(error)), rest)
+    text = _without_names_in_url(" | ".join(_texts(error)), rest)
     shown = display_url(url)
     plain = text.replace("_", "")  # pyarrow: ACCESS_DENIED, botocore: AccessDenied
     kind, _, message = next((row for row in ERROR_PATTERNS if re.search(row[1], plain, re.IGNORECASE)), ("", "", ""))
@@ -218,7 +218,7 @@ def _texts(error: BaseException) -> Iterator[str]:
         one = one.__cause__ or one.__context__
 
 
-def _without_url_parts(text: str, rest: str) -> str:
+def _without_names_in_url(text: str, rest: str) -> str:
     """The text without parts of the URL, as a bucket's name may be NoSuchKey and a topic's timeout-404."""
     path = rest.split("?", 1)[0].strip("/")
     names = [path, path.partition("/")[2], *path.split("/")]

@@ -77,7 +77,7 @@ class SegmentIndexBuilder:
 
     def append(self, batches: Iterable[tuple[int | None, ...]], aborted: Iterable[AbortedTransaction]) -> None:
         """As `add`. batches: columns of each, (position, base offset, last offset, max timestamp, leader epoch)"""
-        self._add_entries(self._builder.append(batches, self._last_epoch), aborted)
+        self._add_entries(self._builder.take_fields(batches, self._last_epoch), aborted)
 
     @property
     def _last_epoch(self) -> int:

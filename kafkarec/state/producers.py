@@ -118,7 +118,7 @@ class ProducerStates:
         self.end_offset = row["last_offset"] + 1
         if producer_id is None or producer_id < 0:
             return None
-        ended = self._producers.append(
+        ended = self._producers.take_one(
             producer_id,
             as_stored(row["producer_epoch"]),
             as_stored(row["last_sequence"]),
@@ -137,7 +137,7 @@ class ProducerStates:
         known = self.entry(entry.producer_id)
         if known is None or entry.first_offset < 0 or known.current_txn_first_offset != entry.first_offset:
             return None
-        ended = self._producers.append(
+        ended = self._producers.take_one(
             entry.producer_id,
             known.producer_epoch,
             NONE,

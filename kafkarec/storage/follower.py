@@ -35,6 +35,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkarec._core import PassResult, Source
+from kafkarec.format.layout import CRC_AT
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import ALL_CHECKS, DecodeRequest, request
 from kafkarec.read.passes import (
@@ -44,7 +45,7 @@ from kafkarec.read.passes import (
     batch_table,
     read_chunks,
     read_chunks_from,
-    read_until,
+    read_to_position,
 )
 from kafkarec.read.walk import CHECKSUMS, MARKERS, steps_of, walk_request
 from kafkarec.recover.marker_matching import MatchedTransactions
@@ -226,8 +227,8 @@ class Follower:
             start = ranges.start_position(segment, record_range)
             offset = raw_batches.first_offset(segment, start) if start else None
             at = self._read_up_to(segment, offset, partial(_end_before_range, record_range))
-            self._reading = _Reading(name, at, in_range=first is None)
             self._marks.extend(_marks_of(segment, BatchTable(at.before)))
+            self._reading = _Reading(name, at, in_range=first is None)
 
     @property
     def _last_mark(self) -> BatchMark | None:
@@ -333,7 +334,7 @@ class Follower:
             with segment.opened() as source:
                 for part, after in read_chunks_from(asked, source, at):
                     if (end := end_in(part, at.position)) <= after.position:
-                        _, at = read_until(asked, source, at, end)
+                        _, at = read_to_position(asked, source, at, end)
                         break
                     at = after
             if not begin or sum(map(len, at.before)) >= WINDOW:
@@ -408,11 +409,11 @@ class Follower:
                 for part, after in read_chunks_from(decode_request, source, known.at):
                     doubt = self._first_doubtful_position(part, known.at, of_segment)
                     if doubt < _ALL:
-                        part, after = read_until(decode_request, source, known.at, doubt)
+                        part, after = read_to_position(decode_request, source, known.at, doubt)
+                    last = next(_marks_of(segment, BatchTable(part.tables)[-1:]), known.last)
                     for step in steps_of(segment, 0, part):
                         known.match.take(step)
-                    known.at = after
-                    known.last = next(_marks_of(segment, BatchTable(part.tables)[-1:]), known.last)
+                    known.at, known.last = after, last
                     if doubt < _ALL:
                         break
 
@@ -434,7 +435,7 @@ class Follower:
                 )
                 stop = min(fails_at, waits_at)
                 if stop < _ALL:
-                    part, after = read_until(decode_request, source, reading.at, stop)
+                    part, after = read_to_position(decode_request, source, reading.at, stop)
                 if self._is_truncated(segment, left_out):
                     raise _LogTruncated
                 without_tail = PassResult(part.chunks, part.tables, part.damage, 0, part.restored)
@@ -442,8 +443,9 @@ class Follower:
                 if not reading.in_range and len(records.batches):
                     records = records[self._count_below(decode_request, source, records.batches) :]
                     reading.in_range = records.batches[-1]["last_offset"] >= (self._range.first_offset or 0)
+                marks = list(_marks_of(segment, records.batches[-_REMEMBERED:]))
                 reading.at = after
-                self._marks.extend(_marks_of(segment, records.batches[-_REMEMBERED:]))
+                self._marks.extend(marks)
                 if part.damage or (reading.in_range and len(records.batches)):
                     yield segment, records
                 if stop < _ALL:
@@ -472,7 +474,7 @@ class Follower:
             if last >= first:
                 break
         of_offsets = decode_request._replace(layout=request(columns=("offset",)).layout)
-        part, _ = read_until(of_offsets, source, self._reading.at, end)
+        part, _ = read_to_position(of_offsets, source, self._reading.at, end)
         return sum(offset < first for offset in as_columns(of_offsets, part).column("offset"))
 
 
@@ -485,10 +487,13 @@ def _first_undecided_position(part: PassResult, left_out: Excluded | None) -> in
 
 
 def _marks_of(segment: SegmentFile, batches: BatchTable) -> Iterator[BatchMark]:
+    """Yields the marks of batches that were just read. Raises _LogTruncated if others are there now."""
     inode = _inode(segment)
-    columns = map(batches.column, ("position", "size_in_bytes", "next_offset"))
-    for position, size, after in zip(*columns, strict=True):
+    columns = map(batches.column, ("position", "size_in_bytes", "next_offset", "magic", "crc"))
+    for position, size, after, magic, crc in zip(*columns, strict=True):
         head = raw_batches.fingerprint(segment, position)
+        if int.from_bytes(head[CRC_AT[magic] :][:4], "big") != crc:
+            raise _LogTruncated
         yield BatchMark(segment.name, inode, position, position + size, head, after)
 
 

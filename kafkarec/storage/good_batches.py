@@ -7,7 +7,6 @@ one file into another. Such batches are set aside, never dropped.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,6 +20,7 @@ from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_OVERHEAD, first_
 from kafkarec.read.decode_options import request
 from kafkarec.read.reader import decode
 from kafkarec.read.walk import is_preallocated, walk
+from kafkarec.recover.offset_order import longest_rising
 from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step, as_stored
 from kafkarec.sources.read_failures import (
@@ -379,16 +379,14 @@ def _longest_ascending(window: list[GoodBatches], next_offset: int, collector: D
     if not window or (window[0].base >= next_offset and all(one.last < other.base for one, other in pairwise(window))):
         return window
     window = [one for row in window for one in row.each()]
-    chosen = _longest_ascending_indexes(
-        window, [at for at, row in enumerate(window) if not row.is_unanchored], next_offset
-    )
+    bases, lasts = [row.base for row in window], [row.last for row in window]
+    anchored = (at for at, row in enumerate(window) if not row.is_unanchored)
+    chosen = longest_rising(bases, lasts, anchored, next_offset)
     for before, after in list(pairwise((-1, *chosen, len(window)))):
         low = next_offset if before < 0 else window[before].last + 1
         high = window[after].base if after < len(window) else None
         inside = [at for at in range(before + 1, after) if window[at].is_unanchored]
-        chosen += _longest_ascending_indexes(
-            window, [at for at in inside if high is None or window[at].last < high], low
-        )
+        chosen += longest_rising(bases, lasts, (at for at in inside if high is None or lasts[at] < high), low)
     kept_indexes = set(chosen)
     kept: list[GoodBatches] = []
     dropped = False  # whether a batch was set aside since the last kept one
@@ -400,34 +398,6 @@ def _longest_ascending(window: list[GoodBatches], next_offset: int, collector: D
             collector.set_aside(row.as_set_aside("offset_out_of_order"))
             dropped = True
     return kept
-
-
-def _longest_ascending_indexes(window: Sequence[GoodBatches], indexes: Iterable[int], low: int) -> list[int]:
-    """The indexes of the longest ascending sequence of some batches, from the offset `low` on.
-
-    Algorithm: longest increasing subsequence. `ends[n]` is the index of the batch with the lowest last offset among
-    those that can follow n others.
-    """
-    ends: list[int] = []
-    lasts: list[int] = []
-    previous: dict[int, int] = {}
-    for at in indexes:
-        row = window[at]
-        if row.base < low:
-            continue
-        length = bisect_left(lasts, row.base)
-        previous[at] = ends[length - 1] if length else -1
-        if length == len(ends):
-            ends.append(at)
-            lasts.append(row.last)
-        elif row.last < lasts[length]:
-            ends[length], lasts[length] = at, row.last
-    chosen: list[int] = []
-    at = ends[-1] if ends else -1
-    while at >= 0:
-        chosen.append(at)
-        at = previous[at]
-    return chosen[::-1]
 
 
 def _in_segment_range(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatches]:

@@ -15,7 +15,6 @@ A data folder:
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
@@ -112,9 +111,7 @@ class PartitionFiles(FolderFiles):
         """
         entries = folder.entries() if entries is None else entries
         tiered.demand_no_store(folder.path, (entry.name for entry in entries if not entry.is_dir))
-        named_topic, named_partition = names.folder_owner(
-            list(filter(None, re.split(r"[/\\]", full_path(folder.path))))
-        )
+        named_topic, named_partition = names.folder_owner(full_path(folder.path).rstrip("/").split("/"))
         topic = named_topic if topic is None else topic
         partition = named_partition if partition is None else partition
         segments: list[SegmentFile] = []
@@ -228,15 +225,14 @@ class DataFolderFiles(FolderFiles):
     def of(cls, folder: Folder, entries: Sequence[FolderEntry], make: Callable[..., SegmentFile] = SegmentFile) -> Self:
         """UnsupportedCompressionError (reason tiered_object) if a plugin's store (KIP-405) is in the folder."""
         waiting, logs, left_out = [], [], []
+        above, is_remote = folder_name(folder), isinstance(folder, RemoteFolder)
         for entry in entries:
-            if entry.is_dir and names.is_log_folder(entry.name, folder_name(folder)):
+            if entry.is_dir and names.is_log_folder(entry.name, above):
                 waiting.append(folder.below(entry.name))
             elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
         while waiting:
-            listed = zip(
-                waiting, map_requests(_entries_or_left_out, waiting, isinstance(folder, RemoteFolder)), strict=True
-            )
+            listed = zip(waiting, map_requests(_entries_or_left_out, waiting, is_remote), strict=True)
             waiting = []
             for one, inside in listed:
                 name = folder_name(one)

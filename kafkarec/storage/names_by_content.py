@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import BytesIO
 from itertools import islice
 from typing import TypeVar
 
@@ -15,12 +16,15 @@ from kafkarec.read.walk import HEADERS, passes_checksum, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import Evidence
+from kafkarec.sidecars import offset_index, time_index, txn_index
+from kafkarec.sources.files import FileObject
 
 from . import names
 from .segment_file import MAX_OFFSETS, SegmentFile, size_or_zero
 from .segment_summary import next_offset
 
 AnySegment = TypeVar("AnySegment", bound=SegmentFile)
+_INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
 _FRAMES = 3  # that are read to learn the offsets of a segment
 
 
@@ -72,20 +76,44 @@ def sorted_by_base_offset(segments: Sequence[AnySegment], base_offsets: Mapping[
 
 
 def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
-    """The segments of a log in the order of their batches, for its transactions: as they are, unless names are wrong.
-    Then copies with the base offsets of their batches and the entries of all .txnindex files with their offsets: the
-    file beside a segment may be that of another."""
+    """The segments of a log in the order of their batches, for its transactions, with `lost_segments`: as they are,
+    unless names are wrong or some are lost. Then copies with the base offsets of their batches and the entries of all
+    .txnindex files with their offsets: the file beside a segment may be that of another."""
     base_offsets = base_offsets_by_content(segments)
-    if not base_offsets:
+    lost = [one for one in lost_segments(segments) if one.base_offset not in base_offsets.values()]
+    if not base_offsets and not lost:
         return segments
-    in_order = sorted_by_base_offset(segments, base_offsets)
-    ordered = [one.copy(base_offset=base_offsets.get(one, one.base_offset)) for one in in_order]
+    in_order = sorted_by_base_offset([*segments, *lost], base_offsets)
+    ordered = [one if one in lost else one.copy(base_offset=base_offsets.get(one, one.base_offset)) for one in in_order]
     index = AbortedIndex([*aborted_entries(ordered)])
     ends = ends_by_name(ordered)
     for one in ordered:
         if (base := one.base_offset) is not None:
             one.evidence = _evidence_by_offset(one.evidence, base, index.within(Hole(base, ends[base] - 1)))
     return ordered
+
+
+def lost_segments(segments: Sequence[AnySegment]) -> list[AnySegment]:
+    """Empty ones in place of those that are missing between others and have left an index, which proves that markers
+    may be lost there: for a reader as for salvage, which writes them again. A .txnindex proves which."""
+    first, last = segments[:1], segments[-1:]
+    own = names.segment(last[0].name) if last else None
+    if own is None or own.segment_id or (folder := last[0].folder) is None:
+        return []
+    parsed = list[names.SegmentName]()
+    with suppress(OSError):
+        parsed = [one for one in map(names.segment, folder.names()) if one and not one.state and one[7:] == own[7:]]
+    there = {one.base_offset for one in parsed if one.suffix == own.suffix}
+    low, high = first[0].base_offset or 0, last[0].base_offset or 0
+    lost = {one.base_offset: f"{one.stem}.log" for one in parsed if one.suffix in _INDEXES}
+    found = []
+    for base, name in lost.items():
+        if low < base < high and base not in there:
+            source = FileObject(BytesIO())
+            one = last[0].copy(path=folder.join(name), name=name, base_offset=base, _given=source, _size=0)
+            one.evidence = one.evidence._replace(is_lost=True)
+            found.append(one)
+    return found
 
 
 def _evidence_by_offset(evidence: Evidence, base: int, aborted: Sequence[AbortedTransaction]) -> Evidence:

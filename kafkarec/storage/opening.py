@@ -67,22 +67,20 @@ class Opener:
                 size=source.size,
             )
         text = os.fsdecode(path)
-        if remote.is_url(text):
-            local = remote.local_path(text)
-            if local is None:
-                _demand_batches(text)
-                options = storage_options or {}
-                info = remote.stat(text, options)
-                if info.is_dir:
-                    return self._open_folder(RemoteFolder(text, options), topic, number)
-                above, _, name = text.rpartition("/")
-                return self._segment_of_file(RemoteFolder(above, options), name, info.size, topic, number)
-            text = local
-        if os.path.isdir(text):
-            return self._open_folder(LocalFolder(text), topic, number)
-        _demand_batches(text)
-        folder, name = os.path.split(text)
-        size = os.stat(text).st_size or None  # 0 for a block device is not its size; raises the system's error early
+        local = remote.local_path(text)
+        if local is None:
+            _demand_batches(text)
+            options = storage_options or {}
+            info = remote.stat(text, options)
+            if info.is_dir:
+                return self._open_folder(RemoteFolder(text, options), topic, number)
+            above, _, name = text.rpartition("/")
+            return self._segment_of_file(RemoteFolder(above, options), name, info.size, topic, number)
+        if os.path.isdir(local):
+            return self._open_folder(LocalFolder(local), topic, number)
+        _demand_batches(local)
+        folder, name = os.path.split(local)
+        size = os.stat(local).st_size or None  # 0 for a block device is not its size; raises the system's error early
         return self._segment_of_file(LocalFolder(folder), name, size, topic, number)
 
     def _segment_of_file(

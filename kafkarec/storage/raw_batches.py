@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kafkarec.damage import Damage
+from kafkarec.damage import Damage, error, why_unreadable
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAGICS, UP_TO_MAGIC, V2_AT, batch_length, first_fields
 from kafkarec.read.decode_options import DecodeRequest
@@ -50,6 +50,15 @@ def has_valid_checksum(segment: SegmentFile, position: int, end: int) -> bool:
         return False
     stored, computed = batch_checksums(batch, magic)
     return stored == computed
+
+
+def bytes_again(segment: Any, position: int, length: int) -> Any:
+    """The bytes of batches that were read before. CorruptRecordError (unreadable) if the file is shorter now."""
+    data = segment.raw(position, length)
+    if len(data) < length:
+        fault = {"position": position + len(data), "file": segment.path, "detail": why_unreadable(0)}
+        raise error("unreadable", fault)
+    return data
 
 
 def first_offset(segment: SegmentFile, position: int) -> int | None:
@@ -115,7 +124,7 @@ class SegmentBytes(NamedTuple):
     decode_request: DecodeRequest
 
     def raw(self, start: int, stop: int) -> memoryview:
-        return memoryview(self.segment.raw(start, stop - start))
+        return memoryview(bytes_again(self.segment, start, stop - start))
 
     def read(self, start: int, stop: int) -> RecordColumns:
         with self.segment.opened() as source:

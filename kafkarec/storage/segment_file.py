@@ -10,21 +10,22 @@
 from __future__ import annotations
 
 import os
+import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
 from functools import cache, cached_property, partial
 from typing import Any, Self
 from weakref import WeakSet
 
 from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.layout import MAX_SIZE, UP_TO_MAGIC
+from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAX_SIZE, UP_TO_MAGIC, V2_OVERHEAD, v2_header
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.recover.header_proofs import NO_FACTS, FileFacts
 from kafkarec.recover.marker_evidence import Evidence
+from kafkarec.recover.offset_order import Offsets
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.sources import packed
 from kafkarec.sources.files import ByteSource, FolderEntry, LocalFile
@@ -36,7 +37,7 @@ from . import names, tiered
 MAX_OFFSETS = 2**31  # in one segment: an .index has offsets of 4 bytes, relative to the base offset
 
 
-_locks: WeakSet[Any] = WeakSet()  # of all segments
+_locks: WeakSet[Any] = WeakSet()  # of the segments that have been opened
 
 
 def _free_locks() -> None:
@@ -85,6 +86,11 @@ class InFolder:
 class SegmentFile(InFolder):
     """A file of record batches, without the methods that read records; its attributes: see `kafkarec.logs.Segment`."""
 
+    base_offset: int | None = None
+    # copies may have others
+    begin, one_log = 0, True
+    end: int | None = None
+
     def __init__(
         self,
         path: str,
@@ -101,9 +107,7 @@ class SegmentFile(InFolder):
     ) -> None:
         self.path, self.name, self._folder = path, name, folder
         self.topic, self.partition = topic, partition
-        self.later_segment, self.restore, self.one_log = later_segment, restore, True
-        self.begin = 0
-        self.end: int | None = None
+        self.later_segment, self.restore = later_segment, restore
         self.base_offset = names.offset_in_name(name)
         self.keys: dict[str, str | None] = {}
         self._prepared, self._given, self._size = prepared, source, size
@@ -114,7 +118,6 @@ class SegmentFile(InFolder):
         self._open: ByteSource | None = None
         self._core: Source | None = None
         self._users, self._lock = 0, threading.Lock()
-        _locks.add(self._lock)
 
     @property
     def size(self) -> int:
@@ -155,6 +158,8 @@ class SegmentFile(InFolder):
     @contextmanager
     def opened(self) -> Iterator[Source]:
         """A context manager with the Source for a Decoder. Closes the file after its last concurrent user."""
+        if self._core is None:
+            _locks.add(self._lock)
         with self._lock:
             if self._core is None:
                 self._open = self._given if self._given is not None else self._opened_source()
@@ -267,7 +272,7 @@ class SegmentFile(InFolder):
         return FileFacts(
             (base, base + MAX_OFFSETS),
             lambda position: offsets().get(position),
-            cache(self._next_base),
+            cache(self._next_batches),
             lambda offset: leader_epochs.epoch_at(epochs(), offset),
         )
 
@@ -278,17 +283,19 @@ class SegmentFile(InFolder):
         except (OSError, KafkaRecordError):
             return {}
 
-    def _next_base(self) -> int | None:
-        """The base offset of the next segment in the folder; None: there is none, or it cannot be listed."""
+    def _next_batches(self) -> Sequence[Offsets]:
+        """FileFacts.next_batches, by the folder; empty also if it cannot be listed."""
         own = names.segment(self.name)
         of_log = own and (own.topic, own.partition, own.suffix)
-        entries = (one.name for one in _entries(self._folder) if not one.is_dir and names.is_segment(one.name))
+        listed = [one.name for one in _entries(self._folder) if not one.is_dir and names.is_segment(one.name)]
+        parsed = ((names.segment(name), name) for name in listed)
         bases = (
-            one.base_offset
-            for one in map(names.segment, entries)
-            if one and (one.topic, one.partition, one.suffix) == of_log
+            (one.base_offset, name) for one, name in parsed if one and (one.topic, one.partition, one.suffix) == of_log
         )
-        return min((base for base in bases if base > (self.base_offset or 0)), default=None)
+        following = min((one for one in bases if one[0] > (self.base_offset or 0)), default=None)
+        if following is None:
+            return ()
+        return _first_batches(SegmentFile(following[1], following[1], folder=self._folder), following[0])
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
@@ -307,7 +314,8 @@ class SegmentFile(InFolder):
 
     def copy(self, **changes: Any) -> Self:
         """Another Segment of the same bytes. changes: attributes that differ."""
-        other = copy(self)
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
         other._set_closed()
         for name in ("_held", "evidence"):
             vars(other).pop(name, None)
@@ -337,6 +345,21 @@ def epoch_entries(folder: Folder | None) -> tuple[leader_epochs.EpochEntry, ...]
         return () if folder is None else leader_epochs.read(folder.read(leader_epochs.NAME) or b"")
     except (OSError, KafkaRecordError):
         return ()
+
+
+def _first_batches(segment: SegmentFile, base: int) -> list[Offsets]:
+    """The first two batches of a segment, by their frames, the first one at `base`."""
+    found, position = list[Offsets](), 0
+    with suppress(OSError, KafkaRecordError, struct.error), segment.opened():
+        while len(found) < 2:
+            header = v2_header(segment.raw(position, V2_OVERHEAD))
+            if header.magic != BATCH_MAGIC or header.batch_length < V2_OVERHEAD - LOG_OVERHEAD:
+                break
+            first = header.base_offset if found else base
+            behind = header.base_offset + header.last_offset_delta + 1
+            found.append(Offsets(first, behind, header.partition_leader_epoch, header.crc))
+            position += LOG_OVERHEAD + header.batch_length
+    return found or [Offsets(base, base)]
 
 
 def size_or_zero(segment: SegmentFile) -> int:

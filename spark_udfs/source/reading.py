@@ -311,7 +311,7 @@ class TaskCounters:
         self.damaged += 1
         if self.damaged <= 100:  # a completely damaged disk must not fill the log
             _warn("damaged", damage)
-        self._add_range(damage)
+        self._list_range(damage)
 
     def add_unread(self, split: Split, reason: str, why: str) -> kafkarec.Damage:
         """Adds what was not read of a split as damage."""
@@ -327,10 +327,10 @@ class TaskCounters:
         gap = end.gap()
         if gap is not None:
             self.add(missing_offsets=(gap.lost_to or 0) - (gap.lost_from or 0) + 1)
-            self._add_range(gap)
+            self._list_range(gap)
             _warn("missing offsets", gap)
 
-    def _add_range(self, damage: kafkarec.Damage) -> None:
+    def _list_range(self, damage: kafkarec.Damage) -> None:
         if self.damaged <= MOST_RANGES or damage.reason == GAP:
             self.rows[-1]["ranges"].append(decoding.reason_values(damage))
 

@@ -348,7 +348,7 @@ def test_what_a_killed_run_left_is_not_used(run, tree, words):
 
 
 def test_a_failed_fsync_leaves_no_output_file(run, tree, monkeypatch):
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, "fsync", fsync)
@@ -361,7 +361,7 @@ def test_a_log_that_cannot_be_replaced_stays(run, tree, monkeypatch):
     assert run("convert", "flat/txn-0", "-o", "old-0").status == 0
     before, real = {path.name: path.read_bytes() for path in (tree / "old-0").iterdir()}, os.rename
 
-    def rename(source: str, target: str) -> None:
+    def rename(source, target):
         if source.endswith(".part"):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         real(source, target)
@@ -454,7 +454,7 @@ def test_a_missing_folder_is_reported_before_anything_is_read(run, tree, monkeyp
 @pytest.mark.parametrize("has_links", [True, False])
 def test_a_file_that_appears_during_the_run_is_not_replaced(run, tree, monkeypatch, has_links):
     """The new file stays, and the output is kept under the reported name."""
-    real, appearing = os.link, list[Path]()
+    real, appearing = os.link, []
 
     def link(part, place):
         for path in appearing:

@@ -1,5 +1,6 @@
 """How runs start and end: exit statuses, pipes, interrupts, output files, programs that are missing."""
 
+import functools
 import os
 import re
 import resource
@@ -11,6 +12,7 @@ import sys
 import pytest
 from command import COMMAND, ENVIRONMENT, assert_quiet_at_a_closed_pipe, own_process
 from paths import ROOT, SEGMENTS
+from plain_logs import batch, log
 
 import kafkarec
 from kafkarec.cli.output_files import DeferredInterrupts
@@ -191,3 +193,28 @@ def test_the_programs_own_words_may_be_run_in_another_thread():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert (done.returncode, done.stderr) == (7, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "limits", "status"),
+    [
+        pytest.param("convert data -o new/", (70, 70), 0, id="partitions are closed when they are complete"),
+        pytest.param("build rows.jsonl -o new/", (40, 500), 0, id="the soft limit is raised"),
+        pytest.param("salvage long-0 -o new", (170, 170), 0, id="sources are closed when they are copied"),
+        pytest.param("salvage long-0 -o new --read-once", (170, 170), 0, id="or copied while they are read"),
+        pytest.param("reindex data -o new", (30, 30), 3, id="a folder is removed although no more files can be opened"),
+    ],
+)
+def test_few_files_may_be_open(words, limits, status, tmp_path):
+    log(tmp_path / "long-0", *([batch(base, 1)] for base in range(200)))
+    with open(tmp_path / "rows.jsonl", "w") as rows:
+        for number in range(40):
+            log(tmp_path / "data" / f"orders-{number}", [batch(0, 5)])
+            rows.write(f'{{"topic": "orders", "partition": {number}, "offset": 0, "key": "k", "value": "v"}}\n')
+    before = set(os.listdir(tmp_path))
+    setrlimit = functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+    ran = own_process(*words.split(), cwd=tmp_path, preexec_fn=setrlimit)
+    assert ran.status == status, ran.err
+    made = set(os.listdir(tmp_path)) - before
+    assert made == ({"new"} if status == 0 else set())
+    assert status or len(list(tmp_path.glob("new/*/*.log"))) == (200 if "long-0" in words else 40)

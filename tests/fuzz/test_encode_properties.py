@@ -13,8 +13,6 @@ from random_encode_calls import WIDE
 
 import kafkarec
 
-Row = tuple[int, int | None, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
-
 INT64 = st.integers(-(2**63), 2**63 - 1)
 BLOB = st.none() | st.binary(max_size=40) | st.integers(60, 70).map(bytes) | st.integers(126, 300).map(bytes)
 KEY = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map(str.encode) | st.binary(max_size=6)

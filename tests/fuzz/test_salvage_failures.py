@@ -188,6 +188,32 @@ def test_a_source_that_fails_between_checking_and_copying(tmp_path):
     assert one.lost == [(50, 59)] and (one.batches, one.size) == (11, len(kept))
 
 
+class ShrinkingFile(FailingFile):
+    """It has no bytes where the other one cannot be read."""
+
+    def read_at(self, position: int, length: int) -> bytes:
+        try:
+            return super().read_at(position, length)
+        except OSError:
+            return b""
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("kind", [FailingFile, ShrinkingFile])
+def test_a_source_that_fails_when_the_plan_is_read(tmp_path, kind, dry_run):
+    fields = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+    parts = [
+        builders.batch(builders.records(10, value=LARGE), base_offset=base, base_sequence=base, **fields)
+        for base in range(0, 120, 10)
+    ]
+    at = sum(map(len, parts[:5])) + 300
+    for reads in range(1, 4):
+        source = kafkarec.open(kind(b"".join(parts), (at, at + 10, reads)), topic="orders", partition=0)
+        out = tmp_path / f"out{reads}"
+        (one,) = salvage(source, out, new_cluster=True, dry_run=dry_run).partitions
+        assert [damage["reason"] for damage in one.damage] == ["unreadable"] * (reads < 3 or not dry_run)
+
+
 @pytest.mark.parametrize("read_once", [False, True])
 def test_how_often_a_source_is_read(tmp_path, read_once):
     """Twice, as batches are copied when all are planned; with read_once each batch is copied when it has been read."""

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import types as T
 from s3server import BUCKET, WITH_INDEXES, Refusal, running, without_s3fs
 from source_rows import Read, read, spoil
-from stream_engine import Query
+from stream_engine import caught_up
 
 import kafkarec
 from spark_udfs.source import KafkarecDataSource, options
@@ -121,8 +121,7 @@ def test_a_stream_follows_an_object_that_is_replaced_by_a_longer_one(bucket, lib
     middle, folder = borders[len(borders) // 2], f"growing-{library}/t-0"
     first = kafkarec.decode(LOG[:middle])
     bucket.put(f"{folder}/{0:020}.log", LOG[: middle - 10])
-    query = Query(f"s3://{BUCKET}/growing-{library}", storageOptions=storage_options(bucket, "fsspec"))
-    query.run()
+    query = caught_up(f"s3://{BUCKET}/growing-{library}", storageOptions=storage_options(bucket, "fsspec"))
     half = len(query.rows["t", 0])
     assert 0 < half < len(first)
     bucket.put(f"{folder}/{0:020}.log", LOG)

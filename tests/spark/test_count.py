@@ -163,7 +163,7 @@ DECODING_SHOWS = {
 
 def test_what_only_decoding_shows(tmp_path):
     """Of the invalid vectors: the same number or error, or an error of the data source for what only decoding shows."""
-    same, reasons = 0, Counter[str]()
+    same, reasons = 0, Counter()
     for case in golden.invalid():
         log_folder(tmp_path / case.name / "t-0", (0, case.bytes))
         folder = tmp_path / case.name / "t-0"
@@ -226,7 +226,7 @@ def test_paths_and_options_as_python_values():
 
 
 @pytest.mark.parametrize(
-    ("path", "options", "message"),
+    "path, options, message",
     [
         (None, {}, "path None: a str or Path, or several of them"),
         (5, {}, "path 5: "),

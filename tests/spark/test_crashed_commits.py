@@ -147,7 +147,7 @@ KINDS = {
 
 
 def dies_everywhere(out, kind, source, monkeypatch, two_renames=False):
-    number, ended, decisions = 0, False, set[bool]()
+    number, ended, decisions = 0, False, set()
     while not ended:
         path, at = f"{out}{number}", number // STEP
         job = KINDS[kind](path, source / str(number))

@@ -11,7 +11,7 @@ from arrow_values import GOOD, decode, scan
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
 from source_rows import log_folder, read, repeated
-from stream_engine import Query
+from stream_engine import Query, caught_up
 
 import kafkarec
 from spark_udfs import decoding, function_options, functions, schema, udtf
@@ -165,8 +165,7 @@ def test_read_committed_reports_a_cut_behind_an_open_transaction(tmp_path, left)
 
 def test_a_stream_waits_for_the_rest_of_its_log_and_refuses_strict(tmp_path):
     log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
-    query = Query(tmp_path, endOfLog="tail")
-    query.run()
+    query = caught_up(tmp_path, endOfLog="tail")
     assert len(query.rows["orders", 0]) == OFFSET
     with pytest.raises(ValueError, match="endOfLog=strict is for read, not for stream: a stream reads whole batches"):
         Query(tmp_path, endOfLog="STRICT").run()

@@ -18,7 +18,7 @@ from paths import SEGMENTS
 from pyspark.sql import types as T
 from s3server import BUCKET, WITH_INDEXES, running
 from source_rows import Read, log_folder, read
-from stream_engine import Query
+from stream_engine import Query, caught_up
 
 import kafkarec
 import spark_udfs
@@ -58,6 +58,14 @@ FIRSTS = [base for base, _ in parts(3)]
 
 def values(rows):
     return [(row["offset"], row["value"]) for row in rows]
+
+
+def assert_refused(message, path, **options):
+    """By a read and by a stream."""
+    with pytest.raises(ValueError, match=message):
+        read(path, **options)
+    with pytest.raises(ValueError, match=message):
+        Query(path, **options).run()
 
 
 # ---- one log of several folders ------------------------------------------------------------------------------------
@@ -107,15 +115,11 @@ def test_an_overlap_of_compressed_segments_is_found_when_they_are_read(tmp_path,
     log_folder(tmp_path / "date=2026-11-02" / "ev-0", half)
     first.write_bytes(gzip.compress(parts(2)[0][1]))
     assert values(read(tmp_path, mode=mode)) == EXPECTED
-    query = Query(tmp_path, mode=mode)
-    query.run()
+    query = caught_up(tmp_path, mode=mode)
     assert query.rows["ev", 0] == EXPECTED
     first.write_bytes(gzip.compress(b"".join(bytes(each.raw) for each in batches[:-3])))
     message = rf"ev-0: {first} has offsets up to .*{half[0]:020}\.log has offsets from {half[0]} on: they overlap"
-    with pytest.raises(ValueError, match=message):
-        read(tmp_path, mode=mode)
-    with pytest.raises(ValueError, match=message):
-        Query(tmp_path, mode=mode).run()
+    assert_refused(message, tmp_path, mode=mode)
 
 
 # ---- transactions ---------------------------------------------------------------------------------------------------
@@ -257,10 +261,7 @@ def test_a_base_path_gives_the_columns_of_the_folders_below_it(days):
     ],
 )
 def test_a_where_that_cannot_be_right_is_refused(where, message, days):
-    with pytest.raises(ValueError, match=message):
-        read(days, where=where)
-    with pytest.raises(ValueError, match=message):
-        Query(days, where=where).run()
+    assert_refused(message, days, where=where)
     with pytest.raises(ValueError, match=r"option where: no folder date=\.\.\. is below the path\. .* startingOffsets"):
         read(TXN, where="date = '2026-11-01'")
 
@@ -288,8 +289,7 @@ def test_the_schema_is_the_same_whatever_where_excludes(tmp_path):
 def test_a_stream_reads_new_date_folders(tmp_path):
     cuts = parts(4)
     log_folder(tmp_path / "date=2026-11-01" / "ev-0", cuts[0])
-    query = Query(tmp_path)
-    query.run()
+    query = caught_up(tmp_path)
     (tmp_path / "date=2026-11-02").mkdir()
     assert query.run() == 0
     log_folder(tmp_path / "date=2026-11-02" / "ev-0", cuts[1])
@@ -314,8 +314,7 @@ def test_a_streams_rows_have_their_date(days):
 
 
 def test_a_stream_with_where_and_one_whose_new_folder_is_of_another_type(days):
-    query = Query(days, where="date >= '2026-11-02'")
-    query.run()
+    query = caught_up(days, where="date >= '2026-11-02'")
     assert query.rows["ev", 0] == [each for each in EXPECTED if each[0] >= FIRSTS[1]]
     every = Query(days, columns="topic,partition,offset,value,date")
     every.run()
@@ -328,8 +327,7 @@ def test_a_folder_that_appears_after_its_offsets_is_a_loss(days, caplog):
     first = days / f"date={DAYS[0]}"
     first.rename(days.parent / "later")
     for strict in ("true", "false"):
-        query = Query(days, failOnDataLoss=strict)
-        query.run()
+        query = caught_up(days, failOnDataLoss=strict)
         (days.parent / "later").rename(first)
         log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
         if strict == "true":
@@ -391,6 +389,5 @@ def test_archives_in_a_bucket(tmp_path):
         assert values(rows) == EXPECTED and {row["date"].isoformat() for row in rows} == set(DAYS)
         chosen = read(f"{url}/date=*", basePath=f"s3a://{BUCKET}/arch/", where="date < '2026-11-03'", **options)
         assert chosen == [row for row in rows if row["date"] < date(2026, 11, 3)]
-        query = Query(url, **options)
-        query.run()
+        query = caught_up(url, **options)
         assert query.rows["ev", 0] == EXPECTED

@@ -40,6 +40,11 @@ def done(out):
     return json.loads((on_disk(out) / "_SUCCESS").read_text())["partitions"]
 
 
+def objects_of(out, name):
+    """What is in the folder of one partition."""
+    return {path: data for path, data in objects(out).items() if path.startswith(f"{name}/")}
+
+
 def topic_id(out, name):
     return (on_disk(out) / name / "partition.metadata").read_bytes()
 
@@ -59,7 +64,7 @@ def test_staged_data_is_invisible_until_it_is_published_with_a_brokers_files(out
     ]
     assert done(out)["t-1"] == {"records": 1, "first_offset": 0, "next_offset": 1}
     assert left(out) == []
-    names = {name.partition("/")[2] for name in objects(out) if name.startswith("t-0/")} - {".kafkarec.lock"}
+    names = {name.partition("/")[2] for name in objects_of(out, "t-0")} - {".kafkarec.lock"}
     segment = {f"{0:020}.{kind}" for kind in ("index", "log", "timeindex")}
     assert names == {*segment, f"{2:020}.snapshot", "leader-epoch-checkpoint", "partition.metadata"}
 
@@ -97,8 +102,7 @@ def test_a_static_overwrite_replaces_all_partitions_of_a_topic(out):
     before, others = topic_id(out, "t-1"), {"t-x-1": numbered("x"), "u-0": numbered("k")}
     publish(out, "job-2", {"t-0": ["d"]}, overwrite="static")
     assert content(out) == {"t-0": numbered("d"), **others}
-    of_t_1 = {name: data for name, data in objects(out).items() if name.startswith("t-1/")}
-    assert of_t_1 == {"t-1/partition.metadata": before, f"t-1/{0:020}.log": b""}
+    assert objects_of(out, "t-1") == {"t-1/partition.metadata": before, f"t-1/{0:020}.log": b""}
     assert (on_disk(out) / "t-7" / "notes.txt").read_text() == "mine"
     publish(out, "job-3", {"t-1": ["e"]})
     assert content(out) == {"t-0": numbered("d"), "t-1": numbered("e"), **others}
@@ -279,13 +283,13 @@ def test_staged_files_that_are_not_whole_change_nothing(seen, out):
             log.write(bytes(40))  # what another program has begun to write
     made = begun(out, "job-2", overwrite=None if "://" not in out else "dynamic")
     staged = stage(made, {"t-0": ["b"]})
-    before = {name: data for name, data in objects(out).items() if name.startswith("t-0/")}
+    before = objects_of(out, "t-0")
     (log_file,) = (on_disk(out) / "_temporary" / "job-2" / staged[0].folder).glob("*.log")
     log_file.write_bytes(log_file.read_bytes()[:seen])
     message = "has changed since the task wrote it" if "://" in out else "is not as its task has written it"
     with pytest.raises(FileNotFoundError, match=message):
         publisher(made).commit(made, staged)
-    assert {name: data for name, data in objects(out).items() if name.startswith("t-0/")} == before
+    assert objects_of(out, "t-0") == before
 
 
 def test_staging_that_the_driver_cannot_see_is_reported(tmp_path):

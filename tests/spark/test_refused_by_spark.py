@@ -1,15 +1,11 @@
 """Each line of the table in docs/spark/write.md that says what Spark refuses is refused in those words."""
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from paths import ROOT, SEGMENTS
 
 pytestmark = pytest.mark.spark
-
-Action = Callable[[Any, Any, str], Any]
 
 
 def stream(spark, frame, path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import counted_files
 import pytest
 from source_rows import offsets_of, read
-from stream_engine import Query
+from stream_engine import caught_up
 
 from spark_udfs.source import options, planning
 from spark_udfs.source.listing import Listing
@@ -68,8 +68,7 @@ def test_only_the_segments_read_are_searched_for_markers(broker, monkeypatch):
         readings.clear()
         walk(broker, start_option)
         assert searched() == [name for name in names if name >= names[-2 if start_option == start else -1]]
-    query = Query(broker.root, isolationLevel="read_committed", startingOffsets="latest")
-    query.run()
+    caught_up(broker.root, isolationLevel="read_committed", startingOffsets="latest")
     assert set(searched()) == {names[-1]}
     for snapshot in broker.root.glob("*/*.snapshot"):
         snapshot.write_bytes(b"")

@@ -22,7 +22,7 @@ from spark_udfs.source import KafkarecDataSource, options, planning
 from spark_udfs.source.listing import DataLoss
 from spark_udfs.source.log_end import GAP
 
-FIRST, BAD, LAST = (f"{offset:020}.log" for offset in (0, 1000, 2000))
+FIRST, BAD = (f"{offset:020}.log" for offset in (0, 1000))
 VIEWS = ("records", "batches")
 NOISE = random.Random(1).randbytes(5000)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import log_cleaning
 import pytest
 from log_cleaning import RepeatingThread
-from stream_engine import Query, Reads
+from stream_engine import Query, Reads, caught_up
 
 import kafkarec
 from spark_udfs.source.listing import DataLoss
@@ -134,8 +134,7 @@ def test_an_unchanged_folder_is_not_opened(broker, monkeypatch):
     wait = clock(monkeypatch)
     for partition in range(20):
         broker.write(10, partition=partition)
-    query = Query(broker.root)
-    query.run()
+    query = caught_up(broker.root)
     wait(3.5)
     query.trigger()
     with Reads() as reads:
@@ -166,8 +165,7 @@ def test_a_file_that_is_preallocated_in_full(broker, monkeypatch, isolation):
 def test_a_segment_with_its_old_size_and_new_content_is_noticed(broker, monkeypatch):
     wait = clock(monkeypatch)
     broker.fill(2)
-    query = Query(broker.root)
-    query.run()
+    query = caught_up(broker.root)
     wait(3.5)
     query.trigger()
     assert not query.trigger()

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from long_run import examples
 from stream_broker import CODECS, Broker
-from stream_engine import Query, Reads
+from stream_engine import Query, Reads, caught_up
 
 import kafkarec
 from spark_udfs.source.listing import DataLoss
@@ -55,8 +55,7 @@ def test_offsets_in_another_json_order_start_no_batch(broker):
 @pytest.mark.parametrize("zeros", [0, 5000])
 def test_half_a_batch_is_awaited(broker, cut, zeros):
     broker.write(10)
-    query = Query(broker.root)
-    query.run()
+    query = caught_up(broker.root)
     finish = broker.begin_batch(cut, zeros=zeros)
     assert query.run() == 0
     query.restart()
@@ -91,8 +90,7 @@ def test_a_preallocated_file_is_followed(broker):
 
 def test_new_partitions_begin_at_their_start(broker):
     broker.write(10)
-    query = Query(broker.root, startingOffsets="latest")
-    query.run()
+    query = caught_up(broker.root, startingOffsets="latest")
     broker.writer(partition=1)  # no records yet, so it is not reported
     assert query.run() == 0
     broker.write(5, partition=1)
@@ -188,8 +186,7 @@ def test_offsets_of_a_batch_are_limited(broker, compression):
     for number in range(30):
         broker.write(1 + number % 7, compression=compression)
         broker.write(2, partition=1, compression=compression)
-    query = Query(broker.root, maxOffsetsPerTrigger="10")
-    query.run()
+    query = caught_up(broker.root, maxOffsetsPerTrigger="10")
     assert query.rows == broker.rows
     assert max(query.sizes) <= 10 and len(query.sizes) >= sum(map(len, broker.rows.values())) / 10
 
@@ -197,8 +194,7 @@ def test_offsets_of_a_batch_are_limited(broker, compression):
 def test_a_kafka_batch_with_more_offsets_than_the_limit_is_split(broker):
     broker.write(50, compression="gzip")
     broker.write(50)
-    query = Query(broker.root, maxOffsetsPerTrigger="7")
-    query.run()
+    query = caught_up(broker.root, maxOffsetsPerTrigger="7")
     assert query.rows == broker.rows and max(query.sizes) == 7
 
 
@@ -206,8 +202,7 @@ def test_bytes_of_a_batch_are_limited(broker):
     for _ in range(30):
         broker.write(5)
         broker.write(5, partition=1)
-    query = Query(broker.root, maxBytesPerTrigger="600")
-    query.run()
+    query = caught_up(broker.root, maxBytesPerTrigger="600")
     each = os.path.getsize(broker.log()[0]) / (int(broker.log()[1].stem) / 5)  # bytes of a batch, about
     assert query.rows == broker.rows
     assert 5 <= max(query.sizes) <= 600 / each * 5 + 5
@@ -254,8 +249,7 @@ def test_compressed_segments_are_limited_by_their_size(broker):
         path.with_suffix(".log.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
     size = sum(path.stat().st_size for path in broker.root.glob("*/*.gz"))
-    query = Query(broker.root, maxBytesPerTrigger=str(size // 5))
-    query.run()
+    query = caught_up(broker.root, maxBytesPerTrigger=str(size // 5))
     assert query.rows == broker.rows and 5 <= len(query.sizes) < 20, query.sizes
 
 
@@ -281,8 +275,7 @@ def test_large_segments_are_split_into_tasks(broker):
     broker.segment_bytes = 1 << 20
     for _ in range(100):
         broker.write(10)
-    query = Query(broker.root, maxPartitionBytes="1000")
-    query.run()
+    query = caught_up(broker.root, maxPartitionBytes="1000")
     assert query.rows == broker.rows
     tasks = query.reader.partitions({"orders": {"0": 500}}, {"orders": {"0": 900}})
     assert len(tasks) >= 5

@@ -9,7 +9,7 @@ import pytest
 from builders import NOW, flipped, good_batch
 from source_rows import log_folder
 from stream_broker import Broker
-from stream_engine import Query, strict_and_lenient
+from stream_engine import Query, caught_up, strict_and_lenient
 
 import kafkarec
 from spark_udfs.source.listing import DataLoss
@@ -74,8 +74,7 @@ def test_a_missing_segment_is_told_once_by_driver_and_task(broker, caplog, most)
     strict = Query(broker.root, startingOffsets=json.dumps({"orders": {"0": first}}))
     with pytest.raises(DataLoss, match=f"asks for {first}, which no segment has: {first} to {last} are missing"):
         strict.trigger()
-    query = Query(broker.root, maxOffsetsPerTrigger=most)
-    query.run()
+    query = caught_up(broker.root, maxOffsetsPerTrigger=most)
     by_driver, by_task = (each.message for each in caplog.records if "are missing" in each.message)
     assert f"{segments[0]}: offsets {first} to {last} are missing before the next segment" in by_driver
     assert by_driver.endswith(f"spark_udfs.damage_report(spark, {str(broker.root)!r})")
@@ -94,8 +93,7 @@ def test_a_segment_missing_behind_a_compressed_one_is_told_by_the_task(broker, c
         strict = Query(broker.root, startingOffsets=json.dumps({"orders": {"0": offset}}))
         with pytest.raises(DataLoss, match=f"asks for {offset}, which no segment has: {first} to {last} are missing"):
             strict.trigger()
-    query = Query(broker.root, maxOffsetsPerTrigger=most)
-    query.run()
+    query = caught_up(broker.root, maxOffsetsPerTrigger=most)
     assert caplog.text.count(f"offsets {first} to {last} are missing") == caplog.text.count("are missing") == 1
     assert str(before) in caplog.text
     assert len(query.rows["orders", 0]) == 400 - (last + 1 - first)
@@ -131,8 +129,7 @@ def test_a_limit_ends_no_batch_between_damage_and_missing_offsets(broker, most):
     first, second, third, *_ = broker.log()
     second.unlink()
     first.write_bytes(flipped(first.read_bytes()))  # the last batch
-    query = Query(broker.root, maxOffsetsPerTrigger=most, mode="PERMISSIVE")
-    query.run()
+    query = caught_up(broker.root, maxOffsetsPerTrigger=most, mode="PERMISSIVE")
     good = kafkarec.open(first).read(errors="skip")
     assert len(good) < int(second.stem) and len(query.rows["orders", 0]) == len(good) + 400 - int(third.stem)
 
@@ -272,8 +269,7 @@ def test_failfast_fails_at_damage_before_the_end(broker):
     broker.segment_bytes = 1 << 20
     for _ in range(3):
         broker.write(10)
-    query = Query(broker.root)
-    query.run()
+    query = caught_up(broker.root)
     position = broker.writer().position
     broker.write(10)
     damage(broker.log()[-1], position)
@@ -310,8 +306,7 @@ def test_new_objects_in_a_bucket_are_read(broker):
                 server.put(f"kafka/{path.parent.name}/{path.name}", path.read_bytes())
             if query is None:
                 storage = json.dumps(server.options())
-                query = Query(f"s3://{BUCKET}/kafka", storageOptions=storage, maxOffsetsPerTrigger="100")
-            query.run()
+                query = caught_up(f"s3://{BUCKET}/kafka", storageOptions=storage, maxOffsetsPerTrigger="100")
             assert query.rows == broker.rows
             server.reset()
             assert query.run() == 0

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from stream_broker import Broker
-from stream_engine import Query
+from stream_engine import Query, caught_up
 
 
 @pytest.fixture
@@ -55,8 +55,7 @@ def test_a_transaction_that_began_several_segments_before(broker):
 def test_latest_is_the_last_stable_offset(broker):
     broker.write(10)
     broker.write_in_transaction(7, 5)
-    query = Query(broker.root, startingOffsets="latest", isolationLevel="read_committed")
-    query.run()
+    query = caught_up(broker.root, startingOffsets="latest", isolationLevel="read_committed")
     broker.end_transaction(7, commit=True)
     query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == list(range(10, 15))

@@ -8,8 +8,7 @@ import struct
 
 import pyarrow as pa
 import pyarrow.parquet
-
-PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+from foreign_arrow import PAIR
 
 
 def written(table: pa.Table, form: str) -> bytes:

@@ -47,6 +47,7 @@ from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import as_columns
 from kafkarec.read.walk import HEADERS, walk, walk_request
 from kafkarec.recover.steps import Step
+from kafkarec.storage.raw_batches import bytes_again
 from kafkarec.tables.records import column_values
 from kafkarec.write.encoding import record_input_of
 
@@ -302,7 +303,7 @@ class RecordFilter(ABC):
                 stop += batch.size_in_bytes
                 continue
             if stop > copied:
-                yield step.segment.raw(copied, stop - copied)
+                yield bytes_again(step.segment, copied, stop - copied)
                 copied = stop
             if outcome is _COPIED:
                 copied, stop = batch.position, batch.position + batch.size_in_bytes
@@ -317,13 +318,13 @@ class RecordFilter(ABC):
                 retains_end = result.retention is BatchRetention.RETAIN_EMPTY
                 yield self._rewritten(batch, rows, record_input, keep_rows, outcome.horizon, retains_end)
         if stop > copied:
-            yield step.segment.raw(copied, stop - copied)
+            yield bytes_again(step.segment, copied, stop - copied)
 
     def _check_sizes(self, step: Step, batch: SourceBatch, most: int, limit: int) -> None:
         """max.decompressed.message.bytes, for the records of a batch that is read, if it is compressed."""
         if not batch.codec or batch.record_count == 0:
             return
-        raw = step.segment.raw(batch.position, batch.size_in_bytes)
+        raw = bytes_again(step.segment, batch.position, batch.size_in_bytes)
         request = RequestCheck(
             raw, check_crcs=False, from_zero=False, rising=False, leader_epoch=None, most_bytes=len(raw)
         )

@@ -291,7 +291,7 @@ def _splittable_ranges(decoded: DecodedBatches, shape: Shape) -> Iterator[tuple[
         yield start, count, True
 
 
-def converted(
+def converted_batches(
     data: Any,
     *,
     magic: int | None = 2,
@@ -306,8 +306,8 @@ def converted(
     progress: Callable[[str, int], object] = lambda path, end: None,
 ) -> Conversion:
     """Converts record batches to another magic, codec, level or size. Unchanged batches are copied byte for byte.
-    `kafkarec.convert` returns all output, `kafkarec.ops.convert.converted` an iterator over its batches, in constant
-    memory.
+    `kafkarec.convert` returns all output, `kafkarec.ops.convert.converted_batches` an iterator over its batches, in
+    constant memory.
 
     data: a buffer of batches of any magic, a SegmentFile or a PartitionFiles
     magic: 2 converts 0 and 1 up. 1 and 0 convert down as RecordsUtil.downConvert of Kafka 3.9 does: headers and
@@ -375,4 +375,4 @@ class Converted(bytes):
     __str__ = __repr__
 
 
-convert = with_joined_output("convert", converted, Converted.of)
+convert = with_joined_output("convert", converted_batches, Converted.of)

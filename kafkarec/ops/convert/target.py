@@ -30,6 +30,7 @@ from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step
 from kafkarec.storage import opening
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
+from kafkarec.storage.raw_batches import bytes_again
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.encoding import record_input_of
 from kafkarec.write.fields import BatchHeader
@@ -42,7 +43,7 @@ def source_batches(step: Step, source: Any) -> Iterator[SourceBatch]:
     units, span = step.rows.convert_units(step.chunk), step.rows.byte_range
     begin, whole = span(0)[0], None
     if not (step.damage or restored):
-        whole = memoryview(source.raw(begin, span(len(step) - 1)[1] - begin))
+        whole = memoryview(bytes_again(source, begin, span(len(step) - 1)[1] - begin))
     firsts, _, rows = zip(*units, strict=True)
     for batch, (first, count, _) in zip(batches_of(step, rows, firsts), units, strict=True):
         position, end = batch.position, span(first + count - 1)[1]
@@ -51,7 +52,7 @@ def source_batches(step: Step, source: Any) -> Iterator[SourceBatch]:
         else:
             pieces = []
             for at, stop in map(span, range(first, first + count)):
-                data = source.raw(at, stop - at)
+                data = bytes_again(source, at, stop - at)
                 pieces.append(used_bytes(data, restored[at]) if at in restored else data)
             raw = memoryview(b"".join(pieces))
         if count > 1:
@@ -279,7 +280,7 @@ WIDEST = 2**30 - 1
 
 def may_follow(first: SourceBatch, last: SourceBatch, unit: SourceBatch, shape: Shape) -> bool:
     """Whether the headers allow `unit` to be joined to a run of batches from `first` to `last` of the same shape."""
-    if _shared_fields(last, shape) != _shared_fields(unit, shape):
+    if _fields_that_must_agree(last, shape) != _fields_that_must_agree(unit, shape):
         return False
     begin = unit.last_offset if unit.base_offset is None else unit.base_offset
     whole = first.last_offset if first.base_offset is None else first.base_offset
@@ -295,7 +296,7 @@ def may_follow(first: SourceBatch, last: SourceBatch, unit: SourceBatch, shape: 
     return follows and unit.base_sequence == increment_sequence(last.base_sequence, step)
 
 
-def _shared_fields(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
+def _fields_that_must_agree(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
     """The header fields that apply to all records of a batch, as far as the target's magic has them."""
     stamped = unit.timestamp_type == LOG_APPEND
     if shape.magic < BATCH_MAGIC:

@@ -131,7 +131,7 @@ class DumpedBatch(NamedTuple):
     header: Any
 
     @property
-    def offset(self) -> int:
+    def stored_offset(self) -> int:
         return int(self.header[0])
 
     @property
@@ -145,7 +145,7 @@ class DumpedBatch(NamedTuple):
         return "LogAppendTime" if self.header.attributes & layout.LOG_APPEND_TIME else "CreateTime"
 
     def refuse(self, fault: FieldFault) -> NoReturn:
-        refuse(self.source, self.position, fault, self.offset)
+        refuse(self.source, self.position, fault, self.stored_offset)
 
 
 def batch_at(source: ByteSource, piece: FilePiece, frame: Frame) -> DumpedBatch:

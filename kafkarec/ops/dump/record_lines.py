@@ -272,7 +272,7 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     """A plain message itself, or the inner messages of a wrapper. `limit`: max decompressed bytes."""
     wrapper = batch.header
     if batch.codec == 0:
-        yield _Message(batch.offset, wrapper.timestamp, batch.raw)
+        yield _Message(batch.stored_offset, wrapper.timestamp, batch.raw)
         return
     latest = LATEST_CODECS[wrapper.magic]
     read = single_fields.message(batch.raw, 0, len(batch.raw))
@@ -285,7 +285,7 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     except codecs.CodecError as error:
         reason = error.reason if error.reason in REASONS else "payload_corrupt"
         batch.refuse(FieldFault(reason, detail=str(error)))
-    frames, fault = single_fields.inner_messages(data)
+    frames, fault = single_fields.inner_message_ranges(data)
     shift, shift_fault = single_fields.inner_shift(wrapper, data, frames)
     _check_fault(batch, fault or shift_fault)
     append_time = batch.timestamp_type == "LogAppendTime"

@@ -167,7 +167,7 @@ def _batches(log: ByteSource, start: int, end: int, window: int) -> Iterator[Dum
 def _last_offset(batch: DumpedBatch) -> int:
     """The last offset by the header."""
     delta = batch.header.last_offset_delta if isinstance(batch.header, V2Header) else 0
-    return wrapped(batch.offset + delta, 64)
+    return wrapped(batch.stored_offset + delta, 64)
 
 
 def _demand_inside(checked: IndexFile, offset: int, position: int) -> None:

@@ -76,7 +76,7 @@ def _add_parts(writer: SpanWriter, name: str, parts: _Parts) -> None:
             writer.add_span(writer.at + size, f"{name}.{part}", value)
 
 
-def _lz4_parts(payload: bytes) -> tuple[_Parts, _Parts]:
+def _lz4_head_and_tail(payload: bytes) -> tuple[_Parts, _Parts]:
     if not payload.startswith(b"\x04\x22\x4d\x18") or len(payload) < 5:
         return {}, {}
     flags = payload[4]
@@ -86,7 +86,7 @@ def _lz4_parts(payload: bytes) -> tuple[_Parts, _Parts]:
     return head, tail if is_end else {}
 
 
-def _zstd_parts(payload: bytes) -> tuple[_Parts, _Parts]:
+def _zstd_head_and_tail(payload: bytes) -> tuple[_Parts, _Parts]:
     if not payload.startswith(b"\x28\xb5\x2f\xfd") or len(payload) < 5:
         return {}, {}
     flags = payload[4]
@@ -104,8 +104,8 @@ def _zstd_parts(payload: bytes) -> tuple[_Parts, _Parts]:
 _FRAMES: dict[int, Callable[[bytes], tuple[_Parts, _Parts]]] = {
     1: lambda data: ({"magic": 2, "header": 8} if data.startswith(b"\x1f\x8b") else {}, {"crc32": 4, "size": 4}),
     2: lambda data: ({"magic": 8, "versions": 8} if data.startswith(b"\x82SNAPPY\0") else {}, {}),
-    3: _lz4_parts,
-    4: _zstd_parts,
+    3: _lz4_head_and_tail,
+    4: _zstd_head_and_tail,
 }
 
 
@@ -317,7 +317,7 @@ def add_message(writer: SpanWriter, length_fault: FieldFault | None, cap: int, m
 def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: int | None) -> None:
     """Writes the messages inside a wrapper: the first `most` and those with a fault field by field."""
     data = writer.data
-    frames, fault = single_fields.inner_messages(data, cap)
+    frames, fault = single_fields.inner_message_ranges(data, cap)
     shift, shift_fault = single_fields.inner_shift(wrapper, data, frames)
 
     def offset_note(stored: int, _: object) -> str:

@@ -2,7 +2,7 @@
 
 wrong names          segments whose names were exchanged or changed: their batches say where they belong
 .swap                replaces the segments that it covers, as when a broker starts (LogLoader); what is damaged in it
-                     comes from those
+                     comes from those. Those between two of them, which a broker deletes, are kept
 .deleted, .cleaned   only where offsets are missing at damage or in place of a segment, from the log's start on, never
                      after its end, and never in a compacted log: they would bring back expired, truncated or compacted
                      records
@@ -22,7 +22,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import first_bytes, good_batches, names, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.names_by_content import aborted_entries, base_offsets_by_content
+from kafkarec.storage.names_by_content import aborted_entries, base_offsets_by_content, lost_segments
 from kafkarec.storage.recorded_ends import LogEnd, RecordedEnd, SegmentGap
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
@@ -143,7 +143,7 @@ def _segment_file(source: SalvageSource, name: str) -> SegmentFile:
 
 
 def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Sequence[str]) -> None:
-    taken, ends = [], []
+    taken = list[tuple[SegmentFile, int, int]]()  # a .swap, its base offset, its end
     valid = names.swaps_to_rename(unnamed)
     for name in unnamed:
         if _log_file_state(name) != ".swap":
@@ -154,14 +154,15 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
             why = "no batch can be read in it" if name in valid else "a broker deletes it, because of the .cleaned file"
             partition.beside.append(BesideFile(segment.path, why, 0, used=False))
         else:
-            taken.append(segment)
-            ends.append(end)
+            taken.append((segment, segment.base_offset or 0, end))
     if not taken:
         return
-    low, high = min(one.base_offset or 0 for one in taken), max(ends)
-    covered = [one for one in source.segments if low <= (one.base_offset or 0) < high]
+    low, high = min(base for _, base, _ in taken), max(end for _, _, end in taken)
+    within = [one for one in source.segments if low <= (one.base_offset or 0) < high]
+    covered = [one for one in within if any(base <= (one.base_offset or 0) < end for _, base, end in taken)]
     source.segments = sorted(
-        [*(one for one in source.segments if one not in covered), *taken], key=lambda one: one.base_offset or 0
+        [*(one for one in source.segments if one not in covered), *(one for one, _, _ in taken)],
+        key=lambda one: one.base_offset or 0,
     )
     partition.fillers |= dict.fromkeys(covered, True)
     why = (
@@ -169,7 +170,9 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
         if covered
         else "it is the segment of its offset"
     )
-    partition.beside += [BesideFile(one.path, why, 0, used=True) for one in taken]
+    partition.beside += [BesideFile(one.path, why, 0, used=True) for one, _, _ in taken]
+    why = "a broker that starts deletes it, as it is between .swap files, but none of them has its offsets"
+    partition.beside += [BesideFile(one.path, why, 0, used=True) for one in within if one not in covered]
 
 
 def _end_offset(segment: SegmentFile) -> int | None:
@@ -251,16 +254,18 @@ def is_known_uncleaned(partition: PartitionSources) -> bool:
     return bool(known) and not any(one is not False for one in known)
 
 
+def lost_segments_of_sources(partition: PartitionSources) -> dict[int, SegmentFile]:
+    """Base offset -> what stands for a segment that is missing between others, of which there is a .txnindex."""
+    sources = [source.segments for source in partition.of_one_topic if source.log is not None]
+    return {one.base_offset or 0: one for segments in reversed(sources) for one in lost_segments(segments)}
+
+
 def aborted_transactions(partition: PartitionSources) -> set[AbortedTransaction]:
     """The entries of the .txnindex files of all sources, also of those whose segment is missing between others."""
     found = set[AbortedTransaction]()
     for source in partition.of_one_topic:
-        missing: list[SegmentFile] = []
-        if source.log is not None and source.segments:
-            last, orphans = source.segments[-1].base_offset or 0, recorded_ends.indexes_without_segment(source.log)
-            stems = [os.path.splitext(name)[0] for base, name in orphans.items() if base < last]
-            missing = [_segment_file(source, f"{stem}.log") for stem in stems]
-        found |= aborted_entries([*source.segments, *missing])
+        lost = [] if source.log is None else lost_segments(source.segments)
+        found |= aborted_entries([*source.segments, *lost])
     return found
 
 

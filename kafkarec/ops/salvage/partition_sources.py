@@ -98,7 +98,9 @@ class PartitionSources:
         """The entries of the first leader-epoch-checkpoint that can be read, as a broker takes them."""
         for source in self.of_one_topic:
             with suppress(KafkaRecordError, OSError):
-                return leader_epochs.read_assigned(source.folder_file(leader_epochs.NAME) or b"")
+                data = source.folder_file(leader_epochs.NAME)
+                if data is not None:
+                    return leader_epochs.read_assigned(data)
         return []
 
     @property

@@ -69,6 +69,7 @@ from .planned_changes import (
     placed_markers,
     plain_batch_changes,
     plain_sentences,
+    restored_changes,
 )
 from .planned_files import FilePlan, PlannedFolder, Unreadable, inserted_batch
 from .salvaged_partition import BesideFile, OutputFile, SalvagedPartition
@@ -231,6 +232,8 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
     report.ends_in_damage = any(place is None or place >= (report.next_offset or 0) for place in damaged)
     if report.next_offset is None and report.damage:  # every batch behind it was set aside
         report.ends_in_damage = True
+    builder.folder.proofs = proofs_of_loss(partition, report.missing)
+    report.proofs = [*builder.folder.proofs.values()]
     return builder.folder
 
 
@@ -279,14 +282,12 @@ def _base_offsets(partition: PartitionSources) -> list[int]:
 
 
 def _compare_end(partition: PartitionSources, report: SalvagedPartition, recorded: Sequence[RecordedEnd]) -> EndVerdict:
-    """Compares the log with the recorded ends, and with what proves that offsets are lost; the report gets
-    it."""
-    report.proofs = [*proofs_of_loss(partition, report.missing).values()]
+    """Compares the log with the recorded ends; the report gets it."""
     report.never_compacted = (
         report.gaps_end > log_start(partition) and not report.compacted and is_known_uncleaned(partition)
     )
     ends = [report.next_offset or 0, end_without_segments(partition, recorded), *_base_offsets(partition)]
-    return report.set_end(max(ends), recorded)
+    return report.compare_end(max(ends), recorded)
 
 
 def _extend_to(made: PlannedFolder, end: int, epochs: Sequence[EpochEntry] = ()) -> None:
@@ -309,6 +310,15 @@ def _extend_to(made: PlannedFolder, end: int, epochs: Sequence[EpochEntry] = ())
     made.change([inserted_batch(last.name, last.size, data)])
 
 
+def _restore_epochs(partition: PartitionSources, made: PlannedFolder, options: SalvageOptions) -> None:
+    report, is_one_topic = made.report, len(partition.of_one_topic) == len(partition.sources)  # else not comparable
+    while options.restore and is_one_topic and (report.other_files or not report.ok):
+        restored = list(restored_changes(partition, made))
+        if not restored:
+            return
+        made.change(restored)
+
+
 def _complete_plan(
     partition: PartitionSources, made: PlannedFolder, options: SalvageOptions, least_end: int = 0
 ) -> None:
@@ -316,10 +326,11 @@ def _complete_plan(
     report = made.report
     if report.ends_in_damage:
         report.lost.append((report.next_offset, None))
+    _restore_epochs(partition, made, options)
     # of a file without a name nothing tells whether it is of one log: no marker is written into two
     if partition.topic is not None and report.files and may_have_lost_markers(partition, report):
         with made.log() as log:
-            report.markers = placed_markers(decided_markers(log, partition, report), options.undecided)
+            report.markers = placed_markers(log, decided_markers(log, partition, made), options.undecided)
             changes = marker_changes(log, report.markers, partition.epoch_entries)
         made.change(changes)
     if least_end:
@@ -337,6 +348,7 @@ def _complete_plan(
     elif options.as_partition:
         with made.log() as log:
             report.problems += copy_from_sources(log, made.files.__setitem__, partition)
+        _restore_epochs(partition, made, options)  # by the leader-epoch-checkpoint, too
         with made.log() as log:
             plain = plain_batch_changes(log)
         made.change(plain)

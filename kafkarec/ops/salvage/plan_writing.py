@@ -51,8 +51,12 @@ def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, comp
         if made.damage and compared is not None:
             raise DamagedCopy(log.path, made.damage[0].detail)
         problems += made.problems
+        lower = made.lower_epoch
         for name, data in made.files.items():
-            if name == leader_epochs.NAME:
+            if name == leader_epochs.NAME and lower:
+                # epochs of batches that contradict each other would prove the wrong ones, here and to `salvage`
+                data = log.folder_file(name) or b""
+            elif name == leader_epochs.NAME:
                 entries = leader_epochs.read(data)
                 # one that begins at the log's end has only no records yet
                 kept = [one for one in entries if one.start_offset <= made.end_offset]
@@ -60,9 +64,8 @@ def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, comp
                     above = entries[len(kept)]
                     problems.append(f"{name}: epoch {above.epoch} from offset {above.start_offset} on is left out")
                 data = leader_epochs.write(kept)
-            if as_partition or name.endswith(_INDEXES):
+            if (as_partition and data) or name.endswith(_INDEXES):
                 write(name, data)
-        lower = made.lower_epoch
         if lower:  # no checksum covers the epoch, and nothing here proves which of the two is wrong
             problems.append(
                 f"the batch at offset {lower.offset} has leader epoch {lower.epoch}, after {lower.highest}: one of "
@@ -168,6 +171,7 @@ def write_plan(plan: PlannedFolder, out: str, stopped: Callable[[], None]) -> No
             except BaseException:
                 output.drop()
                 raise
+            file.close()  # there may be more files than a process may have open
             group.add(output)
         group.sync()
 

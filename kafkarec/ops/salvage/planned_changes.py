@@ -43,7 +43,7 @@ from kafkarec.format.checksum import crc32c
 from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import aborted_spans, match_markers
-from kafkarec.read.walk import MARKERS, walk, walk_request
+from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex
 from kafkarec.recover.holes import Hole, marker_bytes, with_content
 from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Decision, Evidence
@@ -55,26 +55,29 @@ from kafkarec.storage.log_reading import batch_tables
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
-from .beside_files import aborted_transactions, proofs_of_loss
+from .beside_files import aborted_transactions, lost_segments_of_sources
 from .partition_sources import PartitionSources
-from .planned_files import Change, batch_size, inserted_batch, removed_batch
+from .planned_files import Change, PlannedFolder, batch_size, inserted_batch, removed_batch
 from .salvaged_partition import SalvagedPartition
 
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
 """What is done about a transaction whose end is not proven: a marker is written, nothing is, it is set aside."""
 _ASIDE, _OPEN = "aside", "open"
+_MISPLACED = ("offset_out_of_order", "outside_of_segment")  # the reasons for which a batch is set aside
 
 
 def may_have_lost_markers(partition: PartitionSources, report: SalvagedPartition) -> bool:
     """Whether markers may be lost: offsets are missing, or a .txnindex lists ABORT markers, which the log may lack in a
     gap or behind its end."""
-    if report.lost or report.missing or report.never_compacted:
+    misplaced = any(one.reason in _MISPLACED for one in report.set_aside)
+    if report.lost or report.missing or report.never_compacted or misplaced:
         return True
     return report.next_offset is not None and bool(aborted_transactions(partition))
 
 
-def decided_markers(log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition) -> list[Decision]:
+def decided_markers(log: PartitionFiles, partition: PartitionSources, made: PlannedFolder) -> list[Decision]:
     """How the transactions ended whose markers are lost in the holes of a new log, by the side files of the sources."""
+    report = made.report
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
     index = AbortedIndex([*aborted_transactions(partition)])
 
@@ -92,17 +95,23 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, report: Sa
         return found
 
     evidence = {}
-    bases = [segment.base_offset or 0 for segment in log.segments]
-    for segment, base, end in zip(log.segments, bases, [*bases[1:], 2**63], strict=True):
+    lost = lost_segments_of_sources(partition)
+    by_base = {base: lost[base] for base in lost if any(first <= base <= last for first, last in report.missing)}
+    by_base |= {one.base_offset or 0: one for one in log.segments}
+    bases = sorted(by_base)
+    segments = [by_base[base] for base in bases]
+    for segment, base, end in zip(segments, bases, [*bases[1:], 2**63], strict=True):
         aborted = partial(index.within, Hole(base, end - 1))
         evidence[segment] = Evidence(aborted, partial(snapshot_at, base), snapshots, prepared)
-    found = match_markers(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
+    found = match_markers(segments, holes=_holes(bases, partition, made), evidence_of=evidence.__getitem__)
     report.proofs += [
         f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there"
         for one in found.decisions
         if one.proof == END_UNKNOWN.proof and (one.lost_from, one.lost_to) in report.missing
     ]
-    return [*found.decisions, *found.listed_ahead()]
+    # a segment before the first one, which only has a legible marker, is not written for that
+    decided = [one for one in found.decisions if one.marker_offset is None or one.marker_offset >= bases[0]]
+    return [*decided, *found.listed_ahead()]
 
 
 class _DamagedRange(NamedTuple):
@@ -115,10 +124,11 @@ class _DamagedRange(NamedTuple):
     last: int | None
 
 
-def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition) -> list[Hole]:
-    """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made."""
+def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolder) -> list[Hole]:
+    """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made. bases: of its
+    segments, also the lost ones"""
+    report = made.report
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
-    bases = [segment.base_offset or 0 for segment in log.segments]
     fields = "file", "position", "length", "lost_from", "lost_to"
     damage = [_DamagedRange(*map(one.__getitem__, fields)) for one in report.damage]
     unread = [(file, position, length) for file, position, length, _ in report.tails]
@@ -133,8 +143,14 @@ def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPar
             damage.append(_DamagedRange(*place, *behind))
     holes = []
     # the log cleaner leaves gaps between segments, too
-    unproven = set() if report.never_compacted else {*report.missing} - {*proofs_of_loss(partition, report.missing)}
-    gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else report.missing
+    unproven = set() if report.never_compacted else {*report.missing} - {*made.proofs}
+    gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else [*report.missing]
+    for one in report.set_aside:  # one at a wrong place may be a marker that is missing at its own
+        if one.reason in _MISPLACED and one.first_offset is not None and one.last_offset is not None:
+            low, high = sorted((one.first_offset, one.last_offset))
+            own = {gap for gap in (*report.missing, *report.inner_gaps) if gap[0] <= high and low <= gap[1]}
+            unproven -= own
+            gaps += own.difference(gaps)
     ordered = sorted(damage, key=lambda one: as_stored(one.first))
     lows = [as_stored(one.first) for one in ordered]
     highs = [math.inf if one.last is None else one.last for one in ordered]
@@ -159,9 +175,21 @@ def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPar
 # ---- the markers
 
 
-def placed_markers(decisions: Iterable[Decision], undecided: str) -> list[Decision]:
+def _offsets_of_batches(log: PartitionFiles, offsets: Iterable[int]) -> set[int]:
+    """Those of the offsets that batches of a new log have."""
+    wanted, found = sorted(set(offsets)), set[int]()
+    for table in batch_tables(log.segments) if wanted else ():
+        for base, last in zip(table.column("base_offset"), table.column("last_offset"), strict=True):
+            at = bisect_left(wanted, last if base is None else base)
+            found.update(wanted[at : bisect_right(wanted, last, at)])
+    return found
+
+
+def placed_markers(log: PartitionFiles, decisions: Sequence[Decision], undecided: str) -> list[Decision]:
     """What is done about each transaction, with the offset of the marker that is written. undecided: of UNDECIDED_AS"""
     taken = {one.marker_offset for one in decisions}
+    # a .txnindex may list an offset that another batch has, with a wrong base offset
+    of_batches = _offsets_of_batches(log, (offset for offset in taken if offset is not None))
     free: dict[tuple[int, int | None], Iterator[int]] = {}  # of each hole
     markers = []
     for one in decisions:
@@ -169,6 +197,8 @@ def placed_markers(decisions: Iterable[Decision], undecided: str) -> list[Decisi
         offset, sentence = one.marker_offset, one.sentence
         if outcome in (_OPEN, _ASIDE):
             offset = None
+        elif offset in of_batches:
+            outcome, offset, sentence = _ASIDE, None, f"{sentence}; a batch has the offset of its marker"
         elif offset is None:
             hole = one.lost_from, one.lost_to
             offsets = free.setdefault(hole, iter(range(one.lost_to or -1, one.lost_from - 1, -1)))
@@ -200,23 +230,21 @@ def marker_changes(
             until = end if row is None else row["last_offset"] + 1
             first = until if row is None else row["base_offset"]
             first = row["last_offset"] if row is not None and first is None else first
-            free = range(before["last_offset"] + 1 if before else 0, first)
             while waiting and (waiting[0].marker_offset or 0) < until:
                 marker = waiting.pop(0)
                 offset = marker.marker_offset or 0
-                if offset in free:  # a .txnindex may list an offset that another batch has
-                    position = segment.size if row is None else row["position"]
-                    time = marker.timestamp if marker.timestamp >= 0 else as_stored(before.get("max_timestamp"))
-                    with RecordBatchBuilder(
-                        base_offset=offset,
-                        producer_id=marker.producer_id,
-                        producer_epoch=marker.producer_epoch,
-                        is_transactional=True,
-                        is_control=True,
-                        partition_leader_epoch=epoch_within(epochs, offset, before, row),
-                    ) as builder:
-                        builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
-                        found.append(inserted_batch(segment.name, position, builder.build()))
+                position = segment.size if row is None else row["position"]
+                time = marker.timestamp if marker.timestamp >= 0 else as_stored(before.get("max_timestamp"))
+                with RecordBatchBuilder(
+                    base_offset=offset,
+                    producer_id=marker.producer_id,
+                    producer_epoch=marker.producer_epoch,
+                    is_transactional=True,
+                    is_control=True,
+                    partition_leader_epoch=epoch_within(epochs, offset, before, row),
+                ) as builder:
+                    builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
+                    found.append(inserted_batch(segment.name, position, builder.build()))
             if row is not None and row["is_transactional"] and not row["is_control"]:
                 for one in aside:
                     if row["producer_id"] == one.producer_id and one.first_offset <= first <= one.last_offset:
@@ -239,6 +267,28 @@ def epoch_within(
     low, found = as_stored(before.get("partition_leader_epoch")), leader_epochs.epoch_at(epochs, offset)
     high = None if behind is None else behind["partition_leader_epoch"]
     return low if found is None or found < low or (high is not None and found > high) else found
+
+
+def restored_changes(partition: PartitionSources, made: PlannedFolder) -> Iterator[Change]:
+    """Yields the leader epochs that only the batches beside them in the new log prove, as there was damage between, or
+    these were restored, set aside or in files of wrong names; the report gets them."""
+    report = made.report
+    hurt = [*(one["file"] for one in (*report.damage, *report.restored)), *(one.file for one in report.set_aside)]
+    hurt += [one.path for one in report.other_files]  # of another name, or with other batches behind it
+    bases = {segment.path: segment.base_offset for source in partition.sources for segment in source.segments}
+    changed = {bases.get(file) for file in hurt}
+    with made.log() as log:
+        following = [*log.segments[1:], *log.segments[-1:]]  # tells of the last batch
+        beside = zip(log.segments, following, strict=True)
+        near = [one for one, other in beside if not changed.isdisjoint((one.base_offset, other.base_offset))]
+        for step in walk(near, walk_request(CHECKSUMS, errors="skip")):
+            for one in step.restored:
+                if one.fields.keys() == {"partition_leader_epoch"}:
+                    old = v2_header(step.segment.raw(one.position, V2_OVERHEAD))
+                    new = old._replace(partition_leader_epoch=one.fields["partition_leader_epoch"][1])
+                    file, position = made.origin(step.segment.name, one.position, batch_size(old))
+                    report.restored.append(one._replace(file=file, position=position).as_dict())
+                    yield Change(step.segment.name, one.position, V2_OVERHEAD, V2.pack(*new), old, new)
 
 
 def plain_batch_changes(log: PartitionFiles) -> list[Change]:

@@ -47,18 +47,27 @@ class Output(NewFile):
     def copy(self, segment: SegmentFile, position: int, length: int) -> None:
         """Appends a range of a source. Raises Unreadable, with nothing appended, or OSError if writing fails."""
         old_size = self.size
-        while length:
-            try:
-                data = segment.source.read_at(position, min(length, _PIECE))
-            except OSError as error:
-                self.cut(old_size)
-                raise Unreadable from error
-            if not data:
-                self.cut(old_size)
-                raise Unreadable
-            self.append(data)
-            position += len(data)
-            length -= len(data)
+        try:
+            for data in _pieces(segment, position, length):
+                self.append(data)
+        except Unreadable:
+            self.cut(old_size)
+            raise
+
+
+def _pieces(segment: SegmentFile, position: int, length: int) -> Iterator[bytes]:
+    """Yields a range of a source, and does not keep it open: there may be many. Raises Unreadable."""
+    try:
+        with segment.opened():
+            while length:
+                data = segment.raw(position, min(length, _PIECE))
+                if not data:
+                    raise Unreadable
+                yield data
+                position += len(data)
+                length -= len(data)
+    except OSError as error:
+        raise Unreadable from error
 
 
 class Spool:
@@ -170,10 +179,17 @@ class FilePlan:
         self.size += length
 
     def read_at(self, position: int, length: int) -> bytes:
-        """The bytes [position, position + length); fewer at the end. OSError if a source cannot be read."""
+        """The bytes [position, position + length); fewer at the end. Raises Unreadable."""
         pieces = []
         for source, first, count in self._parts(position, min(length, self.size - position)):
-            piece = source[first : first + count] if isinstance(source, bytes) else source.source.read_at(first, count)
+            try:
+                piece = (
+                    source[first : first + count] if isinstance(source, bytes) else source.source.read_at(first, count)
+                )
+            except OSError as error:
+                raise Unreadable from error
+            if len(piece) < count:
+                raise Unreadable
             pieces.append(piece)
         return b"".join(pieces)
 
@@ -233,6 +249,7 @@ class PlannedFolder:
     path        of the folder
     files       its logs and snapshots, and the bytes of its small files, by name
     set_aside   the files of the batches that are not in the log, by their paths in the output
+    proofs      (first, last) of the report's `missing` -> why these offsets are lost; others may be compacted
     spool       see Spool; None: sources are read when the files are written
     """
 
@@ -240,6 +257,7 @@ class PlannedFolder:
         self.report, self.path, self._spool = report, os.path.join(out, report.folder), spool
         self.files: dict[str, FilePlan | bytes] = {}
         self.set_aside: dict[str, FilePlan] = {}
+        self.proofs: dict[tuple[int, int], str] = {}
 
     def add(self, file: FilePlan) -> FilePlan:
         self.files[file.name] = file
@@ -298,6 +316,12 @@ class PlannedFolder:
         """The log that it becomes."""
         return PartitionFiles.of(self)
 
+    def origin(self, name: str, position: int, size: int) -> tuple[str, int]:
+        """FilePlan.origin of bytes of one of its logs."""
+        file = self.files[name]
+        assert isinstance(file, FilePlan)
+        return file.origin(position, size)
+
     def change(self, changes: Sequence[Change]) -> None:
         """Changes the logs, and the report. Batches that are removed for a reason are set aside."""
         report, moved = self.report, set[str]()
@@ -321,6 +345,9 @@ class PlannedFolder:
             self.add(old.changed(in_file))
         if not moved:
             return
+        for emptied in [file for file in report.files[:-1] if not file.batches]:  # only the last one has the log's end
+            report.files.remove(emptied)
+            del self.files[emptied.name]
         for file in (file for file in report.files if file.name in moved):
             segment = SegmentFile(self.join(file.name), file.name, folder=self)
             found = [table for table in batch_tables([segment]) if len(table)]

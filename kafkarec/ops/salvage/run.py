@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -229,27 +231,34 @@ class _Run:
     def _salvage_one(self, partition: PartitionSources) -> list[SalvagedPartition]:
         """Plans one partition, writes it, and reads it back; or takes over what an earlier run has done."""
         self._raise_if_stopped()
+        folders = set(self._folders)
         if self._unfinished is None:
-            plans = plan(partition, self._options)
-            for one in plans:
-                if one.report.files:
-                    with one.log() as log:
-                        one.report.problems += write_side_files(
-                            log, lambda name, data: None, self._options.as_partition, None
-                        )
-                one.close()
-            return [one.report for one in plans]
+            for _ in range(2):  # what cannot be read again is found to be unreadable by the second
+                self._folders = set(folders)
+                with suppress(Unreadable):
+                    return self._plan_only(partition)
+            raise OSError(errno.EIO, "it changes, or its disk fails, while it is read", partition.sources[0].path)
         note = PartitionNote(self._unfinished, partition)
         finished = note.load_finished()
         if finished is not None:
             self._folders |= {one.folder for one in finished}
             return finished
-        folders = set(self._folders)
         try:
             return self._plan_and_write(partition, note, self._read_once)
         except Unreadable:  # a source that could be read when it was planned: each batch is read and copied at once now
             self._folders = folders
             return self._plan_and_write(partition, note, read_once=True)
+
+    def _plan_only(self, partition: PartitionSources) -> list[SalvagedPartition]:
+        plans = plan(partition, self._options)
+        for one in plans:
+            if one.report.files:
+                with one.log() as log:
+                    one.report.problems += write_side_files(
+                        log, lambda name, data: None, self._options.as_partition, None
+                    )
+            one.close()
+        return [one.report for one in plans]
 
     def _plan_and_write(
         self, partition: PartitionSources, note: PartitionNote, read_once: bool

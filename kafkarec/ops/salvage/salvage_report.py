@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkarec._version import __version__
-from kafkarec.damage import is_zeros, restored_text
+from kafkarec.damage import begins_with_zeros, restored_text
 from kafkarec.report import Block, Commands, Document, ReportSection, text
 from kafkarec.sidecars import leader_epochs
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
@@ -248,7 +248,7 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
             offsets += "" if set(one.lost) == {(None, None)} else " (fewer if the topic is compacted)"
         yield f"  lost: {counted(one.lost_bytes, 'byte')} in {counted(len(one.damage), 'range')}; {offsets}"
         for damage in one.damage[:_MAX_LINES]:
-            zeros = ": zeros" if is_zeros(damage["reason"], damage.get("found")) else ""
+            zeros = ": zeros" if begins_with_zeros(damage["reason"], damage.get("found")) else ""
             reason = f"[{damage['reason']}]{zeros}"
             yield f"    {damage['file']}, byte {damage['position']}, {counted(damage['length'], 'byte')} {reason}"
         yield from _more_line(one.damage, "range")

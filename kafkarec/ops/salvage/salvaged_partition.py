@@ -158,7 +158,7 @@ class SalvagedPartition:
         """The number of damaged bytes of the sources."""
         return sum(int(damage["length"]) for damage in self.damage)
 
-    def set_end(self, offset: int, recorded: Iterable[RecordedEnd]) -> EndVerdict:
+    def compare_end(self, offset: int, recorded: Iterable[RecordedEnd]) -> EndVerdict:
         self.log_end = offset
         self.recorded_ends = [one.to_dict() for one in ends_above(recorded, LogEnd(offset, 0, None))]
         self.beyond_end = self.end.beyond_end

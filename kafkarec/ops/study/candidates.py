@@ -22,7 +22,7 @@ from kafkarec.codecs import CODECS as TABLE
 from kafkarec.experimental import header_first, v3
 from kafkarec.format.enums import CODEC_NAMES, Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
-from kafkarec.ops.convert import converted
+from kafkarec.ops.convert import converted_batches
 from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
 from kafkarec.write import encode
@@ -67,7 +67,7 @@ class RecordFormat:
 
     def write(self, data: bytes, tried: Candidate, limit: int) -> ConvertedPiece:
         """The bytes of a piece in this format; damaged batches are left out."""
-        made = converted(data, magic=self.magic, **tried.options, errors="skip", max_decompressed_bytes=limit)
+        made = converted_batches(data, magic=self.magic, **tried.options, errors="skip", max_decompressed_bytes=limit)
         return ConvertedPiece(b"".join(made), made.stats.batches_out, made.stats.losses, len(made.damage))
 
     def columns_to_encode(self, columns: RecordColumns, made: bytes, limit: int) -> RecordColumns:

@@ -19,7 +19,7 @@ from math import sqrt
 from typing import Any
 
 from kafkarec.format.enums import Compression
-from kafkarec.ops.convert import converted
+from kafkarec.ops.convert import converted_batches
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.reader import decode
 from kafkarec.read.threads import run_in_threads
@@ -284,7 +284,7 @@ def study(
         if not before:
             continue
         count += 1
-        conversion = converted(piece.data, compression="none", **limits)
+        conversion = converted_batches(piece.data, compression="none", **limits)
         plain = b"".join(conversion)
         makeup.add(columns, len(plain))
         reading += cpu_seconds(partial(decode, piece.data, control=True, **limits))

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from kafkarec._version import __version__
-from kafkarec.damage import Damage, comparison_text, is_unchecked, is_zeros
+from kafkarec.damage import Damage, begins_with_zeros, comparison_text, is_unchecked
 from kafkarec.errors import REASONS
 from kafkarec.report import Block, BytesBar, Commands, Document, ReportSection, ReportTable, text
 from kafkarec.storage import recorded_ends
@@ -333,7 +333,7 @@ def _damage_blocks(file: FileReport, limit: int, limits: ReportLimits) -> Iterat
         end = last.position + last.length
         lost, why = lost_offsets_text(first), first.reason
         sides = comparison_text(first.reason, {"expected": first.expected, "found": first.found, "detail": first.cause})
-        if is_zeros(first.reason, first.found):
+        if begins_with_zeros(first.reason, first.found):
             why = f"zeros [{first.reason}]"
         elif sides:
             why = f"{first.reason}: {sides}"

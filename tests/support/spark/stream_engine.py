@@ -102,12 +102,16 @@ class Query:
         raise AssertionError(f"still going on after {most} batches: {self.log[-3:]}")
 
 
+def caught_up(path: Path | str, **options) -> Query:
+    """A query that has read all."""
+    query = Query(path, **options)
+    query.run()
+    return query
+
+
 def strict_and_lenient(path: Path | str) -> tuple[Query, Query]:
     """Two queries that have read all: the one fails at a loss of data, the other one goes on."""
-    strict, lenient = (Query(path, failOnDataLoss=flag) for flag in ("true", "false"))
-    strict.run()
-    lenient.run()
-    return strict, lenient
+    return caught_up(path, failOnDataLoss="true"), caught_up(path, failOnDataLoss="false")
 
 
 class Reads:

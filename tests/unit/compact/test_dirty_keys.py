@@ -29,7 +29,7 @@ def end(producer, base, *, commit):
 def long_transactions(seed):
     """Some MB, so several steps: transactions that overlap, few of which end, and data without any."""
     dice = random.Random(seed)
-    is_open = set[int]()
+    is_open = set()
     for base in range(400):
         producer = dice.choice([1, 2, 3, None])
         if producer in is_open and dice.randrange(60) == 0:

@@ -13,7 +13,7 @@ from random_logs import Maker
 
 import kafkarec
 from kafkarec import LossError, codecs, convert
-from kafkarec.ops.convert import LOSSES, converted
+from kafkarec.ops.convert import LOSSES, converted_batches
 from kafkarec.write import BatchHeader, record_input_of
 
 
@@ -126,7 +126,7 @@ def test_a_brokers_folders_have_the_same_records_afterwards(folder, codec, size)
         ({"max_timestamp": builders.NOW + 1}, 2),
         ({"base_offset": 2**31}, 2),
     ],
-    ids=lambda value: str(value),
+    ids=str,
 )
 def test_which_batches_are_merged(second, batches):
     data = two(**second)
@@ -146,7 +146,7 @@ def test_which_batches_are_merged(second, batches):
         ({"producer_epoch": 1, "base_sequence": 0}, 2),
         ({"producer_id": 8}, 2),
     ],
-    ids=lambda value: str(value),
+    ids=str,
 )
 def test_a_producers_batches_are_merged_if_their_sequences_continue(second, batches):
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
@@ -297,7 +297,7 @@ def test_on_loss_raise_names_the_losses():
     assert caught.value.lost["control_batches"] == 1 and "control batches: 1" in str(caught.value)
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value) and again.lost == caught.value.lost
-    batches = converted(lossy_log(), magic=1, on_loss="raise")
+    batches = converted_batches(lossy_log(), magic=1, on_loss="raise")
     yielded = []
     with pytest.raises(LossError):
         yielded.extend(batches)

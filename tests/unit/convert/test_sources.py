@@ -1,7 +1,9 @@
 """convert: accepted sources, memory, wrong arguments."""
 
+import io
 import struct
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import builders
@@ -11,7 +13,7 @@ import pytest
 
 import kafkarec
 from kafkarec import LossError, codecs, convert
-from kafkarec.ops.convert import converted
+from kafkarec.ops.convert import converted_batches
 
 
 def test_sources_of_every_kind_give_the_same_result(tmp_path):
@@ -82,7 +84,7 @@ def test_memory_stays_flat():
     data = long_log(10 << 20)
     for options in ({"compression": "lz4"}, {"batch_size": 1 << 16}, {"magic": 1}):
         tracemalloc.start()
-        written = sum(map(len, converted(data, **options)))
+        written = sum(map(len, converted_batches(data, **options)))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert written > 100_000 and peak < 8 << 20
@@ -120,3 +122,36 @@ def test_the_payload_of_an_empty_batch_is_not_read(codec, head):
         (row,) = kafkarec.scan(result)
         assert (row["size_in_bytes"], row["compression"], row["last_offset"]) == (61, "none", 3)
         assert len(kafkarec.decode(result)) == 0
+
+
+class Shrinking(io.BytesIO):
+    """Is cut after so many reads."""
+
+    reads = 1
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.reads -= 1
+        if not self.reads:
+            self.truncate(200)
+        return data
+
+
+@pytest.mark.parametrize(
+    "rewrite",
+    [convert, partial(convert, compression="lz4"), partial(convert, batch_size=10), kafkarec.compact],
+)
+def test_a_file_that_becomes_shorter_meanwhile_is_never_cut_output(rewrite):
+    data = b"".join(
+        builders.good_batch(base_offset=3 * number, codec=codec) for number, codec in enumerate(builders.CODECS)
+    )
+    refused = 0
+    for reads in range(1, 12):
+        file = Shrinking(data)
+        file.reads = reads
+        try:
+            assert rewrite(kafkarec.open(file)) == rewrite(data)
+        except kafkarec.CorruptRecordError as error:
+            assert "shorter now" in str(error)
+            refused += 1
+    assert refused

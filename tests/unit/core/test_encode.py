@@ -11,6 +11,7 @@ import builders
 import pyarrow as pa
 import pytest
 from core_reading import INT_MAX, error_as_oracle
+from foreign_arrow import PAIR
 
 import kafkarec
 from kafkarec.write.encoding import record_input_of
@@ -18,11 +19,8 @@ from kafkarec.write.fields import BatchHeader, to_float32
 
 pytestmark = pytest.mark.core
 
-HEADERS = pa.list_(pa.struct([pa.field("key", pa.utf8(), nullable=False), pa.field("value", pa.binary())]))
+HEADERS = pa.list_(PAIR)
 VARINT_BORDERS = [0, 1, 63, 64, 8191, 8192, 2**20 - 1, 2**20, 2**27 - 1, 2**27, INT_MAX - 1, INT_MAX]
-
-
-Row = tuple[int, int | None, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 
 def stamp(row):

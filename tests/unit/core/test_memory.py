@@ -124,7 +124,6 @@ WAYS = {
     "arrays": lambda: [*map(by_hand, columns_to_export(), exports())],
     "lists": lists,
 }
-Place = tuple[int, int, int | None, int]
 ROW = 104
 """Bytes per row of the table of batches."""
 # case: all (position, base offset, record, requested bytes) that an error may name

@@ -4,8 +4,6 @@ calls, and the same rows in both cases.
 Every frame is hand-made with one odd field. The oracle decides whether it is good; `by_pointer`: how it must be read.
 """
 
-from __future__ import annotations
-
 import ctypes
 import random
 import struct

@@ -11,8 +11,6 @@ from kafkarec._verbs import LastOffsets
 
 pytestmark = pytest.mark.core
 
-Columns = tuple[bytes | None, array, bytes]
-
 
 def columns(keys):
     ends, data, bits = [0], b"", bytearray((len(keys) + 7) // 8)

@@ -220,7 +220,7 @@ def test_an_older_magic_has_no_leader_epoch_which_is_no_difference(tmp_path, mag
 
 
 @pytest.mark.parametrize(
-    ("fields", "text"),
+    "fields, text",
     [
         ({}, "no producer"),
         ({"producer_id": 8, "producer_epoch": 1, "base_sequence": 5}, "producer 8, epoch 1, sequence 5"),
@@ -233,7 +233,7 @@ def test_an_older_magic_has_no_leader_epoch_which_is_no_difference(tmp_path, mag
     ],
 )
 def test_another_producer_is_a_difference(tmp_path, fields, text):
-    def stored(**fields: int) -> list[bytes]:
+    def stored(**fields):
         return [batch(0, 2), builders.batch(builders.records(2), base_offset=2, **fields)]
 
     a = log(tmp_path / "a", stored(producer_id=7, producer_epoch=1, base_sequence=5))
@@ -245,7 +245,7 @@ def test_another_producer_is_a_difference(tmp_path, fields, text):
 
 
 def test_the_sequences_of_other_batches_are_the_same(tmp_path):
-    def stored(*counts: int) -> list[bytes]:
+    def stored(*counts):
         out, at = [], 0
         for count in counts:
             fields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 5 + at}
@@ -259,7 +259,7 @@ def test_the_sequences_of_other_batches_are_the_same(tmp_path):
 
 
 def test_a_batch_that_the_cleaner_emptied_is_no_difference(tmp_path):
-    def emptied(base: int, count: int) -> bytes:
+    def emptied(base, count):
         return builders.batch([], base_offset=base, last_offset_delta=count - 1, producer_id=7, producer_epoch=1)
 
     a = log(tmp_path / "a", [batch(0, 10), emptied(10, 5), batch(20, 10)])

@@ -284,15 +284,15 @@ def test_search_is_not_quadratic(form, monkeypatch):
         computed += len(data)
         return 0
 
-    is_batch = framing._Decoding.is_batch
+    is_good_batch = framing._Decoding.is_good_batch
 
     def counting(decoding, at):
         nonlocal candidates
         candidates += 1
-        return is_batch(decoding, at)
+        return is_good_batch(decoding, at)
 
     monkeypatch.setattr(framing, "crc32c", counted)
-    monkeypatch.setattr(framing._Decoding, "is_batch", counting)
+    monkeypatch.setattr(framing._Decoding, "is_good_batch", counting)
     columns = form.module.decode(b"".join(parts), errors="skip")
     assert len(columns) == 0 and sum(one.length for one in columns.damage) + columns.remaining == size
     assert len(columns.damage) > 10

@@ -22,7 +22,6 @@ from kafkarec.recover.steps import ABORT, COMMIT, EPOCH_CHANGED, ROW, UNREADABLE
 pytestmark = pytest.mark.core
 
 MARKER = builders.TRANSACTIONAL | builders.CONTROL
-Parts = list[tuple[bytes, list[AbortedTransaction] | None]]
 NOTHING, DATA, STAMPED, UNREADABLE = 0, 1, 3, 6  # besides ABORT and COMMIT: MarkCode in producer_table.pxd
 
 
@@ -285,7 +284,7 @@ def test_producers():
 
 def sound_log(chosen, producers, count):
     """Transactions without contradiction, some still open at the end, and the .txnindex."""
-    batches, index, first = [], [], dict[int, int]()
+    batches, index, first = [], [], {}
     for base in range(count):
         producer = chosen.choice(producers)
         who = {"producer_id": producer, "base_offset": base, "base_timestamp": builders.NOW + chosen.randrange(99)}

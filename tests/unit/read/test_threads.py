@@ -20,7 +20,7 @@ from long_run import fewer
 from paths import SEGMENTS
 
 import kafkarec
-from kafkarec._core import Decoders, PassResult, Stretches
+from kafkarec._core import Decoders
 from kafkarec.read import threads as helping
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, request
 
@@ -74,19 +74,19 @@ class WaitingDecoders(NamedTuple):
     decoders: Decoders
     wait: Callable[[], object]
 
-    def read(self, *given: Any) -> PassResult:
+    def read(self, *given):
         return self.decoders.read(*given)
 
-    def read_stretches(self, stretches: Stretches) -> None:
+    def read_stretches(self, stretches):
         self.wait()
         self.decoders.read_stretches(stretches)
 
-    def read_stretch(self, *given: Any) -> Any:
+    def read_stretch(self, *given):
         self.wait()
         return self.decoders.read_stretch(*given)
 
 
-def make_decoders_wait(monkeypatch: pytest.MonkeyPatch, wait: Callable[[], object]) -> None:
+def make_decoders_wait(monkeypatch, wait):
     made = DecodeRequest.__dict__["decoders"].func
     monkeypatch.setattr(DecodeRequest, "decoders", property(lambda asked: WaitingDecoders(made(asked), wait)))
 
@@ -228,16 +228,19 @@ def test_a_fork_while_another_thread_opens_a_file(tmp_path):
 path = {str(tmp_path / "0.log")!r}
 with open(path, "wb") as file: file.write(data)
 segment, held, done = kafkarec.open(path), threading.Event(), threading.Event()
+open_at_once = segment._opened_source
 def open_slowly():
-    with segment._lock:
-        held.set()
-        done.wait()
-opener = threading.Thread(target=open_slowly)
+    held.set()
+    done.wait()
+    return open_at_once()
+segment._opened_source = open_slowly
+opener = threading.Thread(target=segment.read)
 opener.start()
 held.wait()
 child = os.fork()
 if child == 0:
     signal.alarm(30)
+    segment._opened_source = open_at_once
     assert segment.read().column("offset") == wanted
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -363,7 +366,7 @@ def test_pieces_are_read_ahead_by_all_threads(monkeypatch):
     """Each waits until the others have begun, too."""
     everyone, named = threading.Barrier(3, timeout=30), set()
 
-    def wait() -> None:
+    def wait():
         if len(named) < 3 and threading.get_ident() not in named:
             named.add(threading.get_ident())
             everyone.wait()

@@ -122,7 +122,7 @@ def test_control_records_are_left_out_unless_asked_for():
 @pytest.mark.parametrize("missing", [["key"], ["value"], ["key", "value"]])
 def test_a_control_record_without_its_columns_says_which_are_missing(missing):
     columns = [name for name in ("offset", "key", "value") if name not in missing]
-    data, marker = kafkarec.decode(data_batch(0, 1, 1) + end(1, 1, commit=True), control=True, columns=columns)
+    data, _, marker = kafkarec.decode(data_batch(0, 1) + end(2, 1, commit=True), control=True, columns=columns)
     assert data.control is None
     for record in (marker, copy.copy(marker)):
         with pytest.raises(ValueError, match=f"leaves out {' and '.join(missing)}$"):

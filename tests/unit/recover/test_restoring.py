@@ -315,6 +315,17 @@ def test_the_leader_epoch_checkpoint_gives_the_epoch(tmp_path):
             assert in_file(tmp_path, hurt_pieces).restored == ()
 
 
+@pytest.mark.parametrize("epoch", [0, 6, 8, 2**31 - 1])
+@pytest.mark.parametrize(("following", "right"), [((7, 7), True), ((), False), ((99, 7), False)])
+def test_the_leader_epoch_of_a_segments_last_batch(epoch, following, right, tmp_path):
+    """The next segment's first batch has the same one as the batch before it. One that is above the next one of its
+    own segment is damaged itself."""
+    behind = [builders.good_batch(3, base_offset=9 + 3 * n, leader_epoch=one) for n, one in enumerate(following)]
+    (tmp_path / f"{9:020d}.log").write_bytes(b"".join(behind))
+    columns = in_file(tmp_path, hurt(12, epoch.to_bytes(4, "big"), 2))
+    assert [one.fields for one in columns.restored] == [{"partition_leader_epoch": (epoch, 7)}] * right
+
+
 def test_an_index_entry_does_not_count_where_the_next_segment_begins_behind_the_batch(tmp_path):
     """The batch before it is missing with all of its bytes, and the entry was that one's."""
     positions = [len(THREE[0]), len(THREE[0]) + len(THREE[1])]

@@ -134,6 +134,16 @@ def test_a_swap_replaces_what_it_covers(folder):
     assert "in place of 2 segments, as when a broker starts" in str(report) and report.ok
 
 
+def test_segments_between_two_swaps_are_kept(folder):
+    """A broker that starts deletes them."""
+    for base, number in ((0, 0), (60, 3)):
+        (folder / name(base, ".swap")).write_bytes(b"".join(SEGMENTS[number]))
+    data, report = saved(folder)
+    assert data == WHOLE and report.ok
+    assert used(report) == dict.fromkeys((name(0, ".swap"), name(60, ".swap"), name(20), name(40)), True)
+    assert "between .swap files" in str(report)
+
+
 def test_what_is_damaged_in_a_swap_comes_from_the_original(folder):
     (folder / name(20, ".swap")).write_bytes(flipped(b"".join(SEGMENTS[1]), 90))
     data, report = saved(folder)

@@ -12,7 +12,7 @@ import pytest
 import transaction_logs as txns
 from hurt_markers import FOLDERS
 from paths import SEGMENTS
-from salvage_runs import set_aside
+from salvage_runs import content, set_aside
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
 
 import kafkarec
@@ -186,6 +186,15 @@ CASES = {
     ),
     # Not damaged: the log ends before the marker that its .txnindex has.
     "an end that was cut off": Case(ALONE, (), [], [(7, 0, "abort", "txnindex", 9, 3, None)], ((7, 0, 9, 10),)),
+    # Compacted, and the base offset of the batch behind the gap is wrong.
+    "a batch has the offset of the marker": Case(
+        [*ALONE, Event(PLAIN, -1, 3, 1), Event(PLAIN, -1, 8, 1)],
+        (),
+        [3, 8],
+        [(7, 0, "aside", "txnindex", None, 3, 3)],
+        ((7, 0, 3, 4),),
+        said="its batches are set aside: the .txnindex lists it; a batch has the offset of its marker",
+    ),
     # The batches between are missing with all of their bytes: nothing but the .txnindex shows that, and it may be that
     # of another log.
     "an entry of a later transaction proves no abort of an earlier one": Case(
@@ -272,6 +281,19 @@ def test_reading_hides_what_salvage_hides(name, tmp_path, out):
             for offset in range(event.base, event.last + 1)
         ]
         assert committed(tmp_path / "decided") == sorted([*case.visible, *published])
+
+
+def test_segments_that_are_emptied(tmp_path):
+    """None stays but the last one, whose name has the log's end: a second salvage changes nothing."""
+    data = [Event(DATA, 7, 3 * n, 3) for n in range(3)]
+    folder = plain_logs.log(tmp_path / "a-0", *([one.batch] for one in data))
+    log = folder / f"{6:020}.log"
+    log.write_bytes(bytes(len(EVENTS[1].batch)) + Event(COMMIT, 7, 9, 1).batch)
+    (folder / f"{10:020}.log").write_bytes(Event(PLAIN, -1, 10, 1).batch)
+    report = saved(folder, tmp_path / "out", "aside")
+    assert [file.name for file in report.files] == [f"{6:020}.log", f"{10:020}.log"]
+    salvage(tmp_path / "out" / "a-0", tmp_path / "again", undecided="aside")
+    assert content(tmp_path / "again" / "a-0") == content(tmp_path / "out" / "a-0")
 
 
 def test_replicas_prove_for_each_other(tmp_path, out):
@@ -377,7 +399,8 @@ def test_a_txnindex_without_its_segment_proves_the_marker(tmp_path, out):
     write_index(folder, (7, 0, 3, 4), base=3)
     [one] = saved(folder, out).markers
     assert (one.outcome, one.proof, one.marker_offset) == ("abort", "txnindex", 3)
-    assert committed(out) == [4, 5, 7]
+    assert committed(out) == committed(tmp_path) == [4, 5, 7]
+    assert kafkarec.open(folder).transactions().count("aborted") == 1
 
 
 def test_a_deleted_file_has_the_marker(tmp_path, out):
@@ -393,7 +416,9 @@ def test_an_index_without_its_segment_proves_that_markers_may_be_lost(tmp_path, 
     (folder / f"{3:020}.index").touch()
     [one] = saved(folder, out).markers
     assert (one.outcome, one.proof, one.marker_offset) == ("abort", "nothing", 3)
-    assert committed(out) == [4, 5, 7]
+    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+    assert committed(out) == read.column("offset") == [4, 5, 7]
+    assert [(one.producer_id, one.lost_from, one.lost_to) for one in read.undecided] == [(7, 3, 3)]
 
 
 @pytest.mark.parametrize("is_open", [False, True])

@@ -3,8 +3,10 @@
 import json
 
 import builders
+import plain_logs
 import pytest
 from plain_logs import log
+from salvage_runs import content
 
 import kafkarec
 
@@ -72,3 +74,30 @@ def test_a_block_in_a_damaged_batch_of_a_block_is_set_aside(tmp_path):
     [partition] = kafkarec.salvage(source, tmp_path / "out").partitions
     aside = b"".join((tmp_path / "out" / one.saved_as).read_bytes() for one in partition.set_aside)
     assert all(one in aside for one in (first, inside, last)) and around not in aside
+
+
+@pytest.mark.parametrize("names", [(), (0, 18)], ids=str)
+@pytest.mark.parametrize(
+    ("hurt", "is_proven"),
+    [
+        ({5: 99}, True),
+        ({5: 3}, True),
+        ({5: 8, 7: 99}, True),
+        ({5: 8, 6: 9}, False),
+        ({0: 99}, False),
+        ({10: 99}, False),
+    ],
+)
+def test_a_second_salvage_changes_no_leader_epoch(hurt, is_proven, names, tmp_path):
+    """Of batches at a segment's end, and beside others that are restored or cannot be: what is not proven stays, and
+    no file that is written proves it."""
+    parts = [builders.good_batch(3, base_offset=3 * n, leader_epoch=hurt.get(n, 7 if n < 11 else 8)) for n in range(12)]
+    source = plain_logs.log(tmp_path / "orders-0", parts[:6], parts[6:10], parts[10:])
+    if names:
+        plain_logs.exchange(source, *names)
+    kafkarec.salvage(source, tmp_path / "first", as_partition=True)
+    made = tmp_path / "first" / "orders-0"
+    [second] = kafkarec.salvage(made, tmp_path / "second", as_partition=True).partitions
+    assert second.restored == [] and content(tmp_path / "second" / "orders-0") == content(made)
+    epochs = [row["partition_leader_epoch"] for row in kafkarec.open(made).scan()]
+    assert (epochs == [7] * 11 + [8]) == is_proven

@@ -187,8 +187,28 @@ def test_a_segment_is_rolled_where_offsets_do_not_fit_an_index(folder):
 
 
 def test_a_batch_larger_than_a_segment_is_refused(folder):
-    with SegmentWriter(folder, segment_bytes=200) as writer, pytest.raises(AppendRefused, match="segment_bytes=200"):
+    with (
+        SegmentWriter(folder, segment_bytes=200) as writer,
+        pytest.raises(AppendRefused, match="segment_bytes=200") as why,
+    ):
         writer.append(batch())
+    assert why.value.size == len(batch()) and pickle.loads(pickle.dumps(why.value)).size == len(batch())
+
+
+def test_a_log_that_is_rolled_to_an_offset_ends_there(folder):
+    with SegmentWriter(folder) as writer:
+        writer.append(batch())
+        for offset in (1, 3, 10, 10):
+            writer.roll_to(offset)
+        assert (writer.next_offset, bases(writer)) == (10, [0, 10])
+        with pytest.raises(AppendRefused, match="ends before offset 10"):
+            writer.append(batch(3))
+    assert sorted(path.name for path in folder.glob("*.log")) == [f"{base:020}.log" for base in (0, 10)]
+    with SegmentWriter(folder) as writer:
+        assert writer.next_offset == 10 and writer.append(batch(10)) == range(10, 13)
+    with pytest.raises(ValueError, match="is closed"):
+        writer.roll_to(20)
+    assert [one.kind for one in kafkarec.verify(folder).findings] == ["segment_gap"]
 
 
 # Refused appends: no byte is written

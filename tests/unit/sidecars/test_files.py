@@ -79,13 +79,20 @@ def test_offset_checkpoints():
     assert offset_checkpoints.read(b"") == {} == offset_checkpoints.read(b"0\n0\n")
 
 
+def test_lines_are_split_as_by_java():
+    assert leader_epochs.read(b"0\r\n2\r0 0 \r5\x0b\t1040\n") == ((0, 0), (5, 1040))
+    assert list(offset_checkpoints.read("0\n1\nt\u2003 0 5\n".encode())) == [("t\u2003", 0)]
+    padded = partition_metadata.read(b"Version:  0\n: pmqbwj8JRCSCfzvNTqatEx==")
+    assert padded == (0, "pmqbwj8JRCSCfzvNTqatEw")
+
+
 def test_meta_properties():
-    data = b"#\n#Sat Nov 21 04:00:00 UTC 2026\ncluster.id=Y7n\\=K\ndirectory.id : gXa8\n"
+    data = b"#\n#Sat Nov 21 04:00:00 UTC 2026\ncluster.id=Y7n\\=K\ndirectory.id : gXa8ENUVWplkTL1NRuyDTA\n"
     data += b" node.id 1\nversion=1\nx=\\u00e9\\\n  y\n"
     parsed = meta_properties.read(data)
-    assert parsed == (1, "Y7n=K", 1, "gXa8", {"x": "\xe9y"})
+    assert parsed == (1, "Y7n=K", 1, "gXa8ENUVWplkTL1NRuyDTA", {"x": "\xe9y"})
     assert meta_properties.read(meta_properties.write(parsed)) == parsed
-    old = meta_properties.read(b"broker.id=7\nversion=0\n")
+    old = meta_properties.read(b"broker.id=7\nversion= 0 \t\n")
     assert (old.version, old.node_id, old.cluster_id) == (0, 7, None)
 
 
@@ -109,13 +116,20 @@ REFUSED = {
     "epochs: zeros": ("epochs", bytes(512), "checkpoint_invalid", "512 zero bytes"),
     "epochs: no text": ("epochs", b"0\n1\n\xff 0\n", "checkpoint_invalid", "not UTF-8"),
     "epochs: digits": ("epochs", "0\n1\n\u0661 0\n".encode(), "checkpoint_invalid", "no number"),
+    "epochs: blank before": ("epochs", b"0\n1\n 7 12\n", "checkpoint_invalid", "line 3: 3 fields"),
+    "epochs: other blank": ("epochs", "0\n1\n7\u00a0 12\n".encode(), "checkpoint_invalid", "no number"),
     "checkpoint: words": ("checkpoint", b"0\n1\na 0\n", "checkpoint_invalid", "2 fields"),
     "metadata: empty": ("partition.metadata", b"", "metadata_invalid", "'version' is missing"),
     "metadata: no id": ("partition.metadata", b"version: 0\n", "metadata_invalid", "'topic_id' is missing"),
     "metadata: id": ("partition.metadata", b"version: 0\ntopic_id: x\n", "metadata_invalid", "16 bytes"),
+    "metadata: +": ("partition.metadata", b"version: 0\ntopic_id: +" + b"A" * 21, "metadata_invalid", "16 bytes"),
+    "metadata: blank": ("partition.metadata", b"version: 0 \ntopic_id: " + b"B" * 22, "metadata_invalid", "no number"),
+    "metadata: no blank": ("partition.metadata", b"version:0\ntopic_id:x", "metadata_invalid", "'version: value'"),
     "metadata: zero id": ("partition.metadata", b"version: 0\ntopic_id: " + b"A" * 22, "metadata_invalid", "all zeros"),
     "properties: version": ("meta.properties", b"version=9\n", "metadata_invalid", "neither 0 nor 1"),
     "properties: node": ("meta.properties", b"version=1\ncluster.id=x\n", "metadata_invalid", "node.id missing"),
+    "properties: \\u": ("meta.properties", b"version=0\nx=\\u12\n", "metadata_invalid", "four hexadecimal digits"),
+    "properties: directory": ("meta.properties", b"version=0\ndirectory.id=x\n", "metadata_invalid", "16 bytes"),
     "properties: number": ("meta.properties", b"version=1\nnode.id=one\n", "metadata_invalid", "no number"),
 }
 

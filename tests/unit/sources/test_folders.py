@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ def test_a_folder_that_is_replaced_while_it_is_listed(tmp_path, monkeypatch):
     for folder, name in (("t-0", "old"), ("new", "whole")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / name).write_bytes(b"x")
-    scandir, listed = os.scandir, list[Any]()
+    scandir, listed = os.scandir, []
 
     def replaced(path):
         listing = scandir(path)
@@ -31,7 +30,7 @@ def test_a_folder_that_is_replaced_while_it_is_listed(tmp_path, monkeypatch):
 @pytest.mark.parametrize("size", [12, 48])
 def test_a_file_that_a_broker_trims_or_extends_while_it_is_read(tmp_path, monkeypatch, size):
     """The reading that it comes between has neither all the old bytes nor all the new ones, and no whole entries."""
-    path, pread, read = tmp_path / "00000000000000000000.timeindex", os.pread, list[int]()
+    path, pread, read = tmp_path / "00000000000000000000.timeindex", os.pread, []
     path.write_bytes(b"x" * 36)
 
     def cut(descriptor, length, position):

@@ -9,7 +9,6 @@ from kafkarec.state.index_builders import SegmentIndexBuilder
 pytestmark = pytest.mark.core
 
 LAST = 2**31 - 1  # the largest relative offset and position of an entry
-Batch = tuple[int | None, ...]  # position, base and last offset, max timestamp, epoch
 
 
 def built(batches, base=0, interval=0):

@@ -38,7 +38,7 @@ def of(*rows):
     return states
 
 
-ABORT, COMMIT = Marker(True, 4, 9000), Marker(False, 4, 9000)
+COMMIT = Marker(False, 4, 9000)
 
 
 _KAFKAS = {

@@ -12,7 +12,7 @@ import pytest
 import kafkarec
 from kafkarec.cli import main
 from kafkarec.ops.compact import cleaned
-from kafkarec.ops.convert import converted
+from kafkarec.ops.convert import converted_batches
 from kafkarec.ops.diff import compare
 
 _BATCHES = 300  # a segment
@@ -39,7 +39,7 @@ READINGS = {
     "transactions": (0.35, lambda log, to: log.transactions()),
     "reindex": (1.02, lambda log, to: main(["reindex", log.path, "-o", str(to / "new")])),
     "diff": (1.02, lambda log, to: compare(log, kafkarec.open(shutil.copytree(log.path, to / "copy")))),
-    "convert": (2.02, lambda log, to: list(converted(log, compression="zstd"))),
+    "convert": (2.02, lambda log, to: list(converted_batches(log, compression="zstd"))),
     "compact": (2.02, lambda log, to: list(cleaned(log))),
     "verify": (1.02, lambda log, to: log.verify()),
     "salvage": (2.2, lambda log, to: log.salvage(to / "out")),

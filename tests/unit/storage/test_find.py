@@ -346,6 +346,6 @@ def test_a_partition_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
     with pytest.raises(PermissionError) as raised:
         kafkarec.find(tmp_path)
     assert raised.value.filename == str(tmp_path / "orders-0")
-    refused: list[OSError] = []
+    refused = []
     found = distributed.LogFinder(tmp_path, unreadable=refused.append).find()
     assert [log.topic for log in found] == ["other"] and len(refused) == 1

@@ -20,6 +20,7 @@ import kafkarec
 from kafkarec import CorruptRecordError
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import offset_index, txn_index
+from kafkarec.storage import raw_batches
 
 PREALLOCATED = 4096
 WINDOW = 64  # batches that are compared with the next one
@@ -172,7 +173,7 @@ def test_committed_records_are_returned_at_their_commit(steps, preallocate, is_i
     with tempfile.TemporaryDirectory() as name:
         broker = SimulatedLog(Path(name), preallocate)
         one = follower(name, isolation="read_committed")
-        returned, firsts = [], dict[int, int]()
+        returned, firsts = [], {}
         for what, producer, then_poll in steps:
             if what == "data":
                 firsts.setdefault(producer, broker.next_offset)
@@ -400,7 +401,7 @@ def test_records_of_transactions_that_begin_while_a_log_is_read(tmp_path, monkey
 
     begun: before the first opening
     """
-    broker, real, plain, first = SimulatedLog(tmp_path, preallocate), os.open, list[int](), 0
+    broker, real, plain, first = SimulatedLog(tmp_path, preallocate), os.open, [], 0
 
     def write(*args, **options):
         nonlocal begun
@@ -450,7 +451,7 @@ def write_segments(folder, segments, *, cut=False):
 @pytest.mark.parametrize("behind", [False, True])
 def test_a_log_that_is_cleaned_goes_on_at_the_next_offset(tmp_path, behind, cleaned):
     """behind: a reader stops in a segment that a later one follows; else in the last one, which is rolled."""
-    notes = list[str]()
+    notes = []
     write_segments(tmp_path, {0: [good(0), good(1)], 2: [good(2)]})
     one = follower(tmp_path, batch_bytes=1, on_note=notes.append)
     if behind:
@@ -470,7 +471,7 @@ def test_a_log_that_is_cleaned_goes_on_at_the_next_offset(tmp_path, behind, clea
 
 def test_a_log_that_was_truncated_and_rolled_again_is_read_from_the_cut(tmp_path):
     """The segment that was read is gone, as after cleaning, but the one before it was cut."""
-    notes = list[str]()
+    notes = []
     write_segments(tmp_path, {0: [good(0), good(1)], 2: [good(2)]})
     one = follower(tmp_path, on_note=notes.append)
     assert polled_offsets(one) == [0, 1, 2]
@@ -494,7 +495,7 @@ def test_a_transaction_whose_marker_was_truncated_is_open_again(tmp_path):
 
 
 def test_after_a_cut_below_the_start_offset_the_new_records_are_read(tmp_path):
-    notes = list[str]()
+    notes = []
     write_segments(tmp_path, {0: [good(base) for base in range(4)]})
     one = follower(tmp_path, start_offset=3, on_note=notes.append)
     assert polled_offsets(one) == [3]
@@ -555,7 +556,7 @@ def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(tmp
 
 
 def test_offsets_that_were_deleted_before_they_were_read_are_told(tmp_path):
-    broker, notes = SimulatedLog(tmp_path, preallocate=False), list[str]()
+    broker, notes = SimulatedLog(tmp_path, preallocate=False), []
     (one,) = kafkarec.open(tmp_path).followers(columns=["offset", "value"], on_note=notes.append)
     broker.play("append", 2)
     assert polled_offsets(one) == [0, 1]
@@ -575,3 +576,29 @@ def test_what_cannot_be_followed_is_refused_at_once(tmp_path):
         kafkarec.open(folder).follow(interval=-1)
     with pytest.raises(TypeError, match="no such option: end_offset"):
         kafkarec.open(folder).follow(end_offset=3)
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_truncation_while_a_piece_is_read(tmp_path, monkeypatch, isolation):
+    """What the broker wrote in the place of a batch is read, although it came before that was noted as read."""
+    path = tmp_path / f"{0:020}.log"
+    first, old, new = (
+        builders.batch(builders.records(3, value=value), base_offset=base)
+        for base, value in ((0, b"a"), (3, b"old"), (3, b"new"))
+    )
+    path.write_bytes(first + old)
+    real, replaced = raw_batches.fingerprint, list[bool]()
+
+    def fingerprint(segment, position):
+        if not replaced:
+            path.write_bytes(first + new)
+            replaced.append(True)
+        return real(segment, position)
+
+    monkeypatch.setattr(raw_batches, "fingerprint", fingerprint)
+    (follower,) = kafkarec.open(tmp_path).followers(isolation=isolation)
+    found = {}
+    for _ in range(3):
+        for _, records in follower.poll():
+            found |= dict(zip(records.column("offset"), records.column("value"), strict=True))
+    assert found == dict(enumerate([b"a"] * 3 + [b"new"] * 3))

@@ -366,6 +366,14 @@ def test_what_cannot_be_opened(tmp_path):
             kafkarec.open(CODECS, **{name: value})
 
 
+def test_a_file_named_without_its_folder_has_the_files_beside_it(monkeypatch):
+    first, second = sorted((SEGMENTS / "txn-0").glob("*.log"))
+    monkeypatch.chdir(first.parent)
+    segment = kafkarec.open(first.name)
+    assert segment.facts.next_name() == int(second.stem)
+    assert len(segment.evidence.snapshots()) == len([*first.parent.glob("*.snapshot")]) > 0
+
+
 def test_a_cut_segment_before_another_lost_its_end(tmp_path):
     folder = tmp_path / "txn-0"
     folder.mkdir()

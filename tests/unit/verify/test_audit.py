@@ -34,7 +34,7 @@ ROUNDS = 100_000 if LONG else fewer(3000, 600)
 
 def audited(data):
     """The audit's findings, and the positions of the good batches."""
-    notes, positions = Findings("file"), list[int]()
+    notes, positions = Findings("file"), []
     for step in walk([data], AUDITED):
         batch_checks.add_audit_findings(step, notes)
         positions += step.column("position")

@@ -34,7 +34,7 @@ class Indexes(NamedTuple):
 
 def random_batches(random):
     """As a broker has them, mostly: sometimes with gaps, an offset that falls, wrappers, no timestamps."""
-    batches, position, next_offset, now = list[Batch](), 0, 100, 1_000
+    batches, position, next_offset, now = [], 0, 100, 1_000
     odd = random.random() < 0.4
     for _ in range(random.randint(1, 30)):
         count, base = random.randint(1, 5), next_offset
@@ -61,7 +61,7 @@ def random_batches(random):
 
 def random_indexes(random, batches):
     """What a broker writes for the batches; then, half of the time, with a few fields changed or entries shuffled."""
-    offsets, times, largest = list[list[int]](), list[list[int]](), -1
+    offsets, times, largest = [], [], -1
     for batch in batches:
         grew = batch.max_timestamp is not None and batch.max_timestamp > largest
         largest = max(largest, batch.max_timestamp or -1)

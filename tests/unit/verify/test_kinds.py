@@ -121,7 +121,7 @@ def test_produced(kind, tmp_path):
 
 
 def test_all_others_are_produced_too(tmp_path):
-    found = set[str]()
+    found = set()
     for case in golden.vectors() + golden.invalid():
         path = tmp_path / "vector.log"
         path.write_bytes(case.bytes)

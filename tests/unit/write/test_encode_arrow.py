@@ -9,12 +9,11 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
+from foreign_arrow import PAIR
 
 import kafkarec
 
 pytestmark = pytest.mark.core
-
-PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 
 
 def read(data):

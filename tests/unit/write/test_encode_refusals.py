@@ -10,11 +10,11 @@ import c_stream
 import pyarrow as pa
 import pytest
 import subprocesses
+from foreign_arrow import PAIR
 
 import kafkarec
 
 NOW = builders.NOW
-PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 TABLE = pa.table({"offset": [3, 4], "key": [None, b"k"], "value": [b"x", None]})
 GOOD = (0, NOW, b"k", b"v", [("a", b"b")])
 SECRET = "s3cr\u00e9t"
