@@ -17,6 +17,7 @@
 | batch | the reader of `spark.read` |
 | stream | the reader of `spark.readStream`: a micro-batch is the plan of two offsets of each partition |
 | growing_log | one log while it grows, for streams and write_table |
+| log_batches | the batches of a segment by their headers, restored where these do not follow each other |
 | writing, rows_by_partition | the writers of `df.write` and `df.writeStream`: assign rows to partitions |
 | staging, publishing | tasks stage their records; the driver publishes all records of a job, or none |
 | folders, buckets | how that is done in a folder, in a bucket |

@@ -331,4 +331,3 @@ def plan_splits(
 def _incomplete_batch(opened: kafkarec.Segment, position: int) -> kafkarec.Damage | None:
     """The incomplete batch from a position to the file's end; None: there is nothing, or zeros (preallocated)."""
     return distributed.incomplete_end(opened, position, max(0, opened.size - position), None)
-

@@ -5,8 +5,8 @@ batches in docs/damage.md). So where headers do not follow each other, the batch
 checksums are checked, their header fields restored. Reading is not cut beside such a place, as neither part would have
 all that proves them.
 
-    good good good good good | good good RESTORED good good | good good ...
-                             ^ here and further away may be cut
+    good good | good good RESTORED good good | good good
+              ^ here and further away it may be cut
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | Non
     kept: list[LogBatch] = []
     doubt = None  # the number of the first of them that does not follow
     for table, _ in _tables(opened, begin, end):
-        if not kept:
+        if not kept:  # in a segment no offset is below its name's
             low = table.first_offsets[0]
             start = start._replace(next_offset=low if begin else max(low, opened.base_offset or 0))
         made = map(partial(LogBatch, opened.path), *table)
@@ -121,8 +121,8 @@ class _Table(NamedTuple):
 def _tables(
     opened: kafkarec.Segment, begin: int, end: int, *, check_crcs: bool = False
 ) -> Iterator[tuple[_Table, dict[int, Collection[str]]]]:
-    """The batches in these bytes, and position -> the restored fields of one. A wrapper message has no first offset; the next
-    offset of the batch before it is used."""
+    """The batches in these bytes, and position -> the restored fields of one. A wrapper message has no first offset;
+    the next offset of the batch before it is used."""
     before = opened.base_offset or 0
     part = opened.between(min(begin, end), end).copy(later_segment=False)
     with closing(part.scan_pieces(errors="skip", check_crcs=check_crcs)) as tables:

@@ -31,6 +31,7 @@ def test_a_checkpoint_of_another_source_is_refused(text):
     "given_options, message",
     [
         ({"maxOffsetsPerTrigger": "5", "maxBytesPerTrigger": "5k"}, "only one of the options maxOffsetsPerTrigger"),
+        ({"startingOffsets": '{"orders": {"0": 50, "00": 3}}'}, "startingOffsets"),
         ({"minOffsetsPerTrigger": "5"}, "no option 'minOffsetsPerTrigger'; did you mean maxOffsetsPerTrigger"),
         ({"maxOffsetsPerTrigger": "0"}, "a whole number above 0"),
         ({"maxOffsetPerTrigger": "1"}, "did you mean maxOffsetsPerTrigger"),
