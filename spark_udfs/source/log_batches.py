@@ -61,7 +61,8 @@ class LogBatch(NamedTuple):
         return 0 <= other.first_offset - self.next_offset <= _MAX_JUMP
 
     def is_followed_by(self, other: LogBatch) -> bool:
-        return self.end == other.begin and self.leader_epoch <= other.leader_epoch and self.rises_to(other)
+        rises = other.leader_epoch in (_NO_EPOCH, max(self.leader_epoch, other.leader_epoch))
+        return self.end == other.begin and rises and self.rises_to(other)
 
 
 def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | None) -> Iterator[LogBatch]:
@@ -83,22 +84,26 @@ def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | Non
             every = chain(kept, made)
             yield from islice(every, max(0, len(kept) + len(table.begins) - _WINDOW))
             kept = [*every]
-            continue
-        kept += made
-        doubt = _first_doubtful(start, kept)
-        if doubt is not None:
-            break
+        else:
+            kept += made
+            doubt = _first_doubtful(start, kept)
+            if doubt is not None:
+                break
+            yield from kept[:-_WINDOW]
+            kept = kept[-_WINDOW:]
+        first = kept[0]
+        start = LogBatch("", first.begin, first.begin, 0, first.first_offset, first.leader_epoch)
     last = (kept or [start])[-1]
     if doubt is None and following and not last.is_followed_by(following[0]):
         doubt = max(0, len(kept) - 1)
     if doubt is None:
         yield from kept
         return
-    first = max(doubt - _WINDOW, 0)
-    yield from kept[:first]
-    at = kept[first].begin if first else begin
+    known = max(doubt - _WINDOW, 0)
+    yield from kept[:known]
+    at = kept[known].begin if known else start.end
     # what proves the first ones may be before them
-    read_from = 0 if doubt < 2 * _BESIDE and not first else at
+    read_from = 0 if doubt < 2 * _BESIDE and not known else at
     checked = (
         LogBatch(opened.path, *row, restored=restored.get(row[0], ()))
         for table, restored in _tables(opened, read_from, end, check_crcs=True)
