@@ -283,15 +283,15 @@ def long_batches(count):
 def test_ctrl_c_between_two_new_folders_names_what_is_complete(tmp_path, monkeypatch, capsys):
     for number in range(3):
         shutil.copytree(CODECS, tmp_path / "in" / f"orders-{number}")
-    finish, finished = PartitionFolderWriter.finish, []
+    put_in_place, placed = PartitionFolderWriter.put_in_place, []
 
     def interrupted(folder):
-        if finished:
+        if placed:
             raise KeyboardInterrupt
-        finish(folder)
-        finished.append(folder.name)
+        put_in_place(folder)
+        placed.append(folder.name)
 
-    monkeypatch.setattr(PartitionFolderWriter, "finish", interrupted)
+    monkeypatch.setattr(PartitionFolderWriter, "put_in_place", interrupted)
     monkeypatch.setattr("kafkarec.cli.run_verb.is_stderr_terminal", lambda: True)
     out = tmp_path / "out"
     assert kafkarec.cli.main(["convert", str(tmp_path / "in"), "-o", f"{out}/"]) == 130

@@ -93,9 +93,9 @@ def assert_same_pieces(make_source, asked, size, what):
         assert pieces(read, chosen) == alone, f"{what}, chunks of {chunk_bytes}"
 
 
-def decode_file(data, **options):
+def decode_file(data, *, threads=1, **options):
     asked = reading.file_request("a.log", **options)
-    return passes.as_columns(asked, passes.read_at_once(asked, Source(data)))
+    return passes.as_columns(asked, passes.read_at_once(asked, Source(data), threads=threads))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)

@@ -26,6 +26,7 @@ OF_INNER_MODULES = {
     "unit/state/test_index_builders.py": "index entries for batches that no broker writes",
     "unit/state/test_producers.py": "producers after random rows, compared with a slow implementation",
     "unit/state/test_transactions.py": "evidence of side files that contradicts the batches",
+    "unit/storage/test_follow.py": "a truncation between two steps of a poll",
     "unit/storage/test_raw_batches.py": "frames at the end of a file, which a follower compares",
     "unit/storage/test_names.py": "every form of a name",
     "unit/storage/test_rebuild.py": "side files from batches, step by step, also while the disk fails",

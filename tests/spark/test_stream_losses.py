@@ -306,7 +306,7 @@ def test_new_objects_in_a_bucket_are_read(broker):
                 server.put(f"kafka/{path.parent.name}/{path.name}", path.read_bytes())
             if query is None:
                 storage = json.dumps(server.options())
-                query = caught_up(f"s3://{BUCKET}/kafka", storageOptions=storage, maxOffsetsPerTrigger="100")
+                query = Query(f"s3://{BUCKET}/kafka", storageOptions=storage, maxOffsetsPerTrigger="100")
             query.run()
             assert query.rows == broker.rows
             server.reset()

@@ -120,10 +120,10 @@ def summed(data: bytes, **demands) -> RequestCheck:
     return RequestCheck(data, **{**usual, **demands})
 
 
-def stats_of(data: bytes, rules: Rules = RULES, *, payload: bytes | None = None) -> RequestCheck:
+def stats_of(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload: bytes | None = None) -> RequestCheck:
     """Return the request, with the sums over the records of its batch, which are checked by `rules`."""
     request = summed(data)
     if data[16] == 2 and payload is None:
         payload = data[61 : 12 + struct.unpack_from(">i", data, 8)[0]]
-    request.scan_records(payload, rules, False, rules.limit)
+    request.scan_records(payload, rules, partly, rules.limit)
     return request

@@ -10,10 +10,10 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def data_batch(base, pid, *, transactional=True):
+def data_batch(base, pid, count=2, *, transactional=True):
     attributes = builders.TRANSACTIONAL if transactional else 0
     return builders.good_batch(
-        2, base_offset=base, attributes=attributes, producer_id=pid, producer_epoch=0, base_sequence=0
+        count, base_offset=base, attributes=attributes, producer_id=pid, producer_epoch=0, base_sequence=0
     )
 
 
