@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .storage.finder import overlap
     from .storage.key_folders import ParameterError, UnknownKeyError, inferred_type, key_value
     from .storage.names import folder_owner, is_log_folder, is_segment
-    from .storage.names_by_content import wrong_names
+    from .storage.names_by_content import order_by_content, wrong_names
     from .storage.output_rules import demand_apart
     from .storage.ranges import segments_in_range
     from .storage.raw_batches import fingerprint, first_offset, has_valid_checksum, incomplete_end, is_unchanged
@@ -62,6 +62,7 @@ __all__ = [
     "key_value",
     "local_path",
     "make_folder",
+    "order_by_content",
     "overlap",
     "remote_error",
     "sample_shares",
@@ -93,7 +94,7 @@ __getattr__ = lazy_getattr(
         "storage.finder": ("overlap",),
         "storage.key_folders": ("ParameterError", "UnknownKeyError", "inferred_type", "key_value"),
         "storage.names": ("folder_owner", "is_log_folder", "is_segment"),
-        "storage.names_by_content": ("wrong_names",),
+        "storage.names_by_content": ("order_by_content", "wrong_names"),
         "storage.output_rules": ("demand_apart",),
         "storage.ranges": ("segments_in_range",),
         "storage.recorded_ends": ("is_compacted",),

@@ -96,21 +96,23 @@ def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
 def lost_segments(segments: Sequence[AnySegment]) -> list[AnySegment]:
     """Empty ones in place of those that are missing between others and have left an index, which proves that markers
     may be lost there: for a reader as for salvage, which writes them again. A .txnindex proves which."""
-    first, last = segments[:1], segments[-1:]
-    own = names.segment(last[0].name) if last else None
-    if own is None or own.segment_id or (folder := last[0].folder) is None:
+    if len(segments) < 2:
+        return []
+    first, last = segments[0], segments[-1]
+    own, folder = names.segment(last.name), last.folder
+    if own is None or own.segment_id or folder is None:
         return []
     parsed = list[names.SegmentName]()
     with suppress(OSError):
         parsed = [one for one in map(names.segment, folder.names()) if one and not one.state and one[7:] == own[7:]]
     there = {one.base_offset for one in parsed if one.suffix == own.suffix}
-    low, high = first[0].base_offset or 0, last[0].base_offset or 0
+    low, high = first.base_offset or 0, last.base_offset or 0
     lost = {one.base_offset: f"{one.stem}.log" for one in parsed if one.suffix in _INDEXES}
     found = []
     for base, name in lost.items():
         if low < base < high and base not in there:
             source = FileObject(BytesIO())
-            one = last[0].copy(path=folder.join(name), name=name, base_offset=base, _given=source, _size=0)
+            one = last.copy(path=folder.join(name), name=name, base_offset=base, _given=source, _size=0)
             one.evidence = one.evidence._replace(is_lost=True)
             found.append(one)
     return found

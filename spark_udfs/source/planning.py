@@ -371,7 +371,8 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
             data = None
         if data is None:
             number, open_before = 0, {}
-        found = distributed.ended_and_open(log.segments[number:], skip=options.mode != "FAILFAST")
+        segments = distributed.order_by_content(log.segments[number:])
+        found = distributed.ended_and_open(segments, skip=options.mode != "FAILFAST")
         still_open = [*found.open_first_offsets]
         still_open += [since for producer, since in open_before.items() if producer not in found.marked_producer_ids]
         state = Uncommitted(found.aborted, min(still_open, default=NO_END))

@@ -5,9 +5,11 @@ import random
 from pathlib import Path
 
 import counted_files
+import plain_logs
 import pytest
 from source_rows import offsets_of, read
 from stream_engine import caught_up
+from transaction_logs import ABORT, COMMIT, DATA, Event, write_index
 
 from spark_udfs.source import options, planning
 from spark_udfs.source.listing import Listing
@@ -86,3 +88,13 @@ def test_an_open_transaction_before_the_start_hides_all_rows(broker, tmp_path):
     broker.end_transaction(5, commit=False)
     rows = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
     assert offsets_of(rows) == [offset for offset, _ in broker.visible() if offset >= 100]
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_the_index_of_a_missing_segment_has_the_marker(tmp_path, mode):
+    """As for kafkarec itself, the first transaction is known to be aborted."""
+    events = [Event(DATA, 7, 0, 3), Event(ABORT, 7, 3, 1), Event(DATA, 7, 4, 2), Event(COMMIT, 7, 6, 1)]
+    first, _, *last = (one.batch for one in events)
+    folder = plain_logs.log(tmp_path / "orders-0", [first], last)
+    write_index(folder, (7, 0, 3, 4), base=3)
+    assert offsets_of(read(tmp_path, isolationLevel="read_committed", mode=mode)) == [4, 5]
