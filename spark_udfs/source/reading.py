@@ -95,10 +95,6 @@ def read_split(
             with closing(read_pieces(part, split, options, rows.sources)) as decoded:
                 for piece in decoded:
                     piece = rows.without_context(piece)
-                    if split.must_rise and options.mode == "FAILFAST":
-                        end.demand_rising(piece)
-                    counters.add_piece(piece, options.includeControl)
-                    end.add(piece)
                     if split.followed_by is not None:  # the next segment, of another folder, may have the same offsets
                         path, base = split.followed_by
                         last = max(batches_of(piece).column("next_offset"), default=base)
@@ -108,6 +104,10 @@ def read_split(
                                 (display_url(path), f"from {base} on"),
                             )
                             raise distributed.overlap(f"{split.topic}-{split.partition}", *spans)
+                    if split.must_rise and options.mode == "FAILFAST":
+                        end.demand_rising(piece)
+                    counters.add_piece(piece, options.includeControl)
+                    end.add(piece)
                     yield from decoding.split_by_size(rows.batch(piece), LARGEST_BATCH, options.maxRecordsPerBatch)
             counters.add_end(end)
             yield from _incomplete_end(end, rows, options, counters)
