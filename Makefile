@@ -78,7 +78,7 @@ sparks: ## the older Sparks (3.5 to 4.2): fetches them, runs one application on 
 	@sh tools/setup test
 	@environments=$$($(PYTHON) tools/spark_versions.py) && \
 	CI=1 $(if $(LONG),KAFKAREC_LONG=1) KAFKAREC_SPARK_ENVIRONMENTS=$$environments $(MAKE) test \
-	    ARGS='$(addprefix tests/spark/test_,versions.py $(if $(LONG),stream_kills.py cause_first.py payloads.py)) -rP -n 2 --dist loadgroup $(ARGS)'
+	    ARGS='$(addprefix tests/spark/test_,versions.py $(if $(LONG),stream_kills.py cause_first.py payloads.py)) -rP $(ARGS)'
 
 damages: ## random damage to random logs, compared with what was written (ARGS='--count 100000 --seed 1')
 	@sh tools/setup build

@@ -85,12 +85,9 @@ def bare_python():
     yield from environment(RUNNING)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(version, marks=pytest.mark.xdist_group(version)) for version in spark_submit.versions()],
-)
+@pytest.fixture(scope="module", params=spark_submit.versions())
 def spark_version(request):
-    """A version of Spark, such as 4.1, and the path of a Python that has it. `make sparks` runs two at once."""
+    """A version of Spark, such as 4.1, and the path of a Python that has it."""
     python = older_python(request.param) or request.getfixturevalue("bare_python")
     with applications_removed(python):
         yield request.param, python
