@@ -50,7 +50,8 @@ spark_udfs.activate()
 import files  # noqa: E402
 
 import kafkarec  # noqa: E402
-from spark_udfs import capabilities, decoding, function_options, functions, read_functions, schema  # noqa: E402
+from spark_udfs import capabilities, decoding, functions, read_functions, schema  # noqa: E402
+from spark_udfs.function_options import FunctionOptions  # noqa: E402
 from spark_udfs.source import KafkarecDataSource, batch, columns, options  # noqa: E402
 from spark_udfs.source.planning import Split  # noqa: E402
 
@@ -163,7 +164,7 @@ def pairs(spark: SparkSession, segment: Path, values: int) -> dict[str, tuple[Da
     table = spark.range(0, values, 1, CORES).select(F.lit(blob).alias("value"))
     nothing = pass_through_udf()
     exploded = functions.kafka_explode(table, "value")
-    explode = decoding.Explode(function_options.to_literal(function_options.from_keywords()))
+    explode = decoding.Explode(FunctionOptions())
     through, ours = of_files(spark, segment)
     count = values * RECORDS
     return {

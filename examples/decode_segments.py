@@ -194,9 +194,10 @@ def pass_through(logs: DataFrame) -> DataFrame:
     All segments of the 1 GiB decode to the same number of bytes, so each worker decodes the first batch it
     gets and returns that result for every batch of as many segments.
     """
-    from spark_udfs import decoding, function_options
+    from spark_udfs import decoding
+    from spark_udfs.function_options import FunctionOptions
 
-    explode = decoding.Explode(function_options.to_literal(function_options.from_keywords()))
+    explode = decoding.Explode(FunctionOptions())
 
     def again(batches):
         import sys
