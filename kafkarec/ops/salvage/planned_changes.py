@@ -273,10 +273,10 @@ def restored_changes(partition: PartitionSources, made: PlannedFolder) -> Iterat
     """Yields the leader epochs that only the batches beside them in the new log prove, as there was damage between, or
     these were restored, set aside or in files of wrong names; the report gets them."""
     report = made.report
-    hurt = [*(one["file"] for one in (*report.damage, *report.restored)), *(one.file for one in report.set_aside)]
-    hurt += [one.path for one in report.other_files]  # of another name, or with other batches behind it
+    files = [*(one["file"] for one in (*report.damage, *report.restored)), *(one.file for one in report.set_aside)]
+    files += [one.path for one in report.other_files]  # of another name, or with other batches behind it
     bases = {segment.path: segment.base_offset for source in partition.sources for segment in source.segments}
-    changed = {bases.get(file) for file in hurt}
+    changed = {bases.get(file) for file in files}
     with made.log() as log:
         following = [*log.segments[1:], *log.segments[-1:]]  # tells of the last batch
         beside = zip(log.segments, following, strict=True)
