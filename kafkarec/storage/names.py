@@ -21,7 +21,7 @@ never write a leading zero, and a topic must have only characters and a length t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -85,6 +85,8 @@ SIDECARS: dict[str, SideFileKind] = {
     ),
 }
 """Suffix of a file beside a segment -> its kind."""
+
+INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 PACKED_SUFFIXES: dict[str, str] = {".gz": "gzip", ".zst": "zstd"}
 """Suffix of a file that holds a segment compressed as a whole -> codec."""
@@ -261,6 +263,19 @@ def segment(name: str) -> SegmentName | None:
         match["topic"],
         int(match["partition"]) if match["partition"] else None,
     )
+
+
+def files_of_log(listed: Iterable[str], one: SegmentName | None) -> list[SegmentName]:
+    """The segments and side files, of any state, in a folder's names that are of the same log as `one`; None: of the
+    log whose files have no topic in their names."""
+    owner = (None, None) if one is None else (one.topic, one.partition)
+    return [each for each in map(segment, listed) if each and (each.topic, each.partition) == owner]
+
+
+def indexes_without_segment(files: Sequence[SegmentName]) -> dict[int, SegmentName]:
+    """Base offset -> an index whose segment is not among the files of a log."""
+    segments = {one.base_offset for one in files if one.suffix == ".log"}
+    return {one.base_offset: one for one in files if one.suffix in INDEX_SUFFIXES and one.base_offset not in segments}
 
 
 def offset_in_name(name: str) -> int | None:

@@ -16,7 +16,6 @@ from kafkarec.read.walk import HEADERS, passes_checksum, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import Evidence
-from kafkarec.sidecars import offset_index, time_index, txn_index
 from kafkarec.sources.files import FileObject
 
 from . import names
@@ -24,7 +23,6 @@ from .segment_file import MAX_OFFSETS, SegmentFile, size_or_zero
 from .segment_summary import next_offset
 
 AnySegment = TypeVar("AnySegment", bound=SegmentFile)
-_INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
 _FRAMES = 3  # that are read to learn the offsets of a segment
 
 
@@ -102,16 +100,12 @@ def lost_segments(segments: Sequence[AnySegment]) -> list[AnySegment]:
     own, folder = names.segment(last.name), last.folder
     if own is None or own.segment_id or folder is None:
         return []
-    parsed = list[names.SegmentName]()
+    files, found = list[names.SegmentName](), []
     with suppress(OSError):
-        parsed = [one for one in map(names.segment, folder.names()) if one and not one.state and one[7:] == own[7:]]
-    there = {one.base_offset for one in parsed if one.suffix == own.suffix}
-    low, high = first.base_offset or 0, last.base_offset or 0
-    lost = {one.base_offset: f"{one.stem}.log" for one in parsed if one.suffix in _INDEXES}
-    found = []
-    for base, name in lost.items():
-        if low < base < high and base not in there:
-            source = FileObject(BytesIO())
+        files = [one for one in names.files_of_log(folder.names(), own) if not one.state]
+    for base, index in names.indexes_without_segment(files).items():
+        if (first.base_offset or 0) < base < (last.base_offset or 0):
+            name, source = f"{index.stem}.log", FileObject(BytesIO())
             one = last.copy(path=folder.join(name), name=name, base_offset=base, _given=source, _size=0)
             one.evidence = one.evidence._replace(is_lost=True)
             found.append(one)

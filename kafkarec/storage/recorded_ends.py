@@ -246,12 +246,10 @@ def files_beside(log: PartitionFiles, states: Sequence[str] = ("",)) -> list[nam
     if log.folder is None:
         return []
     last = names.segment(log.segments[-1].name) if log.segments else None
-    owner = (last.topic, last.partition) if last else (None, None)
     try:
-        parsed = [names.segment(name) for name in log.folder.names()]
+        return [one for one in names.files_of_log(log.folder.names(), last) if one.state in states]
     except OSError:
         return []  # reported where the folder is listed for its segments
-    return [one for one in parsed if one and one.state in states and (one.topic, one.partition) == owner]
 
 
 def was_cleaned_meanwhile(log: PartitionFiles) -> bool | None:
@@ -332,10 +330,8 @@ def end_without_segments(log: PartitionFiles, recorded: Sequence[RecordedEnd]) -
 
 def indexes_without_segment(log: PartitionFiles) -> dict[int, str]:
     """Base offset -> name of an index whose segment is not in the folder."""
-    beside = files_beside(log)
-    segments = {one.base_offset for one in beside if one.suffix == ".log"}
-    indexes = (one for one in beside if one.suffix in _INDEXES and one.base_offset not in segments)
-    return {one.base_offset: one.stem + one.suffix for one in indexes}
+    found = names.indexes_without_segment(files_beside(log))
+    return {base: one.stem + one.suffix for base, one in found.items()}
 
 
 class SegmentGap(NamedTuple):

@@ -26,6 +26,7 @@ from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapsh
 from kafkarec.sources.files import FileObject
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.state import epoch_history
+from kafkarec.storage import names
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.rebuild_folder import EachStep, rebuild_side_files, snapshot_name
@@ -36,7 +37,6 @@ from .partition_sources import PartitionSources
 from .planned_files import FilePlan, Output, PlannedFolder
 
 _QUORUM_STATE = "quorum-state"  # of the metadata log: the candidate for which this node voted (KIP-595)
-_INDEXES = (".index", ".timeindex", ".txnindex")
 Write = Callable[[str, bytes], None]  # adds a file to the folder of the new log: its name, its bytes
 
 
@@ -64,7 +64,7 @@ def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, comp
                     above = entries[len(kept)]
                     problems.append(f"{name}: epoch {above.epoch} from offset {above.start_offset} on is left out")
                 data = leader_epochs.write(kept)
-            if (as_partition and data) or name.endswith(_INDEXES):
+            if (as_partition and data) or name.endswith(names.INDEX_SUFFIXES):
                 write(name, data)
         if lower:  # no checksum covers the epoch, and nothing here proves which of the two is wrong
             problems.append(
