@@ -41,7 +41,7 @@ def check_visible(read: kafkarec.RecordColumns, committed: set[int]) -> None:
     assert committed - visible <= undecided
 
 
-@pytest.mark.parametrize("order", permutations(range(5)), ids=str)
+@pytest.mark.parametrize("order", [*permutations(range(5))], ids=str)
 def test_batches_in_another_order(order, tmp_path):
     check(tmp_path / "a-0", [[EVENTS[number] for number in order], OTHERS])
 
