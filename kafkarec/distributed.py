@@ -31,11 +31,19 @@ if TYPE_CHECKING:
     from .storage.names_by_content import order_by_content, wrong_names
     from .storage.output_rules import demand_apart
     from .storage.ranges import segments_in_range
-    from .storage.raw_batches import fingerprint, first_offset, has_valid_checksum, incomplete_end, is_unchanged
+    from .storage.raw_batches import (
+        fingerprint,
+        first_offset,
+        has_valid_checksum,
+        has_zeros_at_end,
+        incomplete_end,
+        is_unchanged,
+    )
     from .storage.recorded_ends import is_compacted
     from .storage.segment_summary import SegmentSummary, summarize
     from .support.durable import make_folder, sync_folder, write_file
     from .support.partitioned_files import PartitionedFiles, WrittenFile
+    from .support.text_table import other_unit_text, timestamp_text
 
 __all__ = [
     "EndedAndOpen",
@@ -53,6 +61,7 @@ __all__ = [
     "first_offset",
     "folder_owner",
     "has_valid_checksum",
+    "has_zeros_at_end",
     "incomplete_end",
     "inferred_type",
     "is_compacted",
@@ -63,12 +72,14 @@ __all__ = [
     "local_path",
     "make_folder",
     "order_by_content",
+    "other_unit_text",
     "overlap",
     "remote_error",
     "sample_shares",
     "segments_in_range",
     "summarize",
     "sync_folder",
+    "timestamp_text",
     "write_file",
     "wrong_names",
 ]
@@ -88,6 +99,7 @@ __getattr__ = lazy_getattr(
             "fingerprint",
             "first_offset",
             "has_valid_checksum",
+            "has_zeros_at_end",
             "incomplete_end",
             "is_unchanged",
         ),
@@ -101,6 +113,7 @@ __getattr__ = lazy_getattr(
         "storage.segment_summary": ("SegmentSummary", "summarize"),
         "support.durable": ("make_folder", "sync_folder", "write_file"),
         "support.partitioned_files": ("PartitionedFiles", "WrittenFile"),
+        "support.text_table": ("other_unit_text", "timestamp_text"),
     },
     "kafkarec",
 )

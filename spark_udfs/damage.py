@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from .read_functions import PARTITION_OPTIONS, Splits, check_option_names, plan_and_run, read_options
+from .read_functions import Splits, plan_and_run, read_options
 from .schema import NamedValues
 from .source.listing import CONTINUE_ADVICE, DataLoss
 from .source.log_end import GAP
@@ -26,17 +26,6 @@ from .source.reading import COUNTS, OF_THE_LAST, OFFSET_COLUMNS, TaskCounters, r
 COLUMNS = (
     "topic string, partition int, file string, position bigint, length bigint, lost_from bigint, lost_to bigint, "
     "next_position bigint, reason string, detail string"
-)
-# Options of the data source: which partitions, how they are split, what counts as damage.
-OPTIONS = (
-    *PARTITION_OPTIONS,
-    "maxPartitionBytes",
-    "minPartitions",
-    "splitScan",
-    "checkCrcs",
-    "restore",
-    "maxDecompressedBytes",
-    "endOfLog",
 )
 _SHOWN = 20
 
@@ -141,8 +130,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     >>> print(damage_report(spark, "tests/vectors/segments/txn-0"))
     0 of 2 files damaged: 0 ranges, 0 of 18016 bytes; 149 batches with 267 records and 26 control records are good
     """
-    check_option_names("damage_report", options, OPTIONS)
-    chosen = read_options(spark, path, options)
+    chosen = read_options(spark, path, options, "damage_report")
     results = plan_and_run(spark, "damage_report", chosen, partial(_check_splits, chosen))
     counts = [each for result in results for each in result]
     counts.sort(key=lambda each: (each["file"], each["begin"]))

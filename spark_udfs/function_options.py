@@ -16,6 +16,7 @@ from typing import Any
 MODES = ("FAILFAST", "PERMISSIVE")
 # Also the option endOfLog of the data source.
 ENDS = ("tail", "strict")
+_CHOICES = {"mode": MODES, "end_of_log": ENDS}
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,11 @@ def from_keywords(**given: Any) -> FunctionOptions:
             raise TypeError(f"option {name} must be {known[name].__name__}, not {type(value).__name__}")
         if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
             raise ValueError(f"option {name} must be above 0, not {value}")
-    if "mode" in given:
-        if given["mode"].upper() not in MODES:
-            raise ValueError(f"unknown mode {given['mode']!r}; the modes are {' and '.join(MODES)}")
-        given["mode"] = given["mode"].upper()
-    if "end_of_log" in given:
-        if given["end_of_log"].lower() not in ENDS:
-            raise ValueError(f"option end_of_log must be one of {', '.join(ENDS)}, not {given['end_of_log']!r}")
-        given["end_of_log"] = given["end_of_log"].lower()
+        if name in _CHOICES:
+            spelled = {each.lower(): each for each in _CHOICES[name]}
+            given[name] = spelled.get(str(value).lower())
+            if given[name] is None:
+                raise ValueError(f"option {name} must be one of {', '.join(_CHOICES[name])}, not {value!r}")
     return FunctionOptions(**given)
 
 

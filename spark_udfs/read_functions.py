@@ -98,9 +98,9 @@ def option_texts(path: str | Iterable[str], given: NamedValues) -> dict[str, str
     return where | {name: _option_text(name, value) for name, value in given.items() if value is not None}
 
 
-def read_options(spark: Any, path: str | Iterable[str], given: NamedValues) -> ReadOptions:
+def read_options(spark: Any, path: str | Iterable[str], given: NamedValues, verb: str = "read") -> ReadOptions:
     """The options of a function that reads, from its arguments."""
-    return parse(option_texts(path, given), "read", cluster.cores(spark))
+    return parse(option_texts(path, given), verb, cluster.cores(spark))
 
 
 def _option_text(name: str, value: Any) -> str:
@@ -121,13 +121,6 @@ def time_text(value: date) -> str:
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError(f"{value!r} has no time zone; set one, for example .replace(tzinfo=datetime.timezone.utc)")
     return value.isoformat()
-
-
-def check_option_names(verb: str, given: Iterable[str], names: Iterable[str]) -> None:
-    """ValueError for an option that this verb does not have."""
-    unknown = [name for name in given if name not in names]
-    if unknown:
-        raise ValueError(f"{verb} has no option {unknown[0]!r}; there are: {', '.join(names)}")
 
 
 def task_frame(
@@ -213,17 +206,7 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     >>> count(spark, "tests/vectors/segments", subscribe="txn", isolationLevel="read_committed").partitions
     {'txn-0': 176}
     """
-    chosen = read_options(spark, path, options)
-    if chosen.view != "records":  # with these a DataFrame has rows that are no records
-        raise ValueError(
-            f"count counts records, and view={chosen.view} has none; "
-            'spark.read.format("kafkarec").option("view", "batches").load(path).count() counts batches, by headers too'
-        )
-    if "columnNameOfCorruptRecord" in chosen.given:
-        raise ValueError(
-            "option columnNameOfCorruptRecord adds a row for each damaged range, and count counts records; "
-            "damage_report lists the ranges"
-        )
+    chosen = read_options(spark, path, options, "count")
     partitions: dict[str, int] = {}
     results = plan_and_run(spark, "count", chosen, partial(_count, chosen))
     for counts, missing in results:  # in order of the tasks, so of the partitions
@@ -254,11 +237,6 @@ def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[st
 # otherwise by the headers of the batches. The driver looks; with Spark Connect a task does.
 
 
-# Options of the data source: which partitions.
-PARTITION_OPTIONS = ("subscribe", "subscribePattern", "assign", "storageOptions", "basePath", "where")
-OPTIONS = (*PARTITION_OPTIONS, "failOnDataLoss")
-
-
 def offsets_at(
     spark: Any, path: str | Iterable[str], time: int | str | date, **options: Any
 ) -> dict[str, dict[int, int]]:
@@ -278,12 +256,11 @@ def offsets_at(
     >>> offsets_at(spark, "tests/vectors/segments", "2023-11-14T22:13:20.300Z", subscribe="txn")
     {'txn': {0: 30}}
     """
-    check_option_names("offsets_at", options, OPTIONS)
     try:
         since = instant(time_text(time) if isinstance(time, date) else str(time))
     except ValueError as error:
         raise ValueError(f"time {time!r}: {error}") from None
-    chosen = parse(option_texts(path, options), "read")
+    chosen = parse(option_texts(path, options), "offsets_at")
     if cluster.is_connect(spark):
         cluster.ship(spark)
     found: dict[str, dict[int, int]] = {}

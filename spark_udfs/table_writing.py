@@ -39,11 +39,6 @@ STAGED = ".staged"
 QUARANTINE = "_quarantine"
 DATE = "date"
 MOST_GAPS = 100  # of a call, that are notes of its result
-_REFUSED = {
-    "view": "a table has records; view=batches is for spark.read",
-    "columnNameOfCorruptRecord": "damaged ranges are in the result, and below _quarantine in the table",
-    "endOfLog": "a table ends at the last whole batch; damage_report lists incomplete ends of logs",
-}
 
 
 @dataclass(frozen=True)
@@ -144,10 +139,7 @@ def write_table(
     began = time.monotonic()
     _check_arguments(format, value_as, compression, mode)
     named = {} if columns is None else {"columns": columns}
-    chosen = read_options(spark, path, {**options, **named, "mode": read_mode})
-    for name, why in _REFUSED.items():
-        if name in chosen.given:
-            raise ValueError(f"write_table has no option {name}: {why}")
+    chosen = read_options(spark, path, {**options, **named, "mode": read_mode}, "write_table")
     cluster.ship(spark)
     log_to_stderr()
     found = cluster.call_where_files_are(spark, key_types, chosen)

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafkarec.format.java_integers import INT_MAX
 from kafkarec.storage.output_rules import is_stream
-from kafkarec.support.text_table import system_reason, timestamp_text
+from kafkarec.support.text_table import other_unit_text, system_reason
 
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d|w)")
@@ -34,9 +34,6 @@ SUFFIXES = {
 # Suffixes of what no verb writes: compressed files with the program that makes them, and formats of others.
 _FOREIGN = (".avro", ".orc", ".tsv", ".xls", ".xlsx", ".ods", ".xml", ".yaml", ".html", ".pdf", ".db", ".sqlite")
 _COMPRESSED = (".gz", ".zst", ".lz4", ".bz2", ".xz", ".zip")
-# Units in which a bare number is no time in ms if it is a time of the years 2000 to 2099 in that unit: per second.
-_OTHER_UNITS = {"seconds": 1, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
-_YEARS_2000_TO_2099 = (946_684_800, 4_102_444_800)
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -109,13 +106,10 @@ def time_ms(text: str) -> int:
     if relative:
         return _int64(str(int(time.time() * 1000) - int(relative[1]) * UNITS_MS[relative[2]]), "a time")
     if re.fullmatch(r"-?\d{1,19}", text):
-        number, (begin, end) = _int64(text, "a time"), _YEARS_2000_TO_2099
-        for unit, per_second in _OTHER_UNITS.items():
-            if begin * per_second <= number < end * per_second:
-                ms = number * 1000 // per_second
-                raise argparse.ArgumentTypeError(
-                    f"{number} looks like {unit}, and a bare number is milliseconds; write {ms} or {timestamp_text(ms)}"
-                )
+        number = _int64(text, "a time")
+        problem = other_unit_text(number)
+        if problem is not None:
+            raise argparse.ArgumentTypeError(problem)
         return number
     try:
         moment = datetime.fromisoformat(text)

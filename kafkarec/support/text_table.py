@@ -97,6 +97,22 @@ def timestamp_text(ms: int | None) -> str:
         return str(ms)
 
 
+# Units in which a bare number is no time in ms if it is a time of the years 2000 to 2099 in that unit: per second.
+_OTHER_UNITS = {"seconds": 1, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
+_YEARS_2000_TO_2099 = (946_684_800, 4_102_444_800)
+
+
+def other_unit_text(number: int) -> str | None:
+    """Of a bare number, which should be a time in ms: that it is one in another unit, and how to write it. None: it may
+    be ms."""
+    begin, end = _YEARS_2000_TO_2099
+    for unit, per_second in _OTHER_UNITS.items():
+        if begin * per_second <= number < end * per_second:
+            ms = number * 1000 // per_second
+            return f"{number} looks like {unit}, and a bare number is milliseconds; write {ms} or {timestamp_text(ms)}"
+    return None
+
+
 def utc_text(ms: int) -> str:
     """A timestamp (ms) as ISO 8601 in UTC. OverflowError outside of the years 1 to 9999."""
     from datetime import UTC, datetime, timedelta  # not at the top: a twentieth of `kafkarec --help`

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from spark_udfs import capabilities, function_options, schema
-from spark_udfs.bootstrap import kafkarec
+from spark_udfs.bootstrap import BootstrapError, distributed, kafkarec
 
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 # An incomplete batch at a log's end: where a broker is or was writing, or damage.
@@ -38,7 +38,8 @@ Given = Mapping[str, str]
 
 
 class Option(NamedTuple):
-    """One row of the table. read: parses the text, or raises ValueError. uses: some of "read stream write"."""
+    """One row of the table. read: parses the text, or raises ValueError. uses: "read", "stream", "write", and the
+    functions that take it."""
 
     name: str
     read: Callable[[str], Any]
@@ -48,8 +49,8 @@ class Option(NamedTuple):
 
 
 def parse(given: Given, use: str, cores: int | None = None) -> ReadOptions:
-    """The options for "read" or "stream"; ValueError names the option, its value and what is valid. NeedsNewerSpark for
-    one that this Spark cannot do.
+    """The options for "read", "stream" or a function that reads; ValueError names the option, its value and what is
+    valid. NeedsNewerSpark for one that this Spark cannot do.
 
     "read or stream": options of either use, since Spark asks for a schema without saying for which of them.
 
@@ -99,7 +100,7 @@ def _is_for(use: str, option: Option) -> bool:
 
 def _unknown(name: str, option: Option | None, use: str) -> str:
     if option is not None:
-        return f"option {option.name} is for {' and '.join(option.uses.split())}, not for {use}"
+        return f"option {option.name} is for {', '.join(option.uses.split())}, not for {use}"
     if name.lower() in ("owner", "location"):  # properties that Spark sets for tables; their path is not passed on
         return "kafkarec supports views, not tables: CREATE TEMPORARY VIEW v USING kafkarec OPTIONS (path '...')"
     for option_of_files, instead in _OF_FILE_SOURCES.items():
@@ -151,13 +152,10 @@ def whole_number(given: str) -> int:
         raise ValueError("must be a whole number") from None
 
 
-_END_OF_TIME = 253_402_300_800_000  # the year 10,000
-
-
 def instant(given: str) -> int:
     """Milliseconds since 1970 from that number, a date or an ISO 8601 time; UTC if the text has no time zone."""
     if given.strip().isdecimal():
-        return int(given)
+        return _milliseconds(int(given))
     try:
         time = datetime.fromisoformat(given.strip())
     except ValueError:
@@ -170,12 +168,14 @@ def instant(given: str) -> int:
     return -(-since // timedelta(milliseconds=1))
 
 
-def instant_text(milliseconds: int) -> str:
-    """The inverse of `instant`, and the number; beyond the years of Python's times the number alone."""
-    if not 0 <= milliseconds < _END_OF_TIME:
-        return f"{milliseconds} ms"
-    time = datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
-    return f"{time.replace('.000+', '+')} ({milliseconds} ms)"
+def _milliseconds(number: int) -> int:
+    """The number itself; ValueError for one that looks like a time in another unit."""
+    problem = None
+    with suppress(BootstrapError):  # a client of Spark Connect may not have kafkarec
+        problem = distributed.other_unit_text(number)
+    if problem is not None:
+        raise ValueError(problem)
+    return number
 
 
 def one_of(choices: Iterable[str]) -> Callable[[str], str]:
@@ -246,7 +246,12 @@ def per_partition(example: str, *words: str) -> Callable[[str], Any]:
 
 
 _SOME = 'earliest, latest, or JSON such as {"topic": {"0": 23, "1": -2}}', "earliest", "latest"  # -2, -1
-_TIMES = 'JSON such as {"topic": {"0": 1700000000000}}, milliseconds since 1970'
+
+
+def times(given: str) -> Offsets:
+    """Milliseconds since 1970 for each partition."""
+    found = per_partition('JSON such as {"topic": {"0": 1700000000000}}, milliseconds since 1970')(given)
+    return {key: _milliseconds(number) for key, number in found.items()}
 
 
 def assigned(given: str) -> dict[str, list[int]]:
@@ -265,19 +270,25 @@ _NO_STRICT_STREAM = (
 # ---- the options -------------------------------------------------------------------------------------------
 
 
-def _option(read: Callable[[str], Any], default: Any, meaning: str, uses: str = "read stream") -> Any:
+_ROWS = "read count write_table"  # of a batch
+_ALL_ROWS = "read stream count write_table"
+_FILES = f"{_ALL_ROWS} damage_report"
+_PARTITIONS = f"{_FILES} offsets_at"
+
+
+def _option(read: Callable[[str], Any], default: Any, meaning: str, uses: str = _ALL_ROWS) -> Any:
     row = Option("", read, default, uses, meaning)
     return field(default_factory=lambda: default, metadata={"row": row})
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    path: str | None = _option(str, None, "a file, folder, glob or URL", "read stream write")
+    path: str | None = _option(str, None, "a file, folder, glob or URL", f"{_PARTITIONS} write")
     storageOptions: StorageOptions = _option(
-        storage_options, StorageOptions(), "JSON: key, secret, endpoint_url, ...", "read stream write"
+        storage_options, StorageOptions(), "JSON: key, secret, endpoint_url, ...", f"{_PARTITIONS} write"
     )
     topic: str | None = _option(
-        str, None, "read: of folders without one; write: instead of the column", "read stream write"
+        str, None, "read: of folders without one; write: instead of the column", f"{_ALL_ROWS} write"
     )
 
 
@@ -287,31 +298,33 @@ class ReadOptions(_Options):
     that the user has set."""
 
     given: Mapping[str, Any] = field(default_factory=dict)
-    paths: tuple[str, ...] = _option(lambda given: tuple(map(str, json.loads(given))), (), "the paths of load([a, b])")
-    basePath: str | None = _option(str, None, "the folder below which key=value folders become columns")
-    where: str | None = _option(str, None, "which key=value folders are read")
+    paths: tuple[str, ...] = _option(
+        lambda given: tuple(map(str, json.loads(given))), (), "the paths of load([a, b])", _PARTITIONS
+    )
+    basePath: str | None = _option(str, None, "the folder below which key=value folders become columns", _PARTITIONS)
+    where: str | None = _option(str, None, "which key=value folders are read", _PARTITIONS)
     # which partitions and offsets
-    subscribe: tuple[str, ...] | None = _option(names, None, "topics, with commas between them; default: all")
-    subscribePattern: str | None = _option(pattern, None, "a regular expression for the whole topic name")
-    assign: dict[str, list[int]] | None = _option(assigned, None, 'partitions: {"topic": [0, 1]}')
+    subscribe: tuple[str, ...] | None = _option(
+        names, None, "topics, with commas between them; default: all", _PARTITIONS
+    )
+    subscribePattern: str | None = _option(pattern, None, "a regular expression for the whole topic name", _PARTITIONS)
+    assign: dict[str, list[int]] | None = _option(assigned, None, 'partitions: {"topic": [0, 1]}', _PARTITIONS)
     startingOffsets: str | Offsets = _option(
         per_partition(*_SOME), "earliest", "earliest, latest (streams), or JSON by partition"
     )
     endingOffsets: str | Offsets = _option(
-        per_partition(*_SOME), "latest", "latest, or JSON by partition; exclusive", "read"
+        per_partition(*_SOME), "latest", "latest, or JSON by partition; exclusive", _ROWS
     )
-    startingOffsetsByTimestamp: Offsets | None = _option(
-        per_partition(_TIMES), None, "JSON of milliseconds by partition"
-    )
-    endingOffsetsByTimestamp: Offsets | None = _option(
-        per_partition(_TIMES), None, "JSON of milliseconds by partition", "read"
-    )
+    startingOffsetsByTimestamp: Offsets | None = _option(times, None, "JSON of milliseconds by partition")
+    endingOffsetsByTimestamp: Offsets | None = _option(times, None, "JSON of milliseconds by partition", _ROWS)
     startingTimestamp: int | None = _option(instant, None, "one time for all partitions: milliseconds or ISO 8601")
-    endingTimestamp: int | None = _option(instant, None, "one time for all partitions; exclusive", "read")
+    endingTimestamp: int | None = _option(instant, None, "one time for all partitions; exclusive", _ROWS)
     startingOffsetsByTimestampStrategy: str = _option(
         one_of(("error", "latest")), "error", "if no record is that late: error or latest"
     )
-    failOnDataLoss: bool = _option(flag, True, "fail if requested offsets do not exist (any more)")
+    failOnDataLoss: bool = _option(
+        flag, True, "fail if requested offsets do not exist (any more)", f"{_ALL_ROWS} offsets_at"
+    )
     isolationLevel: str = _option(
         one_of(("read_uncommitted", "read_committed")),
         "read_uncommitted",
@@ -327,16 +340,23 @@ class ReadOptions(_Options):
     includeControl: bool = _option(flag, False, "also the records of control batches")
     # damage
     mode: str = _option(one_of(MODES), MODES[0], "FAILFAST, PERMISSIVE, DROPMALFORMED")
-    columnNameOfCorruptRecord: str = _option(str, schema.CORRUPT, "adds this column, for damaged ranges")
-    checkCrcs: bool = _option(flag, True, "verify the checksum of every batch")
-    restore: bool = _option(flag, True, "not in FAILFAST: return batches with proven header fields")
-    endOfLog: str = _option(one_of(ENDS), ENDS[0], "an incomplete batch at a log's end: tail, or strict: damage")
+    columnNameOfCorruptRecord: str = _option(str, schema.CORRUPT, "adds this column, for damaged ranges", "read stream")
+    checkCrcs: bool = _option(flag, True, "verify the checksum of every batch", _FILES)
+    restore: bool = _option(flag, True, "not in FAILFAST: return batches with proven header fields", _FILES)
+    endOfLog: str = _option(
+        one_of(ENDS),
+        ENDS[0],
+        "an incomplete batch at a log's end: tail, or strict: damage",
+        "read stream count damage_report",
+    )
     # tasks
-    maxPartitionBytes: int = _option(size, 128 << 20, "approximate bytes per task")
-    minPartitions: int = _option(positive_number, None, "at least this many tasks; default: a task for each core")
-    splitScan: bool = _option(flag, False, "split also remote segments without an index, by their headers")
+    maxPartitionBytes: int = _option(size, 128 << 20, "approximate bytes per task", _FILES)
+    minPartitions: int = _option(
+        positive_number, None, "at least this many tasks; default: a task for each core", _FILES
+    )
+    splitScan: bool = _option(flag, False, "split also remote segments without an index, by their headers", _FILES)
     maxRecordsPerBatch: int = _option(positive_number, 1 << 20, "rows of one Arrow batch")
-    maxDecompressedBytes: int = _option(size, 128 << 20, "limit of one compressed payload; above it: damage")
+    maxDecompressedBytes: int = _option(size, 128 << 20, "limit of one compressed payload; above it: damage", _FILES)
     # how much at once
     maxOffsetsPerTrigger: int | None = _option(
         positive_number, None, "offsets per micro-batch, all partitions together", "stream"

@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from spark_udfs.bootstrap import kafkarec
+from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import logger
 
 from .log_end import missing_offset_text
-from .options import ReadOptions, instant_text
+from .options import ReadOptions
 from .paths import PartitionLog, Partitions, TopicPartition
 
 EARLIEST, LATEST = -2, -1
@@ -138,16 +138,17 @@ def resolved_offset(
     kind, value = requested
     if kind == "offset":
         return None if value in (EARLIEST, LATEST) else value
+    time = f"{distributed.timestamp_text(value)} ({value} ms)"
     offset = log.offset_for_timestamp(value, errors=options.errors, restore=options.restore)
     end = None if offset is None else log.next_offset
     if offset is not None and end is not None and offset >= end:  # no checksum covers a batch's base offset
         raise ValueError(
-            f"{key[0]}-{key[1]}: the first record at or after {instant_text(value)} has offset {offset}, and the log "
+            f"{key[0]}-{key[1]}: the first record at or after {time} has offset {offset}, and the log "
             f"ends at {end}: a base offset is damaged. Mode PERMISSIVE restores it if it can be proven"
         )
     if offset is None and fallback == "error":
         raise ValueError(
-            f"{key[0]}-{key[1]} has no record at or after {instant_text(value)}; "
+            f"{key[0]}-{key[1]} has no record at or after {time}; "
             f"startingOffsetsByTimestampStrategy=latest starts at its end then"
         )
     return log.next_offset if offset is None and fallback == "latest" else offset

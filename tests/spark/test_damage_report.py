@@ -203,7 +203,7 @@ def test_text_counts_control_records_apart_and_has_each_incomplete_end():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"startingOffsets": "earliest"}, "no option 'startingOffsets'; there are: subscribe"),
+        ({"startingOffsets": "earliest"}, "startingOffsets is for read, .*, not for damage_report"),
         ({"checkCrcs": "perhaps"}, "true or false"),
     ],
 )

@@ -198,7 +198,7 @@ def test_options_are_passed_as_one_literal():
 @pytest.mark.parametrize(
     "options, error, message",
     [
-        ({"mode": "DROPMALFORMED"}, ValueError, "the modes are FAILFAST and PERMISSIVE"),
+        ({"mode": "DROPMALFORMED"}, ValueError, "option mode must be one of FAILFAST, PERMISSIVE"),
         ({"max_output_byte": 5}, ValueError, "did you mean max_output_bytes?"),
         ({"max_output_bytes": 0}, ValueError, "must be above 0"),
         ({"max_output_bytes": True}, TypeError, "max_output_bytes must be int, not bool"),

@@ -98,6 +98,7 @@ def test_ways_to_write_a_time(tmp_path, time):
         (1.5, "^time 1.5: must be"),
         (datetime(2026, 11, 1), "has no time zone; set one"),
         (date(1969, 1, 1), "must not be before 1970"),
+        (MS // 1000, f"looks like seconds, and a bare number is milliseconds; write {MS // 1000}000 or 20"),
     ],
 )
 def test_what_is_no_time(time, message):
@@ -108,7 +109,7 @@ def test_what_is_no_time(time, message):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"startingOffsets": "earliest"}, "offsets_at has no option 'startingOffsets'; there are: subscribe"),
+        ({"startingOffsets": "earliest"}, "startingOffsets is for read, .*, not for offsets_at"),
         ({"subscribe": "nothing"}, "subscribe: cannot find nothing; there are: "),
     ],
 )

@@ -106,6 +106,14 @@ def test_wrong_columns_of_a_users_schema_are_refused(source_options, message):
         ({"startingTimestamp": "1969-12-31"}, "must not be before 1970"),
         ({"endingOffsetsByTimestamp": "5"}, 'JSON such as {"topic": {"0": 1700000000000}}'),
         (
+            {"endingOffsetsByTimestamp": '{"t": {"0": 1700000000}}'},
+            "looks like seconds, .*write 1700000000000 or",
+        ),
+        (
+            {"startingTimestamp": "1700000000000000"},
+            "looks like microseconds, .*write 1700000000000 or 2023-11-14",
+        ),
+        (
             {"isolationLevel": "read_committed", "kafka.isolation.level": "read_committed"},
             "isolationLevel is set twice",
         ),

@@ -35,7 +35,7 @@ def test_a_checkpoint_of_another_source_is_refused(text):
         ({"minOffsetsPerTrigger": "5"}, "no option 'minOffsetsPerTrigger'; did you mean maxOffsetsPerTrigger"),
         ({"maxOffsetsPerTrigger": "0"}, "a whole number above 0"),
         ({"maxOffsetPerTrigger": "1"}, "did you mean maxOffsetsPerTrigger"),
-        ({"endingOffsets": "latest"}, "option endingOffsets is for read, not for stream"),
+        ({"endingOffsets": "latest"}, "option endingOffsets is for read, count, write_table, not for stream"),
         ({"view": "batches"}, "option view is for read, not for stream"),
     ],
 )

@@ -85,7 +85,7 @@ def test_the_schema_is_that_of_kafka_decode():
     "arguments, error, message",
     [
         ({"value": argument("a", StringType())}, ValueError, "takes a binary column, not string"),
-        ({"mode": argument("LENIENT", StringType())}, ValueError, "the modes are FAILFAST and PERMISSIVE"),
+        ({"mode": argument("LENIENT", StringType())}, ValueError, "option mode must be one of FAILFAST, PERMISSIVE"),
         ({"mode": argument(None, StringType(), False)}, ValueError, "the argument mode of kafka_explode must be"),
         ({"mode": argument(None, StringType())}, TypeError, "mode must be str"),
         ({"control": argument("yes", StringType())}, TypeError, "control must be bool, not str"),

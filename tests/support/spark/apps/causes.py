@@ -81,7 +81,7 @@ def functions():
     case("decode in SQL", "function", damage, lambda: spark.sql("SELECT kafka_decode(v) FROM bad").collect())
     case("explode", "map", damage, lambda: K.kafka_explode(bad, "v").collect())
     for name, call, cause in (
-        ("mode", "kafka_decode(v, 'LENIENT')", "unknown mode 'LENIENT'"),
+        ("mode", "kafka_decode(v, 'LENIENT')", "option mode must be one of FAILFAST, PERMISSIVE, not 'LENIENT'"),
         ("type of decode", "kafka_decode('text')", "kafka_decode takes a binary column, not string"),
         ("type of scan", "kafka_scan(5)", "kafka_scan takes a binary column, not int"),
         ("type of encode", "kafka_encode(v)", "kafka_encode takes array<struct<"),
