@@ -12,8 +12,8 @@ unfinished batch, is read as the data source reads it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
-from functools import reduce
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -23,7 +23,6 @@ from spark_udfs.bootstrap import kafkarec
 from . import planning, reading
 from .log_end import SplitEnd
 from .options import ReadOptions
-from .paths import NO_END
 from .planning import Split
 
 
@@ -65,37 +64,32 @@ def _count_by_headers(
             last = pc.max(headers.column("next_offset")).as_py() or 0
             if split.followed_by is not None and last > split.followed_by[1]:
                 return None  # the next segment, in another folder, has some of these offsets too
-            counts = _record_counts(headers, split, options)
-            if counts.null_count:
+            stable = split.uncommitted.last_stable_offset
+            stop = stable if split.end_offset is None else min(stable, split.end_offset)
+            returned = headers.filter(pc.less(pc.fill_null(headers.column("base_offset"), -1), stop))
+            if not options.includeControl:
+                returned = returned.filter(pc.invert(returned.column("is_control")))
+            if not _say_their_records(returned, split.start_offset or 0, stop, split.uncommitted.aborted):
                 return None
             batches += len(headers)
             size += pc.sum(headers.column("size_in_bytes")).as_py() or 0
-            records += pc.sum(counts).as_py() or 0
+            records += pc.sum(returned.column("record_count")).as_py() or 0
     return {"bytes": size, "batches": batches, "records": records}
 
 
-def _record_counts(headers: pa.Table, split: Split, options: ReadOptions) -> pa.ChunkedArray:
-    """The records that the data source returns of each batch, by its header; null: they do not say it."""
+def _say_their_records(headers: pa.Table, start: int, stop: int, aborted: Sequence[tuple[int, int, int]]) -> bool:
+    """Whether the data source returns as many records of each batch as its header has."""
     base, last, count = map(headers.column, ("base_offset", "last_offset", "record_count"))
-    start = -NO_END if split.start_offset is None else split.start_offset
-    aborted, stable = split.uncommitted
-    end = stable if split.end_offset is None else min(stable, split.end_offset)
     known = [
         pc.is_valid(headers.column("compression")),
         pc.greater_equal(base, start),
-        pc.less(last, end),
-        pc.greater_equal(count, 0),
+        pc.less(last, stop),
         pc.less_equal(count, pc.add(pc.subtract(last, base), 1)),
+        pc.greater_equal(count, 0),
     ]
     if aborted:
-        producers, firsts, markers = zip(*aborted, strict=True)
-        suspect = pc.and_(
-            pc.is_in(headers.column("producer_id"), pa.array({*producers}, pa.int64())),
-            pc.and_(pc.greater_equal(last, min(firsts)), pc.less(base, max(markers))),
-        )
-        known.append(pc.invert(pc.and_(headers.column("is_transactional"), suspect)))
-    none = pc.fill_null(pc.greater_equal(base, end), False)
-    if not options.includeControl:
-        none = pc.or_(none, headers.column("is_control"))
-    # a column that is null in any of the conditions does not tell either: `and` of null is null
-    return pc.if_else(none, 0, pc.if_else(reduce(pc.and_, known), count, None))
+        _, firsts, markers = zip(*aborted, strict=True)
+        may_be = pc.and_(pc.greater_equal(last, min(firsts)), pc.less(base, max(markers)))
+        known.append(pc.invert(pc.and_(headers.column("is_transactional"), may_be)))
+    # a column that is null in any of the conditions does not tell either
+    return all(pc.all(each, skip_nulls=False, min_count=0).as_py() for each in known)
