@@ -1,10 +1,10 @@
 """Lists the partitions below the paths: names, segments with their sizes, and names again, until these are the same.
 
 A segment that is followed by another one no longer grows, so its size is final if the other existed before. Segments
-that a broker begins or deletes meanwhile are no reason to wait: the first names hold, without what came after them. In
-a partition that is in several folders they are, as one may have been moved. While the log cleaner replaces a segment,
-A.log does not exist between the renames A.log -> A.log.deleted and A.log.swap -> A.log: the listing waits for the
-second one. Folders whose names never stay the same, and a replacement that was interrupted, are data loss.
+that a broker begins meanwhile are no reason to wait: the first names hold, without what came after them. Where a
+partition is in several folders they are, as one may have been moved. While the log cleaner replaces a segment, A.log
+does not exist between the renames A.log -> A.log.deleted and A.log.swap -> A.log: the listing waits for the second one.
+Folders whose names never stay the same, and a replacement that was interrupted, are data loss.
 
 A repeated listing of unchanged names costs one listing of the names and one `stat` of each last segment. It does not
 see a segment that was replaced by a file of the same name: who opens it does, and makes a new Listing.
@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -31,7 +30,7 @@ from .paths import Partitions
 # Enough for a broker: its cleaner replaces a segment in milliseconds.
 _TRIES = 12
 _LONGEST_PAUSE = 0.25
-_LOG, _SWAP, _DELETED = ".log", ".swap", ".log.deleted"
+_LOG, _SWAP = ".log", ".swap"
 
 _Names = dict[str, frozenset[str]]
 _T = TypeVar("_T")
@@ -100,13 +99,13 @@ class Listing:
             self._logs = self.finder.logs()
             before, names = names, self._names_now()
             # who moves a segment from one folder of a partition to another one changes both
-            folders = Counter((log.topic, log.partition) for log in self._logs)
-            several = (log for log in self._logs if folders[log.topic, log.partition] > 1)
-            shared = {os.path.dirname(log.segments[0].path) for log in several}
-            problem = _problem(before, names, shared) or self._missing_segments(before, names)
+            may_grow = len({(log.topic, log.partition) for log in self._logs}) == len(self._logs)
+            problem = _problem(before, names, may_grow) or self._missing_segments(before, names)
             if not problem:
-                if names != before:
-                    self._leave_out(before, names)
+                for log in self._logs:
+                    known = before.get(os.path.dirname(log.segments[0].path))
+                    log.segments = tuple(each for each in log.segments if known is None or each.name in known)
+                self._logs = [log for log in self._logs if log.segments]
                 names = before
                 break
         else:
@@ -121,18 +120,6 @@ class Listing:
         there = {os.path.join(folder, name) for folder, name in both if name.endswith(_LOG)}
         known, self._not_read = self._not_read, there - listed
         return "" if self._not_read == known else _changed_text(next(iter(self._not_read ^ known)))
-
-    def _leave_out(self, before: _Names, after: _Names) -> None:
-        """Leaves out the segments that are not among the first names, and those that were removed before their
-        `stat`."""
-        for log in self._logs:
-            folder = os.path.dirname(log.segments[0].path)
-            if folder in before:
-                both = before[folder] & after[folder]
-                log.segments = tuple(
-                    each for each in log.segments if each.name in (before[folder] if each.listed_size else both)
-                )
-        self._logs = [log for log in self._logs if log.segments]
 
     def _names_now(self) -> _Names:
         """Folder -> relevant names in it, for each root, the partition folders below it and the key folders that
@@ -154,7 +141,7 @@ class Listing:
         return names
 
 
-def _problem(before: _Names, after: _Names, shared: set[str]) -> str:
+def _problem(before: _Names, after: _Names, may_grow: bool) -> str:
     """Why segments that were listed between these two may not be all; empty: they are."""
     for folder, names in after.items():
         swaps = sorted(name for name in names if name.endswith(_SWAP) and name.removesuffix(_SWAP) not in names)
@@ -168,9 +155,7 @@ def _problem(before: _Names, after: _Names, shared: set[str]) -> str:
             )
     for folder in {**before, **after}:
         first, then = before.get(folder), after.get(folder)
-        if first != then and not (
-            first and then and folder not in {"", *shared} and _differs_only_at_ends(folder, first, then)
-        ):
+        if first != then and not (may_grow and folder and first and then and _has_grown(first, then)):
             return _changed_text(folder or "the paths")
     return ""
 
@@ -179,16 +164,10 @@ def _changed_text(what: str) -> str:
     return f"{what}: names have changed during each of {_TRIES} listings"
 
 
-def _differs_only_at_ends(folder: str, before: frozenset[str], after: frozenset[str]) -> bool:
-    """Whether a folder's names differ only by segments begun at the log's end or deleted at its start."""
-    old, new = (sorted(name for name in names if name.endswith(_LOG)) for names in (before, after))
-    kept = [name for name in old if name in after]
-    if not kept or old[-len(kept) :] != kept or new[: len(kept)] != kept:
-        return False
-    # a listing may miss both names of a file that is renamed meanwhile: the cleaner's .swap, and then the segment
-    gone = (os.path.join(folder, f"{name}{suffix}") for name in old if name not in after for suffix in (_SWAP, ""))
-    others = (name for name in before ^ after if not name.endswith(_LOG))
-    return not any(map(os.path.lexists, gone)) and all(name.endswith(_DELETED) and name < kept[0] for name in others)
+def _has_grown(before: frozenset[str], after: frozenset[str]) -> bool:
+    """Whether a folder's names differ only by segments begun at the log's end."""
+    last = max(before)
+    return before < after and all(name > last and name.endswith(_LOG) for name in after - before)
 
 
 def _with_size(segment: Any) -> Any:
