@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,9 +35,6 @@ METADATA = "partition.metadata"
 # The only segment of a log without records, as a broker makes it.
 EMPTY_LOG = f"{0:020}.log"
 ADVICE = "spark_udfs.write_log(df, path) moves each partition's records into one task, in order"
-# Up to this many bytes of a partition's records are buffered, so that batches are full.
-FLUSH_BYTES = 1 << 20
-MAX_BUFFERED_BYTES = 64 << 20
 MAX_OPEN_WRITERS = 128
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 INT_MAX = (1 << 31) - 1
@@ -147,31 +143,36 @@ class StagingWriter:
         self._job, self._task, self._folder, self.name = job, task, folder, name
         self._partitions: dict[TopicPartition, StagedPartition] = {}
         self._writers: dict[TopicPartition, kafkarec.SegmentWriter] = {}
-        self._rows: dict[TopicPartition, list[Any]] = {}  # tables that are not written yet
-        self._buffered: Counter[TopicPartition | None] = Counter()  # their bytes; None: of all
 
     def put(self, topic: str, partition: int, table: Any, offsets_given: bool) -> None:
-        """Adds a pyarrow.Table of the columns key, value, timestamp, headers and, if `offsets_given`, offset."""
+        """Writes a pyarrow.Table of the columns key, value, timestamp, headers and, if `offsets_given`, offset. The
+        last batch may be short."""
         key = topic, partition
-        state = self._partitions.get(key)
-        if state is None:
+        one = self._partitions.get(key)
+        if one is None:
             check_topic(topic)
             if not 0 <= partition <= INT_MAX:
                 raise ValueError(f"partition {partition} of topic {topic}: must be 0 to {INT_MAX}")
             folder = f"{self.name}/{topic}-{partition}"
-            state = self._partitions[key] = StagedPartition(topic, partition, self._task, folder, offsets_given)
-        if state.offsets_given != offsets_given:
-            raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
-        self._rows.setdefault(key, []).append(table)
-        self._buffered.update({key: table.nbytes, None: table.nbytes})
-        if self._buffered[key] >= max(FLUSH_BYTES, 4 * self._job.options.batchSize):
-            self._flush(key)
-        elif self._buffered[None] >= MAX_BUFFERED_BYTES:
-            self._flush_all()
+            one = self._partitions[key] = StagedPartition(topic, partition, self._task, folder, offsets_given)
+        if one.offsets_given != offsets_given:
+            raise ValueError(f"{one.name}: either all records must have an offset, or none")
+        chosen = self._job.options
+        options: NamedValues = {"compression": chosen.compression, "level": chosen.level}
+        options["batch_size"] = min(chosen.batchSize, chosen.segmentBytes)
+        if offsets_given:
+            options["base_offset"] = None
+        try:
+            offsets = self._writer(key).write(table, **options)
+        except ValueError as error:
+            why = f"; {ADVICE}" if offsets_given else ""
+            raise ValueError(f"{one.name}: {error}{why}") from None
+        one.first_offset = offsets.start if one.first_offset < 0 else one.first_offset
+        one.next_offset = offsets.stop
+        one.records += table.num_rows
 
     def close(self) -> tuple[StagedPartition, ...]:
-        """Flushes and closes all logs; returns what was staged."""
-        self._flush_all()
+        """Closes all logs; returns what was staged."""
         self._close_writers()
         return tuple(self._partitions[key] for key in sorted(self._partitions))
 
@@ -181,30 +182,6 @@ class StagingWriter:
             with suppress(Exception):
                 writer.close()
         self._writers.clear()
-
-    def _flush_all(self) -> None:
-        for key in list(self._rows):
-            self._flush(key)
-
-    def _flush(self, key: TopicPartition) -> None:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        one, (topic, partition) = self._partitions[key], key
-        table = pa.concat_tables(self._rows.pop(key))
-        self._buffered[None] -= self._buffered.pop(key)
-        chosen = self._job.options
-        options: NamedValues = {"compression": chosen.compression, "level": chosen.level}
-        options["batch_size"] = min(chosen.batchSize, chosen.segmentBytes)
-        if one.offsets_given:
-            options["base_offset"] = None
-        try:
-            offsets = self._writer(key).write(table, **options)
-        except ValueError as error:
-            why = f"; {ADVICE}" if one.offsets_given else ""
-            raise ValueError(f"{topic}-{partition}: {error}{why}") from None
-        one.first_offset = offsets.start if one.first_offset < 0 else one.first_offset
-        one.next_offset = offsets.stop
-        one.records += table.num_rows
 
     def _writer(self, key: TopicPartition) -> kafkarec.SegmentWriter:
         """The open writer of a partition. At most MAX_OPEN_WRITERS are open: before another one all are closed."""

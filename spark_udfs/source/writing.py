@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark import TaskContext
 
 from spark_udfs import function_options
@@ -47,6 +48,7 @@ _COLUMNS = {
 # Columns of spark.read that are ignored: they follow from the records.
 _NOT_WRITTEN = ("timestampType", CORRUPT)
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+JOINED_BYTES = 32 << 20
 # Spark's own options of a stream, which it passes on.
 _SPARK_OPTIONS = ("checkpointlocation", "queryname")
 
@@ -174,12 +176,26 @@ def stage_rows(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
     started = time.monotonic()
     with publisher(job).staging_writer(job, task, attempt) as staging:
         splitter = PartitionSplitter(job, task)
-        for batch in batches:
-            for topic, partition, table, given in splitter.by_partition(batch):
-                staging.put(topic, partition, table, given)
+        for batch in _joined(batches):
+            for part in splitter.by_partition(batch):
+                staging.put(*part)
         staged = staging.close()
     records, size = sum(one.records for one in staged), sum(one.size for one in staged)
     seconds = time.monotonic() - started
     text = "kafkarec staged partitions=%d bytes=%d records=%d seconds=%.3f path=%s"
     logger.info(text, len(staged), size, records, seconds, f"{job.folder}/{staging.name}")
     return StagedMessage(job._replace(existing={}), staged)
+
+
+def _joined(batches: Iterator[Any]) -> Iterator[Any]:
+    """The rows in batches of at least JOINED_BYTES, so that what is written of a partition at once fills Kafka's
+    batches."""
+    held, size = list[Any](), 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= JOINED_BYTES:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held, size = [], 0
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()

@@ -229,7 +229,6 @@ def test_a_micro_batch_that_is_done_is_not_written_again_and_that_of_another_que
 
 def test_more_partitions_than_permitted_open_files(tmp_path, monkeypatch):
     monkeypatch.setattr(staging, "MAX_OPEN_WRITERS", 2)
-    monkeypatch.setattr(staging, "FLUSH_BYTES", 1)
     made = begun(tmp_path, batchSize=1)
     with staging_of(made) as one:
         for number in range(20):
