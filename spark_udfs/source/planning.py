@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
@@ -40,8 +40,6 @@ _OPEN_COST = 4 << 20
 _LEAST_TASK = 4 << 20
 # Tasks are put together of pieces, so that none is much longer than the others.
 _PIECES_OF_A_TASK, _LEAST_PIECE = 5, 1 << 20
-# After a batch at least so many zeros are those of a preallocated file.
-_LEAST_ZEROS = 12
 LAST_OFFSET = (1 << 62) - 1  # no log reaches it: its position is that of the last index entry
 
 
@@ -96,19 +94,18 @@ class Split(NamedTuple):
 
 def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
     """The splits of what is wanted, in order of partition and offset."""
-    logs = [*partitions.values()]
-    if options.is_read_committed:
-        logs = [each if each.uncommitted else _without_zeros(each) for each in logs]
-    total = sum(read_length(segment) or 0 for each in logs for segment in each.segments)
+    total = sum(read_length(segment) or 0 for each in partitions.values() for segment in each.segments)
     mean = -(-total // _task_count(options, total, total))
     most = max(1, mean // _PIECES_OF_A_TASK, min(mean, _LEAST_PIECE))
     splits: list[Split] = []
-    for partition in logs:
+    for partition in partitions.values():
         wanted, uncommitted = partition.wanted, NOTHING_LEFT_OUT
         if options.is_read_committed or wanted != (None, None):
             _check_names(partition)
         if options.is_read_committed:
+            written = _end_of_preallocated(partition)  # before the markers are read
             uncommitted = partition.uncommitted or read_transactions(partition, options, wanted[0])
+            uncommitted = uncommitted._replace(last_stable_offset=min(written, uncommitted.last_stable_offset))
         for number in partition.segments_in_range(*wanted):
             segment, later = partition.segments[number], partition.next_base_offset(number)
             size, aborted = read_length(segment), uncommitted.aborted
@@ -157,22 +154,14 @@ def _check_names(partition: PartitionLog) -> None:
         )
 
 
-def _without_zeros(partition: PartitionLog) -> PartitionLog:
-    """Without the zeros at the end of a preallocated file (log.preallocate): a broker writes batches there before the
-    tasks read them, whose markers come after the planning."""
-    last, begin = partition.segments[-1], -1
-    size = last.listed_size
-    if size is None or size < _LEAST_ZEROS or "://" in last.path:
-        return partition
-    with suppress(kafkarec.KafkaRecordError, OSError), last:  # else a task has the error
-        end = begin if any(last.raw(size - _LEAST_ZEROS, _LEAST_ZEROS)) else last.position_of(LAST_OFFSET)
-        while begin < end:  # again if a batch was written meanwhile where the zeros began
-            begin = end
-            (table,) = deque(last.between(begin, size).scan_pieces(errors="skip"), 1)
-            end = size - table.remaining
-            if table.remaining >= _LEAST_ZEROS and not any(last.raw(end, _LEAST_ZEROS)):
-                return partition._replace(segments=(*partition.segments[:-1], last.copy(size=end)))
-    return partition
+def _end_of_preallocated(partition: PartitionLog) -> int:
+    """The next offset of a log whose file is preallocated (log.preallocate): a broker writes batches there before the
+    tasks read them, whose markers come after the planning. NO_END if it is not."""
+    last = partition.segments[-1]
+    with suppress(kafkarec.KafkaRecordError, OSError):  # else a task has the error
+        if last.listed_size and "://" not in last.path and distributed.has_zeros_at_end(last):
+            return partition.log.next_offset or 0
+    return NO_END
 
 
 def file_identity(segment: kafkarec.Segment) -> FileIdentity | None:
