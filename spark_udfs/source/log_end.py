@@ -137,7 +137,8 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
             left -= BYTES_PER_FILE + opened.size - begin
             if left < 0:
                 break
-            gap = _gap_behind(opened, split, begin)
+            last = last_batch(opened, begin)
+            gap = gap_after(split, last and last["next_offset"])
             found |= {split.path: gap.detail} if gap else {}
     call = damage_report_call(options)
     for path in sorted(found)[:_SHOWN]:
@@ -146,23 +147,17 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
         logger.warning("%d gaps more between segments; %s", len(found) - _SHOWN, call)
 
 
-def _gap_behind(segment: kafkarec.Segment, split: Split, begin: int) -> kafkarec.Damage | None:
-    """As gap_after, by the headers from `begin` on. ValueError if the segment does not end with a whole batch; None if
-    that is damaged: only a task can tell what is there."""
-    last = last_batch(segment, begin)
-    if last is not None and not distributed.has_valid_checksum(segment, last["position"], segment.size):
-        return None
-    return gap_after(split, last and last["next_offset"])
-
-
-def last_batch(segment: kafkarec.Segment, begin: int | None = None) -> Any:
+def last_batch(segment: kafkarec.Segment, begin: int = 0) -> Any:
     """The row of a segment's last batch, read from the last index entry or `begin` on; None: there is no batch.
-    ValueError if the segment does not end with a whole batch."""
-    begin = segment.position_of(LAST_OFFSET) if begin is None else begin
-    tables = list(segment.between(begin, segment.size).scan_pieces(errors="skip"))
-    if any(table.damage for table in tables) or (tables and tables[-1].remaining):
+    ValueError if the segment does not end with a whole batch with a right checksum."""
+    tables = list(
+        segment.between(max(segment.position_of(LAST_OFFSET), begin), segment.size).scan_pieces(errors="skip")
+    )
+    last = next((table[-1] for table in reversed(tables) if len(table)), None)
+    is_whole = last is None or distributed.has_valid_checksum(segment, last["position"], segment.size)
+    if not is_whole or any(table.damage or table.remaining for table in tables):
         raise ValueError(f"{segment.path} does not end with a whole batch: salvage this log first (kafkarec salvage)")
-    return next((table[-1] for table in reversed(tables) if len(table)), None)
+    return last
 
 
 def batches_of(piece: Piece) -> kafkarec.BatchTable:
@@ -177,13 +172,15 @@ def missing_offset_text(partition: PartitionLog, offset: int) -> str | None:
     segment = partition.segments[number]
     if segment.listed_size is None and "://" in segment.path:
         return None  # it is compressed as a whole, and would be fetched
-    split = Split(segment.path, partition.topic, partition.partition)
-    split = split._replace(first_offset=segment.base_offset, next_base_offset=partition.next_base_offset(number))
+    owner = partition.topic, partition.partition
+    after = partition.next_base_offset(number)
+    split = Split(segment.path, *owner, first_offset=segment.base_offset, next_base_offset=after)
     gap = None
-    with suppress(ValueError), segment.copy(later_segment=True) as part:
-        gap = _gap_behind(part, split, part.position_of(LAST_OFFSET))
+    with suppress(ValueError), segment.copy(later_segment=True) as part:  # else only a task can tell what is there
+        last = last_batch(part)
+        gap = gap_after(split, last and last["next_offset"])
     if gap is None or gap.lost_from is None or offset < gap.lost_from:
         return None
-    if distributed.is_compacted(segment.path, partition.topic, partition.partition):
+    if distributed.is_compacted(segment.path, *owner):
         return None
     return f"which no segment has: {gap.lost_from} to {gap.lost_to} are missing between two of them"
