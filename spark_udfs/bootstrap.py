@@ -471,12 +471,8 @@ def _unpack(tree: Json, folder: str, temporary: str) -> None:
     os.mkdir(temporary, 0o700)
     try:
         for part in zips_of_tree(tree):
-            names = part.namelist()
-            if tree["library"] in names:  # so that a noexec root is detected before 13 MB are written to it
-                part.extract(tree["library"], temporary)
-                _try_library(temporary, tree)
-                names.remove(tree["library"])  # a library that is or was loaded is not written again
-            part.extractall(temporary, names)
+            part.extractall(temporary)
+        _try_library(temporary, tree)
         for parent, _, names in os.walk(temporary):
             for path in (*(os.path.join(parent, name) for name in names), parent):
                 _fsync(path)

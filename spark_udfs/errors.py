@@ -12,15 +12,15 @@ worker runs. Importing this module does not import pyspark.
 
 from __future__ import annotations
 
-import dis
 import inspect
 import logging
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import wraps
-from types import TracebackType
+from traceback import walk_tb
 from typing import Any, TypeVar, cast
 
 
@@ -51,7 +51,6 @@ def log_to_stderr() -> None:
 
 
 TRACEBACK_VARIABLE = "KAFKAREC_TRACEBACK"
-_RAISE = dis.opmap["RAISE_VARARGS"]
 _REPORTED = "_reported_by_spark_udfs"
 
 
@@ -105,26 +104,13 @@ def is_in_worker() -> bool:
 
 def is_explained_by_text(error: BaseException) -> bool:
     """Whether the text alone explains it: an error of the input, an option or a path, and not of this package's code.
-
-    ValueError and TypeError are such errors where a `raise` of these packages made them; `int(x)` or a call with wrong
-    arguments raises the same types.
-    """
+    ValueError and TypeError are such errors where the code of these packages has raised them."""
     from pyspark.errors import AnalysisException
 
     if type(error) in (ValueError, TypeError):
-        return error.__traceback__ is not None and _is_raised_here(error.__traceback__)
+        frames = deque(walk_tb(error.__traceback__), 1)
+        return any(_is_of_these_packages(str(frame.f_globals.get("__name__"))) for frame, _ in frames)
     return isinstance(error, OSError | AnalysisException) or _is_of_these_packages(type(error).__module__)
-
-
-def _is_raised_here(traceback: TracebackType) -> bool:
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    frame = traceback.tb_frame
-    if not _is_of_these_packages(str(frame.f_globals.get("__name__"))):
-        return False
-    if frame.f_code.co_filename.endswith(".pyx"):
-        return True  # compiled: there is no bytecode
-    return frame.f_code.co_code[traceback.tb_lasti] == _RAISE
 
 
 def _is_of_these_packages(module: str) -> bool:

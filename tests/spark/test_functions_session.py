@@ -2,12 +2,14 @@
 docstring example."""
 
 import doctest
+import runpy
 import sys
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import run_demo
 from paths import ROOT, SEGMENTS
 
 import spark_udfs
@@ -98,3 +100,19 @@ def test_jobs_of_verbs_are_named(spark_session):
     names = [store.job(number).description() for number in (store.jobsList(None).apply(at).jobId() for at in (1, 0))]
     assert [name.get() for name in names] == [f"kafkarec count {path!r}", f"kafkarec damage_report {path!r}"]
     assert context.getLocalProperty("spark.job.description") is None
+
+
+def test_the_steps_of_the_demo(spark_session, tmp_path, monkeypatch, capsys):
+    """Those of examples/decode_segments.py, which `make demo` runs, without the measurement of 1 GiB."""
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.setattr(sys, "argv", ["decode_segments.py"])
+    demo = runpy.run_path(str(ROOT / "examples" / "decode_segments.py"))["register"].__globals__
+    run_demo.make_flipped((demo["DATA"] / run_demo.SOURCE / f"{0:020}.log").read_bytes(), tmp_path / "flipped")
+    demo |= {"DEMO": tmp_path, "FOLDER": demo["DATA"]}
+    for _, step in (*demo["SHIPPED"], *demo["YOURS"]):
+        if step is not demo["speed"]:
+            step()
+    printed = capsys.readouterr().out
+    partitions = len([*demo["DATA"].glob("*/read_uncommitted.json")])
+    assert printed.count("from the consumer: equal") == partitions > 1 and "DIFFERENT" not in printed
+    assert "CorruptRecordError" in printed and "crc_mismatch" in printed

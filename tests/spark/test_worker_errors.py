@@ -56,7 +56,6 @@ def caught(action):
         (True, lambda: columns.spark_schema(columns.select_columns(options.parse({"columns": "ofset"}, "read")))),
         (True, lambda: os.stat("/missing")),
         (False, lambda: function_options.from_keywords(None)),
-        (False, lambda: options.whole_number(None)),
         (False, lambda: json.loads("{")),
         (False, lambda: function_options.to_literal({})),
         (False, lambda: b"\xff".decode()),
