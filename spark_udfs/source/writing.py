@@ -48,7 +48,7 @@ _COLUMNS = {
 # Columns of spark.read that are ignored: they follow from the records.
 _NOT_WRITTEN = ("timestampType", CORRUPT)
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
-JOINED_BYTES = 32 << 20
+JOINED_BYTES = 24 << 20
 # Spark's own options of a stream, which it passes on.
 _SPARK_OPTIONS = ("checkpointlocation", "queryname")
 
@@ -190,12 +190,15 @@ def stage_rows(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
 def _joined(batches: Iterator[Any]) -> Iterator[Any]:
     """The rows in batches of at least JOINED_BYTES, so that what is written of a partition at once fills Kafka's
     batches."""
-    held, size = list[Any](), 0
-    for batch in batches:
-        held.append(batch)
-        size += batch.nbytes
-        if size >= JOINED_BYTES:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held, size = [], 0
-    if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+    while True:
+        held, size = list[Any](), 0
+        for batch in batches:
+            held.append(batch)
+            size += batch.nbytes
+            if size >= JOINED_BYTES:
+                break
+        if not held:
+            return
+        joined = pa.Table.from_batches(held).combine_chunks()
+        held.clear()  # they need memory, too
+        yield from joined.to_batches()
