@@ -6,8 +6,8 @@
 Spark's error for the user begins with what its worker prints of an exception, and prints tracebacks before texts. An
 error of the input, of an option or of a path is explained by its text, so then the worker is asked to leave the
 traceback out, and frames of this package with it; in a task, one line with the text is logged before all that Spark
-logs. A mistake of this package keeps its traceback, and so does every error if KAFKAREC_TRACEBACK=1 is set where the
-worker runs. Importing this module does not import pyspark.
+logs. A mistake of this package keeps its traceback, unless it is a ValueError or a TypeError in its own lines, and so
+does every error if KAFKAREC_TRACEBACK=1 is set where the worker runs. Importing this module does not import pyspark.
 """
 
 from __future__ import annotations
