@@ -48,7 +48,7 @@ _COLUMNS = {
 # Columns of spark.read that are ignored: they follow from the records.
 _NOT_WRITTEN = ("timestampType", CORRUPT)
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
-JOINED_BYTES = 24 << 20
+JOINED_BYTES = 16 << 20
 # Spark's own options of a stream, which it passes on.
 _SPARK_OPTIONS = ("checkpointlocation", "queryname")
 
