@@ -48,9 +48,10 @@ def run(args: argparse.Namespace) -> int:
     with output_files.opened(args) as sink:
         with (
             progress.show_segments_read(sources, progress.when_writing(args.output)) as tick,
-            closing(limited(read_batches(sources, args, damage_reporter, tick), args.first, args.last)) as selected,
+            closing(
+                limited(read_batches(sources, args, damage_reporter, tick, counts), args.first, args.last)
+            ) as pieces,
         ):
-            pieces = _counting_rows(selected, counts)
             if args.format == "json":
                 names = args.columns or ["file", *COLUMNS]
                 parts = (
@@ -74,15 +75,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_batches(
-    sources: Sequence[Segment], args: argparse.Namespace, damage_reporter: DamageReporter, tick: progress.Tick
+    sources: Sequence[Segment],
+    args: argparse.Namespace,
+    damage_reporter: DamageReporter,
+    tick: progress.Tick,
+    counts: list[int],
 ) -> Generator[_SomeBatches]:
-    """Yield the selected batches; each needs about a hundred bytes of memory, whatever its size."""
+    """Yield the selected batches; each needs about a hundred bytes of memory, whatever its size. counts: gets the
+    number of rows of each table"""
     for source in sources:
         remaining = 0
         pieces = source.scan_pieces(errors="skip", start_offset=args.from_offset, end_offset=args.to_offset)
         for batches in pieces:
             for _, rows in slices_reporting_damage(damage_reporter, source, batches):
-                yield source, _in_range_of_times(rows, args)
+                selected = _in_range_of_times(rows, args)
+                counts.append(len(selected))
+                yield source, selected
             if damage_reporter.stopped:
                 return
             remaining = batches.remaining
@@ -99,12 +107,6 @@ def _in_range_of_times(window: BatchTable, args: argparse.Namespace) -> BatchTab
         times = enumerate(window.column("base_timestamp"))
         window = rows_at(window, [row for row, time in times if time is None or time < args.to_time])
     return window
-
-
-def _counting_rows(pieces: Iterable[_SomeBatches], counts: list[int]) -> Iterator[_SomeBatches]:
-    for source, table in pieces:
-        counts.append(len(table))
-        yield source, table
 
 
 def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several: bool) -> Iterator[Block]:
