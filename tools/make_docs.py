@@ -105,7 +105,7 @@ folders `key=value`, a glob in quotes, a URL if the verb accepts one, `-` for st
 | `--format` | text for people, json for programs; names in the JSON do not change |
 | `-o FILE`, `--html FILE`, `--plot FILE` | a new file, which appears under its name only when it is complete; \
 `-`, `/dev/stdout`, `/dev/fd/N`, pipes and devices are written directly |
-| `--force` | replaces an existing file and, with `build`, `convert`, `compact`, an existing log |
+| `--force` | replaces an existing file, never a folder |
 | `--debug` | prints a traceback if an error ends the run; never printed without it |
 
 | exit status | |

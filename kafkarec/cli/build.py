@@ -28,8 +28,8 @@ from kafkarec.write.fields import BatchHeader
 from kafkarec.write.sizes import INITIAL_RATIO
 
 from . import DAMAGED, FINE, input_formats, new_log, progress, shared_options
-from .input_cells import FORMS, ROW_COLUMNS, Refuse, RowBlock
-from .input_logs import STANDARD_INPUT, demand_standard_input_once
+from .input_cells import FORMS, ROW_COLUMNS, Refuse, RowBlock, RowSource
+from .input_logs import STANDARD_INPUT, demand_standard_input_once, shown_name
 from .problems import say
 from .shared_options import InputPath, WrongUse
 
@@ -129,7 +129,8 @@ def run(args: argparse.Namespace) -> int:
         forms = {"key": args.key_as, "value": args.value_as}
         for path in inputs:
             with input_formats.opened(path) as file:
-                for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused, defaults):
+                source = RowSource(shown_name(path), forms, args.columns, refused, defaults)
+                for rows in input_formats.rows(file, source, args.form):
                     for partition, part in _by_partition(rows):
                         log.begin(partition, part.position_text(0))
                         if partition not in builders:
@@ -210,6 +211,7 @@ class BatchKey(NamedTuple):
     number: int | None = None  # row number of a control record, which is a separate batch
 
 
+_KNOWN = {"magic": MAGICS, "compression": CODEC_NAMES, "timestamp_type": (0, 1)}
 # Columns whose values are fields of `BatchKey` unchanged.
 _PLAIN = [name for name in BatchKey._fields if name not in ("log_append_time", "sequence", "number")]
 
@@ -387,12 +389,9 @@ class BatchesFromRows:
         """Raise WrongUse, with the row, for fields that a batch cannot store."""
         magic = 2 if key.magic is None else key.magic
         place = rows.position_text(start)
-        if magic not in MAGICS:
-            raise WrongUse(f"{place}: magic {magic}: one of {', '.join(map(str, MAGICS))}")
-        if key.compression is not None and key.compression not in CODEC_NAMES:
-            raise WrongUse(f"{place}: compression: one of {', '.join(CODEC_NAMES)}")
-        if key.timestamp_type not in (0, 1, None):
-            raise WrongUse(f"{place}: timestamp_type: 0 (create time) or 1 (log append time)")
+        for name, known in _KNOWN.items():
+            if getattr(key, name) not in (None, *known):
+                raise WrongUse(f"{place}: {name}: one of {', '.join(map(str, known))} is expected")
         if magic < BATCH_MAGIC:
             with_headers = next((row for row in range(start, stop) if rows.has_headers(row)), None)
             unsupported = {

@@ -13,14 +13,12 @@ from kafkarec.logs import Segment
 from kafkarec.read.decode_options import for_keys, request
 from kafkarec.storage.first_and_last import limited
 from kafkarec.storage.log_reading import Selection
-from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
 
 from . import input_cells, input_logs, output_files, progress, shared_options
 from .cat_writers import CONTROL, ArrowWriter, ColumnarWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter
 from .json_lines import CONSTANT_COLUMNS, FORMS, constant_columns
-from .output_files import DeferredInterrupts
-from .problems import DamageReporter, remark, rerun_command
+from .problems import DamageReporter, remark
 from .record_pieces import RecordReader, demand_followable, followed, latest_per_key, why_empty
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
@@ -106,7 +104,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.follow:
         demand_followable(args)
-        args.after_interrupt = ""  # the usual end
     columns = tuple(args.columns or DEFAULT_COLUMNS)
     if args.control and CONTROL not in columns:
         columns += (CONTROL,)
@@ -120,16 +117,11 @@ def run(args: argparse.Namespace) -> int:
     record_range = RecordRange.of(args.from_offset, args.to_offset, args.from_time, args.to_time)
     keys = [_key_bytes(key, args.key_as) for key in args.key] if args.key else None
     decoded = [name for name in columns if name in RECORD_FIELDS and name not in CONSTANT_COLUMNS]
-    resumable = resumes and args.format == "json" and not args.follow
-    resumable = resumable and is_stream(args.output) and progress.is_stderr_terminal()
-    opened = output_files.new_folder(args) if args.partition_by else output_files.opened(args)
-    with opened as sink, DeferredInterrupts() as interrupts:
+    opened = output_files.new_folder(args.output) if args.partition_by else output_files.opened(args)
+    with opened as sink:
         writer = _writer(args, sink, sources, columns)
-        needed = [*decoded, *writer.needed_columns, "batch_position"]
-        if resumable:
-            needed.append("offset")
         decode_options = {
-            "columns": list(dict.fromkeys(needed)),
+            "columns": list(dict.fromkeys([*decoded, *writer.needed_columns, "batch_position"])),
             "control": with_control,
             "max_decompressed_bytes": args.max_decompressed_bytes,
             "timestamp_unit": writer.timestamp_unit,
@@ -148,13 +140,8 @@ def run(args: argparse.Namespace) -> int:
                 rows = 0
                 for source, table in selected:
                     rows += len(table)
-                    with interrupts.defer():
+                    with output_files.deferred_interrupts():
                         writer.write(source, table)
-                        if resumable:
-                            offset = table[-1:].column("offset")[0]
-                            rest = rerun_command(args.argv, {"--from-offset": str(offset + 1)})
-                            args.after_interrupt = f"the output ends with offset {offset}; to print the rest: {rest}"
-                    interrupts.raise_if_interrupted()
         writer.finish(decode_options)
     if not rows and not damage_reporter.stopped and (why := why_empty(args, logs)):
         remark(why)

@@ -62,19 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--max-decompressed-message-bytes",
-        type=_record_limit,
+        type=shared_options.size_parser(1, _LARGEST_LIMIT),
         metavar="SIZE",
         help="stop at a larger record in a compressed batch, as a cleaner with this max.decompressed.message.bytes",
     )
     shared_options.add_decompressed_limit(parser)
     new_log.add_format(parser)
-
-
-def _record_limit(text: str) -> int:
-    most = shared_options.size(text)
-    if not 1 <= most <= _LARGEST_LIMIT:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size from 1 to {_LARGEST_LIMIT}")
-    return most
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import LATEST_CODECS, MAGICS
 from kafkarec.logs import Log
 from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError, converted_batches
+from kafkarec.storage.output_rules import is_stream
 
 from . import DAMAGED, input_logs, new_log, shared_options
 from .problems import DamageReporter, rerun_command, say
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     new_log.add_compression(group, "unchanged")
     group.add_argument(
         "--batch-size",
-        type=shared_options.size,
+        type=shared_options.batch_size,
         metavar="SIZE",
         help="join adjacent batches up to this size before compression, and split larger ones (default: unchanged)",
     )
@@ -50,8 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--on-loss",
         choices=("count", "raise"),
         default="count",
-        help="what magic 1 and 0 cannot store: count it, or write nothing and report it (raise); a pipe then gets its "
-        "data at the end, from a temporary file",
+        help="what magic 1 and 0 cannot store: count it, or write nothing and report it (raise), which needs -o",
     )
     text = "at damage: stop and write no file (raise), or leave damaged batches out (skip)"
     shared_options.add_errors(parser, text)
@@ -62,15 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     new_log.demand_level(args.compression, args.level)
-    if args.batch_size == 0:
-        raise WrongUse("--batch-size must be 1 or more")
+    if args.on_loss == "raise" and is_stream(args.output):
+        raise WrongUse("--on-loss raise needs -o: standard output gets batches before all of them are read")
     magic = None if args.magic == "keep" else int(args.magic)
     if magic is not None and CODEC_NAMES.index(args.compression or "none") > LATEST_CODECS[magic]:
         usable = ", ".join(CODEC_NAMES[: LATEST_CODECS[magic] + 1])
         raise WrongUse(f"--magic {magic} does not support {args.compression}; use one of {usable}")
     logs = input_logs.find(args)
     damage_reporter = DamageReporter(args, input_logs.segments(logs)[-1].path)
-    whole = args.on_loss == "raise"
     options: dict[str, Any] = {
         "magic": magic,
         "compression": args.compression,
@@ -93,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
             damage_reporter.report_tail(log.segments[-1], conversion.remaining)
 
     try:
-        done = new_log.rewrite(args, logs, partial(converted_batches, **options), report, whole=whole)
+        done = new_log.rewrite(args, logs, partial(converted_batches, **options), report)
     except LossError as error:
         say(f"nothing is written: magic {magic} cannot store")
         for word, count in error.lost.items():
@@ -102,8 +101,8 @@ def run(args: argparse.Namespace) -> int:
     except KafkaRecordError as error:
         if isinstance(error, UnsupportedCompressionError) and args.compression is None and magic in (0, 1):
             other_codec = rerun_command(args.argv, {"--compression": CODEC_NAMES[LATEST_CODECS[magic]]})
-            return new_log.report_damage(error, args, other_codec, "With a codec that it supports", whole=whole)
-        return new_log.report_damage(error, args, rerun_command(args.argv, {"--errors": "skip"}), whole=whole)
+            return new_log.report_damage(error, args, other_codec, "With a codec that it supports")
+        return new_log.report_damage(error, args, rerun_command(args.argv, {"--errors": "skip"}))
     new_log.print_summary(args.format, done, _lines)
     return damage_reporter.finish()
 

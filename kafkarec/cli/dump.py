@@ -99,19 +99,18 @@ def run(args: argparse.Namespace) -> int:
     if not paths:
         say("no files given: kafkarec dump PATH..., or --files A,B (see kafkarec dump --help)")
         return WRONG_USE
-    flags = {flag for flag in _FLAGS if getattr(args, flag[2:].replace("-", "_"))}
+    flags = {flag for flag in decoders.FLAGS if getattr(args, flag[2:].replace("-", "_"))}
     try:
         decode = decoders.decoder_of_options(flags, args.key_decoder_class, args.value_decoder_class)
     except decoders.UnknownClass as error:
         say(str(error))
         return WRONG_USE
-    classes = args.key_decoder_class or args.value_decoder_class
     options = DumpOptions(
-        print_data="--print-data-log" in flags or bool(classes),
-        deep="--deep-iteration" in flags,
-        skip_metadata="--skip-record-metadata" in flags,
-        verify_index="--verify-index-only" in flags,
-        index_sanity="--index-sanity-check" in flags,
+        print_data=bool(args.print_data_log or args.key_decoder_class or args.value_decoder_class),
+        deep=args.deep_iteration,
+        skip_metadata=args.skip_record_metadata,
+        verify_index=args.verify_index_only,
+        index_sanity=args.index_sanity_check,
         max_message_size=args.max_message_size,
         max_bytes=args.max_bytes,
         decode=decode,

@@ -11,9 +11,9 @@ import argparse
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, starmap, zip_longest
 from typing import Any, NamedTuple, cast
 
 from kafkarec.damage import Restored
@@ -109,16 +109,12 @@ def _bytes_of(place: BatchRange) -> tuple[bytes, str]:
         return place.segment.raw(place.position, length), place.remark
     except OSError as error:
         data = bytearray()
-        try:
+        with suppress(OSError):
             while len(data) < length:
                 data += place.segment.raw(place.position + len(data), min(_SECTOR, length - len(data)))
-        except OSError:
-            where = place.position + len(data)
-            why = system_reason(error)
-            return bytes(
-                data
-            ), f"the file cannot be read at byte {where} ({why}): only the bytes before it are explained"
-        return bytes(data), place.remark  # smaller reads succeed
+            return bytes(data), place.remark  # smaller reads succeed
+        where = f"the file cannot be read at byte {place.position + len(data)} ({system_reason(error)})"
+        return bytes(data), f"{where}: only the bytes before it are explained"
 
 
 def restored_at(place: BatchRange) -> Restored | None:
@@ -154,7 +150,8 @@ def _find_batch(segments: Sequence[Any], args: argparse.Namespace) -> BatchRange
     elif at >= segment.size:
         raise WrongUse(f"--at {at}: the file ends at byte {segment.size}")
     start, size, stop = 0, 0, int(segment.size)  # the last good frame at or before the position; the first one after it
-    for _, position, length, *_ in _good_batches([segment]):
+    tables = (map(table.column, ("position", "size_in_bytes")) for table in segment.scan_pieces(errors="skip"))
+    for position, length in chain.from_iterable(starmap(zip, tables)):
         if position > at:
             stop = position
             break
@@ -164,40 +161,31 @@ def _find_batch(segments: Sequence[Any], args: argparse.Namespace) -> BatchRange
     return BatchRange(segment, at, stop, remark)
 
 
-def _good_batches(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, int]]:
-    """Yield (segment, position, size, base offset, last offset, magic) of each good frame."""
-    columns = ("position", "size_in_bytes", "base_offset", "last_offset", "magic")
-    for segment in segments:
-        for table in segment.scan_pieces(errors="skip"):
-            for row in zip(*map(table.column, columns), strict=True):
-                yield segment, *row
-
-
 def _find_offset(segments: Sequence[Any], offset: int) -> tuple[Any, int]:
     """Return segment and position of the batch that contains an offset: by its range for magic 2, by the last offset
     for older messages."""
-    before = after = None
-    for segment, position, _, base, last, magic in _good_batches(segments):
-        if last < offset:
-            before = last
-        elif magic < BATCH_MAGIC or base <= offset:
-            return segment, position
-        else:
-            after = base if after is None else min(after, base)
+    before, after, hint = None, None, ""
+    columns = ("position", "base_offset", "last_offset", "magic")
+    for segment in segments:
+        for table in segment.scan_pieces(errors="skip"):
+            for position, base, last, magic in zip(*map(table.column, columns), strict=True):
+                if last < offset:
+                    before = last
+                elif magic < BATCH_MAGIC or base <= offset:
+                    return segment, position
+                else:
+                    after = base if after is None else min(after, base)
+            for one in table.damage:
+                behind_start = one.lost_from is None or one.lost_from <= offset
+                if not hint and behind_start and (one.lost_to is None or offset <= one.lost_to):
+                    explain = command("explain", [str(segment.path)], ("--at", one.position))
+                    hint = f"; it may be in the damaged range: {explain}"
     text = f"no batch contains offset {offset}"
     if before is None and after is None:
         raise CouldNot(f"{text}: there is no batch at all")
     text += f": a batch ends with {before} and " if before is not None else ": "
     text += f"the next one begins with {after}" if after is not None else "the log ends there"
-    for segment in segments:
-        for table in segment.scan_pieces(errors="skip"):
-            for one in table.damage:
-                if (one.lost_from is None or one.lost_from <= offset) and (
-                    one.lost_to is None or offset <= one.lost_to
-                ):
-                    explain = command("explain", [str(segment.path)], ("--at", one.position))
-                    raise CouldNot(f"{text}; it may be in the damaged range: {explain}")
-    raise CouldNot(text)
+    raise CouldNot(text + hint)
 
 
 # ---- the report
@@ -379,16 +367,7 @@ def _json_object(found: Explanation, restored: Restored | None, name: str, *, re
         "position": found.position,
         "size": found.size,
         "headline": found.headline,
-        "faults": [
-            {
-                "section": found.sections[fault.section].name,
-                "position": fault.position,
-                "path": fault.path,
-                "reason": fault.reason,
-                "detail": fault.detail,
-            }
-            for fault in found.faults
-        ],
+        "faults": [{**fault._asdict(), "section": found.sections[fault.section].name} for fault in found.faults],
         "restored": restored,
         "sections": [
             {

@@ -1,16 +1,16 @@
 """Checks cells of input rows and converts them to the fields of a record; blocks of such rows, for `build`.
 
 JSON Lines and CSV are both read as Python values: text, numbers, booleans, lists, None. The message for a cell of the
-wrong type has its row and column and what was expected, never its content. A column is a list, a row an index.
+wrong type has its row and column and what was expected, never its content.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kafkarec.format.schema import RECORD_FIELDS
 
@@ -28,25 +28,20 @@ ROW_COLUMNS = (
     *(name for name in RECORD_FIELDS if name not in ("topic", "partition", *IGNORED_COLUMNS)),
 )
 
-_BITS = {"l": 64, "i": 32, "s": 16, "c": 8}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BITS = {"l": 64, "tsm:UTC": 64, "i": 32, "s": 16, "c": 8}
 _TYPE_WORDS = {type(None): "null", bool: "true or false", int: "a number", float: "a fraction", str: "text"}
-_TYPE_WORDS |= {list: "a list", dict: "an object"}
+_TYPE_WORDS |= {list: "a list", dict: "an object", bytes: "bytes"}
+_OTHERS = {int: "a larger number", str: "other text", list: "another list"}
+_UNFIT = (LookupError, TypeError, ValueError, AttributeError, OverflowError)  # what a conversion of a cell may raise
 
 Cells = Sequence[Any]
 Columns = dict[str, Sequence[Any]]
 
 
 class BadCell(Exception):
-    """A cell that cannot be converted. row: its index in the block; problem: what was expected and found."""
-
-    def __init__(self, row: int, name: str, problem: str) -> None:
-        super().__init__(row, name, problem)
-        self.row = row
-        self.name = name
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.problem}" if self.name else self.problem
+    """A cell that cannot be converted: its column, what was expected and found. In a block of several rows it is not
+    known which of them has it: each is then tried alone."""
 
 
 class JsonText(str):
@@ -103,10 +98,11 @@ def converted_columns(columns: Mapping[str, Cells], forms: Mapping[str, str]) ->
         if name in IGNORED_COLUMNS or name == "control" or _field_name(name) in BLOBS:
             continue
         kind = RECORD_FIELDS[name].format
-        if name == "timestamp":
-            out[name] = _times(cells)
-        elif kind == "+l":
-            out[name] = [_headers(row, cell) if cell else [] for row, cell in enumerate(cells)]
+        if name == "timestamp" and str in set(map(type, cells)):
+            cells = converted_cells(name, cells, _ms, "milliseconds or ISO 8601 text such as 2026-01-31T12:00:00.250Z")
+        if kind == "+l":
+            cells = [cell or None for cell in cells]  # most records have none
+            out[name] = [pairs or [] for pairs in converted_cells(name, cells, _headers, _HEADERS_WORDS, list)]
         elif kind in _BITS:
             out[name] = checked_integers(name, cells, _BITS[kind])
         else:
@@ -124,40 +120,45 @@ def converted_columns(columns: Mapping[str, Cells], forms: Mapping[str, str]) ->
     return out
 
 
+def converted_cells(
+    name: str, cells: Cells, convert: Callable[[Any], Any], words: str, wanted: type = str, hint: str = ""
+) -> list[Any]:
+    """Return what `convert` makes of the cells that are not None. BadCell for one that it refuses.
+
+    words    what is expected, in the message
+    wanted   the type of such cells: another one of this type is found to be other text, ...
+    hint     how a cell of another type is read
+    """
+    try:
+        return [None if cell is None else convert(cell) for cell in cells]
+    except _UNFIT:
+        found = _OTHERS[wanted] if type(cells[0]) is wanted else type_name(cells[0]) + hint
+        raise BadCell(f"{name}: {words} is expected, found {found}") from None
+
+
 def checked_integers(name: str, cells: Cells, bits: int) -> Cells:
     """Check that the cells are None or integers of a width; return them."""
     _checked_type(name, cells, int, "a whole number")
     numbers = [cell for cell in cells if cell is not None]
     limit = 1 << bits - 1
     if numbers and not (-limit <= min(numbers) and max(numbers) < limit):
-        row = next(row for row, cell in enumerate(cells) if cell is not None and not -limit <= cell < limit)
-        raise BadCell(row, name, f"a number of {bits} bits is expected, found a larger one")
+        raise BadCell(f"{name}: a number of {bits} bits is expected, found a larger one")
     return cells
 
 
 def _checked_type(name: str, cells: Cells, wanted: type, words: str) -> Cells:
     """Check that the cells are None or of one type; return them."""
     if set(map(type, cells)) - {wanted, type(None)}:
-        row = next(row for row, cell in enumerate(cells) if cell is not None and type(cell) is not wanted)
-        raise BadCell(row, name, f"{words} is expected, found {type_name(cells[row])}")
+        raise BadCell(f"{name}: {words} is expected, found {type_name(cells[0])}")
     return cells
 
 
-def _times(cells: Cells) -> Cells:
-    """Return timestamps in milliseconds, from numbers or ISO 8601 text (UTC without an offset)."""
-    if str in set(map(type, cells)):
-        cells = list(cells)
-        for row, cell in enumerate(cells):
-            if not isinstance(cell, str):
-                continue
-            try:
-                moment = datetime.fromisoformat(cell)
-            except ValueError:
-                problem = "milliseconds or ISO 8601 text such as 2026-01-31T12:00:00.250Z is expected, found other text"
-                raise BadCell(row, "timestamp", problem) from None
-            whole = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-            cells[row] = (whole.days * 86_400 + whole.seconds) * 1000 + whole.microseconds // 1000
-    return checked_integers("timestamp", cells, 64)
+def _ms(cell: Any) -> Any:
+    """Return a time in milliseconds, from ISO 8601 text (UTC without an offset); other cells as they are."""
+    if not isinstance(cell, str):
+        return cell
+    moment = datetime.fromisoformat(cell)
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
 # ---- keys and values
@@ -170,9 +171,9 @@ def _demand_no_internal_objects(name: str, cells: Cells, topics: Cells) -> None:
         return
     from kafkarec.internal_topics.topics import TOPICS
 
-    for row, (topic, cell) in enumerate(zip(topics, cells, strict=True)):
+    for topic, cell in zip(topics, cells, strict=True):
         if topic in TOPICS and (type(cell) is dict or (isinstance(cell, str) and cell.startswith("{"))):
-            raise BadCell(row, name, f"an object of {topic} is not its bytes, which kafkarec cat --raw prints")
+            raise BadCell(f"{name}: an object of {topic} is not its bytes, which kafkarec cat --raw prints")
 
 
 def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | None] | None:
@@ -186,45 +187,22 @@ def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | N
     if len(parts) < 2:
         return parts[0] if parts else None
     merged: list[bytes | None] = []
-    for row, cells in enumerate(zip(*parts, strict=True)):
+    for cells in zip(*parts, strict=True):
         given = [cell for cell in cells if cell is not None]
         if len(given) > 1:
-            raise BadCell(row, name, f"is given twice, as {name} and as {name}_base64 or {name}_hex")
+            raise BadCell(f"{name}: is given twice, as {name} and as {name}_base64 or {name}_hex")
         merged.append(given[0] if given else None)
     return merged
 
 
 def _cells_as_bytes(name: str, cells: Cells, form: str) -> list[bytes | None]:
-    convert, words, _ = FORMS[form]
-    try:
-        if form == "utf8" and bytes not in set(map(type, cells)):
-            return [None if cell is None else cell.encode() for cell in cells]
-        return [None if cell is None else convert(cell) for cell in cells]
-    except (TypeError, ValueError, AttributeError, OverflowError):
-        for row, cell in enumerate(cells):
-            try:
-                if cell is not None:
-                    convert(cell)
-            except (TypeError, ValueError, AttributeError, OverflowError):
-                raise BadCell(row, name, f"{words} is expected, {_found_text(name, cell, form)}") from None
-        raise
-
-
-def _found_text(name: str, cell: Any, form: str) -> str:
-    if form == "utf8" and type(cell) is str:
-        return "found an unpaired surrogate"
+    convert, words, wanted = FORMS[form]
+    hint = ""
     if form == "utf8":
-        other = "json, int32 or int64" if type(cell) is int else "json"
-        return f"found {type_name(cell)} (--{name}-as {other} accepts it)"
-    if type(cell) is FORMS[form][2]:
-        return "found other text" if type(cell) is str else "found a larger number"
-    return f"found {type_name(cell)}"
-
-
-def _json_bytes(cell: Any) -> bytes:
-    if not isinstance(cell, JsonText):
-        raise TypeError
-    return cell.encode()
+        is_text = bytes not in set(map(type, cells))
+        convert = str.encode if is_text else convert
+        hint = f" (--{name}-as json accepts it, and int32 or int64 a number)"
+    return converted_cells(name, cells, convert, words, wanted, hint)
 
 
 def _base64_bytes(cell: str) -> bytes:
@@ -245,7 +223,7 @@ def _integer_encoder(size: int) -> Callable[[int], bytes]:
 # Value of --key-as and --value-as -> (function from a cell to bytes, what is expected, of which type).
 FORMS: dict[str, tuple[Callable[[Any], bytes], str, type]] = {
     "utf8": (lambda cell: cell if isinstance(cell, bytes) else cell.encode(), "text or null", str),
-    "json": (_json_bytes, "JSON", JsonText),
+    "json": (str.encode, "JSON", str),  # of JsonText
     "base64": (_base64_bytes, "base64 text", str),
     "hex": (bytes.fromhex, "hex text", str),
     "int32": (_integer_encoder(4), "a whole number of 32 bits", int),
@@ -256,50 +234,27 @@ FORMS: dict[str, tuple[Callable[[Any], bytes], str, type]] = {
 # ---- headers
 
 
-def _headers(row: int, cell: Any) -> list[tuple[str, bytes | None]]:
+_HEADERS_WORDS = 'a list of {"key": text, "value": text or null}, or with "value_base64" as the value,'
+
+
+def _headers(cell: Any) -> list[tuple[str, bytes | None]]:
     """Convert headers: [{"key": "k", "value": "v"}] as `cat` writes them; {"k": "v"} and [["k", "v"]] are read, too."""
-    if isinstance(cell, dict):
-        cell = list(cell.items())
-    if not isinstance(cell, list):
-        raise BadCell(row, "headers", f'a list of {{"key", "value"}} is expected, found {type_name(cell)}')
-    return [_header(row, number, pair) for number, pair in enumerate(cell, 1)]
+    if not isinstance(cell, list | dict):
+        raise TypeError
+    return [_header(pair) for pair in (cell.items() if isinstance(cell, dict) else cell)]
 
 
-def _header(row: int, number: int, pair: Any) -> tuple[str, bytes | None]:
-    def refused(problem: str) -> BadCell:
-        return BadCell(row, f"header {number}", problem)
-
+def _header(pair: Any) -> tuple[str, bytes | None]:
     if isinstance(pair, dict):
-        unknown = pair.keys() - {"key", "value", "value_base64"}
-        if unknown or "key" not in pair:
-            raise refused('"key" and "value" (or "value_base64") are expected, found other names')
         value, packed = pair.get("value"), pair.get("value_base64")
-        if packed is not None:
-            if value is not None:
-                raise refused("the value is given twice, as value and as value_base64")
-            try:
-                value = _base64_bytes(packed)
-            except (TypeError, ValueError, AttributeError):
-                raise refused(f"base64 text is expected as value_base64, found {type_name(packed)}") from None
-        pair = (pair["key"], value)
-    if not (isinstance(pair, list | tuple) and len(pair) == 2):
-        raise refused(f'{{"key", "value"}} is expected, found {type_name(pair)}')
+        if not pair.keys() <= {"key", "value", "value_base64"} or None not in (value, packed):
+            raise ValueError
+        pair = (pair["key"], value if packed is None else _base64_bytes(packed))
+    if not isinstance(pair, list | tuple):
+        raise TypeError
     key, value = pair
-    if type(key) is not str:
-        raise refused(f"text is expected as key, found {type_name(key)}")
-    if type(value) is str:
-        value = _checked_utf8(refused, value)
-    elif value is not None and type(value) is not bytes:
-        raise refused(f"text or null is expected as value, found {type_name(value)}")
-    _checked_utf8(refused, key)
-    return key, value
-
-
-def _checked_utf8(refused: Callable[[str], BadCell], text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise refused("text is expected, found an unpaired surrogate") from None
+    key.encode()  # neither bytes nor half of a surrogate pair
+    return key, value if value is None or isinstance(value, bytes) else value.encode()
 
 
 # The columns of a block that are written, in the order of a record's tuple.
@@ -360,11 +315,30 @@ class RowBlock:
         return self._columns[name] if name in self._columns else [none] * len(self)
 
 
+class RowSource(NamedTuple):
+    """An input of rows, and how they are read.
+
+    name       for messages
+    forms      key, value -> encoding of the plain column: a key of FORMS
+    columns    names of the columns to read, others are ignored; None: all, and WrongUse for an unknown one
+    refuse     called with each row that cannot be converted
+    defaults   column -> its value in rows without it, where other rows of the block have it; others are null. Only in
+               JSON Lines may rows lack a column
+    """
+
+    name: str
+    forms: Mapping[str, str]
+    columns: Sequence[str] | None
+    refuse: Refuse
+    defaults: Mapping[str, Any]
+
+
 def good_rows(
-    block: Sequence[Raw], columns_of_block: Callable[[Sequence[Raw]], Columns], refuse: Refuse, unit: str
+    source: RowSource, what: str, block: Sequence[Raw], columns_of_block: Callable[[Sequence[Raw]], Columns]
 ) -> Iterator[RowBlock]:
     """Yield the rows of a block of raw rows, each a tuple that begins with its position, in one piece. Where one of
-    them cannot be converted, each is tried alone, and those that cannot are refused. unit: see RowBlock"""
+    them cannot be converted, each is tried alone, and those that cannot are refused. what: is counted"""
+    unit = f"{source.name}, {what}"
     try:
         yield RowBlock(columns_of_block(block), [(unit, one[0]) for one in block])
         return
@@ -375,7 +349,7 @@ def good_rows(
         try:
             columns_of_block([one])
         except BadCell as bad:
-            refuse(f"{unit} {one[0]}", str(bad))
+            source.refuse(f"{unit} {one[0]}", str(bad))
         else:
             good.append(one)
     if good:

@@ -17,8 +17,10 @@ import io
 import json
 import os
 import tempfile
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, BinaryIO, cast
 
 from kafkarec.errors import InvalidArrowError
@@ -28,70 +30,58 @@ from kafkarec.support.text_table import system_reason
 from .input_cells import (
     ALIASES,
     BLOBS,
-    BadCell,
     Columns,
     JsonText,
-    Refuse,
     RowBlock,
+    RowSource,
     columns_by_title,
+    converted_cells,
     converted_columns,
     good_rows,
 )
-from .input_logs import STANDARD_INPUT, copy_pipe, shown_name, standard_input_pipe
+from .input_logs import STANDARD_INPUT, copy_pipe, standard_input_pipe
 from .input_text import read_csv, read_json
 from .shared_options import SUFFIXES, CouldNot, WrongUse, errors_named, pyarrow_for
 
 FORMATS = ("json", "csv", "arrow", "parquet")
 _ARROW_FILE, _ARROW_STREAM, _PARQUET = b"ARROW1", b"\xff\xff\xff\xff", b"PAR1"
-_HEAD, _STEP, _ENDLESS = 64 << 10, 1 << 20, 1 << 62
+_HEAD = 64 << 10
+_JSON_WORDS = "JSON, without bytes in it and numbers that are not finite,"
 
 
 @contextmanager
-def opened(path: str) -> Iterator[BinaryIO]:
+def opened(path: str) -> Iterator[io.BufferedReader[Any]]:
     """Yield the open input; `-` is standard input."""
     if path != STANDARD_INPUT:
         with errors_named(path):
-            file = open(path, "rb")  # noqa: SIM115
+            file = io.BufferedReader(io.FileIO(path), _HEAD)
         with file:
             yield file
         return
-    yield standard_input_pipe()
+    file = io.BufferedReader(cast(io.FileIO, standard_input_pipe()), _HEAD)
+    try:
+        yield file
+    finally:
+        file.detach()  # which it would close
 
 
-def rows(
-    file: BinaryIO,
-    path: str,
-    form: str | None,
-    forms: Mapping[str, str],
-    columns: Sequence[str] | None,
-    refuse: Refuse,
-    defaults: Mapping[str, Any],
-) -> Iterator[RowBlock]:
+def rows(file: io.BufferedReader[Any], source: RowSource, form: str | None) -> Iterator[RowBlock]:
     """Yield the rows of an open input, in blocks. From a pipe, formats that are read from their end are first copied to
-    a file.
-
-    form       json, csv, arrow, parquet; None: by name and content
-    forms      key, value -> encoding of the plain column (`input_cells.FORMS`)
-    columns    names of the columns to read; None: all
-    refuse     called with each row that cannot be converted
-    defaults   as for read_json, the only format whose rows may lack a column
-    """
-    name = shown_name(path)
-    peeked = _PeekedFile(file)
-    source, head = cast(BinaryIO, peeked), peeked.head
-    format_name = form or SUFFIXES.get(os.path.splitext(path)[1].lower()) or _format_by_content(name, head)
-    _demand_format(name, format_name, head)
+    a file. form: json, csv, arrow, parquet; None: by name and content"""
+    name, head = source.name, file.peek()
+    format_name = form or SUFFIXES.get(os.path.splitext(name)[1].lower()) or _format_by_content(name, head)
+    _demand_rows(name, head)
     try:
         if format_name == "json":
-            yield from read_json(source, name, forms, columns, refuse, defaults)
+            yield from read_json(file, source)
         elif format_name == "csv":
-            yield from read_csv(source, name, forms, columns, refuse)
+            yield from read_csv(file, source)
         elif format_name == "parquet" or head.startswith(_ARROW_FILE):
-            with _seekable(file, source) as whole:
+            with _seekable(file) as whole:
                 kind = "parquet" if format_name == "parquet" else "arrow file"
-                yield from _read_arrow(whole, name, kind, forms, columns, refuse)
+                yield from _read_arrow(whole, source, kind)
         else:
-            yield from _read_arrow(source, name, "arrow", forms, columns, refuse)
+            yield from _read_arrow(file, source, "arrow")
     except WrongUse as error:
         raise WrongUse(f"{name}, {error}") from error
     except InvalidArrowError as error:
@@ -99,28 +89,6 @@ def rows(
         raise InvalidArrowError(f"{name}, {error}", reason=error.reason, **place) from error
     except OSError as error:
         raise CouldNot(f"{name}: {system_reason(error)}") from error
-
-
-class _PeekedFile(io.RawIOBase):
-    """A file whose first bytes have already been read."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._held = b""
-        self.head = self._held = self.read(_HEAD)
-
-    def read(self, size: int = -1) -> bytes:
-        """Return `size` bytes, fewer at the end of the file. Uses one system call at a time: while Python fills a
-        buffer from a pipe, a Ctrl-C would wait for more data in the pipe."""
-        data, self._held = (self._held, b"") if size < 0 else (self._held[:size], self._held[size:])
-        parts, left = [data], _ENDLESS if size < 0 else size - len(data)
-        while left and (data := self._file.read1(min(left, _STEP))):  # type: ignore[attr-defined]
-            parts.append(data)
-            left -= len(data)
-        return b"".join(parts)
-
-    def readable(self) -> bool:
-        return True
 
 
 def _format_by_content(name: str, head: bytes) -> str:
@@ -135,31 +103,27 @@ def _format_by_content(name: str, head: bytes) -> str:
     titles = start.split(b"\n", 1)[0].decode("utf-8", "replace").replace('"', "").strip().split(",")
     if {"key", "value", "key_base64", "value_base64", "key_hex", "value_hex", "offset"} & set(titles):
         return "csv"
-    _demand_format(name, "", head)
+    _demand_rows(name, head)
     raise WrongUse(f"the format of {name} is not recognised: pass it with --from {'|'.join(FORMATS)}")
 
 
-def _demand_format(name: str, form: str, head: bytes) -> None:
-    """Raise WrongUse, with advice, for an input that is compressed, a Kafka log, or not of the given format."""
+def _demand_rows(name: str, head: bytes) -> None:
+    """Raise WrongUse, with advice, for an input that is compressed or a Kafka log."""
     other = first_bytes.by_head(head)
     if other is not None and other.unpack:
         path = STANDARD_INPUT if name == "standard input" else name
         raise WrongUse(f"{name} {other.sentence(path, 'build')} ...")
     if len(head) > 17 and not any(head[:4]) and not any(head[8:9]) and head[16] in (0, 1, 2):
         raise WrongUse(f"{name} looks like a Kafka log, not like rows; kafkarec convert reads logs")
-    binary = {"parquet": (_PARQUET,), "arrow": (_ARROW_FILE, _ARROW_STREAM)}.get(form)
-    if binary and not head.startswith(binary) and head:
-        raise WrongUse(f"{name} is not {form}; pass its format with --from json|csv|arrow|parquet")
 
 
 @contextmanager
-def _seekable(file: BinaryIO, source: BinaryIO) -> Iterator[BinaryIO]:
+def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
     if file.seekable():
-        file.seek(0)
         yield file
         return
     with tempfile.TemporaryFile(prefix="kafkarec-") as spool:
-        copy_pipe(source, spool)
+        copy_pipe(file, spool)
         spool.seek(0)
         yield spool
 
@@ -167,13 +131,11 @@ def _seekable(file: BinaryIO, source: BinaryIO) -> Iterator[BinaryIO]:
 _ROWS, _BYTES = 1 << 14, 16 << 20  # maximum of a block
 
 
-def _read_arrow(
-    file: BinaryIO, name: str, form: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
-) -> Iterator[RowBlock]:
-    """Yield the rows of a file; `form`: "arrow" (a stream), "arrow file" or "parquet"; otherwise as read_json."""
+def _read_arrow(file: BinaryIO, source: RowSource, form: str) -> Iterator[RowBlock]:
+    """Yield the rows of a file; `form`: "arrow" (a stream), "arrow file" or "parquet"."""
     pa = pyarrow_for(f"reading {form}")
     first = 1
-    batches = _arrow_batches(pa, file, form, columns)
+    batches = _arrow_batches(pa, file, form, source.columns)
     while True:
         try:
             batch = next(batches, None)
@@ -187,19 +149,19 @@ def _read_arrow(
         for start in range(0, batch.num_rows, _ROWS):
             piece = batch.slice(start, _ROWS)
             try:
-                cells = _arrow_cells(pa, piece, forms)
+                cells = _arrow_cells(pa, piece, source.forms)
             except (pa.ArrowInvalid, UnicodeDecodeError) as error:
                 raise _format_error(form, first, error) from error
 
             def columns_of_rows(block: Sequence[tuple[int, int]], cells: Mapping[str, list[Any]] = cells) -> Columns:
                 columns = {name: [column[row] for _, row in block] for name, column in cells.items()}
                 for name in BLOBS:
-                    if name in columns and forms[name] == "json":
-                        columns[name] = _json_texts(name, columns[name])
-                return converted_columns(columns, forms)
+                    if name in columns and source.forms[name] == "json":
+                        columns[name] = converted_cells(name, columns[name], _json_text, _JSON_WORDS)
+                return converted_columns(columns, source.forms)
 
             block = [(first + row, row) for row in range(piece.num_rows)]
-            yield from good_rows(block, columns_of_rows, refuse, f"{name}, row")
+            yield from good_rows(source, "row", block, columns_of_rows)
             first += piece.num_rows
 
 
@@ -215,19 +177,6 @@ def _arrow_cells(pa: Any, batch: Any, forms: Mapping[str, str]) -> dict[str, lis
                 cell.decode("utf-8", "surrogateescape") if type(cell) is bytes else cell for cell in cells[name]
             ]
     return cells
-
-
-def _json_texts(name: str, cells: Sequence[Any]) -> list[JsonText | None]:
-    texts = []
-    for row, cell in enumerate(cells):
-        try:
-            texts.append(None if cell is None else _json_text(cell))
-        except UnicodeDecodeError:
-            raise BadCell(row, name, "JSON is expected, found bytes that are not UTF-8") from None
-        except (TypeError, ValueError):
-            found = "other text" if isinstance(cell, bytes | str) else "bytes or a number that is not finite"
-            raise BadCell(row, name, f"JSON is expected, found {found}") from None
-    return texts
 
 
 def _json_text(cell: Any) -> JsonText:
@@ -270,11 +219,8 @@ def _demand_valid(pa: Any, batch: Any, first: int) -> None:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if _is_valid(pa, column):
             continue
-        low, high = 0, len(column)  # the first `low` rows are valid, the first `high` are not
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if _is_valid(pa, column.slice(0, middle)) else (low, middle)
-        row = first + low
+        bad_up_to = partial(lambda column, row: not _is_valid(pa, column.slice(0, row + 1)), column)
+        row = first + bisect_left(range(len(column)), True, key=bad_up_to)
         raise InvalidArrowError(  # pyarrow's message may contain bytes of a value
             f"column {name!r}, row {row}: its offsets, validity bits or text contradict its buffers: not valid Arrow",
             reason="arrow_invalid",

@@ -108,7 +108,9 @@ def find(
             if unread is not None:
                 unread += unlisted_lines(found)
             elif left_out is None:
-                _demand_listed(path, found)
+                for unlisted in unlisted_folders(found):  # whose records would be left out silently
+                    where = os.path.join(path, unlisted.name)
+                    raise CouldNot(f"{where}: {unlisted.why}; name the other folders to leave it out")
             if left_out is None:
                 logs += _logs(path, found)
             else:
@@ -197,12 +199,6 @@ def error_line(error: OSError, path: str) -> str:
     if isinstance(error, RemoteError):
         return str(error)
     return f"{error.filename or path}: {system_reason(error)}" if error.strerror else str(error)
-
-
-def _demand_listed(path: str, opened: Log | LogDir) -> None:
-    """Raise CouldNot if the folder of a partition could not be listed: its records would be left out silently."""
-    for one in unlisted_folders(opened):
-        raise CouldNot(f"{os.path.join(path, one.name)}: {one.why}; name the other folders to leave it out")
 
 
 def unlisted_folders(opened: Segment | Log | LogDir) -> list[LeftOut]:

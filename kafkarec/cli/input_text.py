@@ -24,9 +24,10 @@ from .input_cells import (
     BadCell,
     Columns,
     JsonText,
-    Refuse,
     RowBlock,
+    RowSource,
     columns_by_title,
+    converted_cells,
     converted_columns,
     good_rows,
     type_name,
@@ -42,84 +43,47 @@ Line = tuple[int, bytes]
 _Scan = Callable[[str, int], tuple[Any, int]]
 
 
-def read_json(
-    file: BinaryIO,
-    name: str,
-    forms: Mapping[str, str],
-    columns: Sequence[str] | None,
-    refuse: Refuse,
-    defaults: Mapping[str, Any],
-) -> Iterator[RowBlock]:
-    """Yield the rows of a file in blocks of about a MiB.
-
-    name        of the file, for messages
-    forms       key, value -> encoding of the plain column
-    columns     names of the columns to read, others are ignored; None: all, and WrongUse for an unknown one
-    defaults    column -> its value in rows without it, where other rows of the block have it; others are null
-    """
-    parse = _json_line_parser([name for name, form in forms.items() if form == "json"])
-    for lines in _json_lines(file):
-        yield from good_rows(lines, partial(_json_columns, parse, forms, columns, defaults), refuse, f"{name}, line")
+def read_json(file: BinaryIO, source: RowSource) -> Iterator[RowBlock]:
+    """Yield the rows of a file in blocks of about a MiB."""
+    parse = _json_line_parser([name for name, form in source.forms.items() if form == "json"])
+    number = 1
+    while lines := file.readlines(_STEP):
+        if number == 1:
+            lines[0] = lines[0].removeprefix(_BOM)
+        texts = [(at, text) for at, line in enumerate(lines, number) if (text := line.rstrip())]
+        number += len(lines)
+        if texts:
+            yield from good_rows(source, "line", texts, partial(_json_columns, parse, source))
 
 
-def _json_lines(file: BinaryIO) -> Iterator[list[Line]]:
-    """Yield the lines of a file with their numbers, without empty lines."""
-    number, held = 1, bytearray()
-    while step := file.read(_STEP):
-        if number == 1 and not held:
-            step = step.removeprefix(_BOM)
-        held += step
-        end = held.rfind(b"\n", len(held) - len(step)) + 1
-        if end:
-            lines = bytes(held[:end]).split(b"\n")[:-1]
-            del held[:end]
-            yield from _numbered(lines, number)
-            number += len(lines)
-    yield from _numbered([bytes(held)], number)
-
-
-def _numbered(lines: Sequence[bytes], first: int) -> Iterator[list[Line]]:
-    numbered = [(number, line) for number, line in enumerate(lines, first) if not line.isspace() and line]
-    if numbered:
-        yield numbered
-
-
-def _json_columns(
-    parse: Callable[[str], Any],
-    forms: Mapping[str, str],
-    columns: Sequence[str] | None,
-    defaults: Mapping[str, Any],
-    lines: Sequence[Line],
-) -> Columns:
-    """Return the columns of some lines. The row of a BadCell is counted from the first of these lines."""
-    rows = [_json_object(row, line, parse) for row, (_, line) in enumerate(lines)]
+def _json_columns(parse: Callable[[str], Any], source: RowSource, lines: Sequence[Line]) -> Columns:
+    """Return the columns of some lines."""
+    rows = [_json_object(line, parse) for _, line in lines]
     names = {name: None for each in rows for name in each}
 
     def first_line_with(title: str) -> str:
         return f"line {next(number for each, (number, _) in zip(rows, lines, strict=True) if title in each)}"
 
-    read = columns_by_title(names, columns, first_line_with)
-    shown = {name: [each.get(title, defaults.get(name)) for each in rows] for title, name in read.items()}
-    return converted_columns(shown, forms)
+    read = columns_by_title(names, source.columns, first_line_with)
+    shown = {name: [each.get(title, source.defaults.get(name)) for each in rows] for title, name in read.items()}
+    return converted_columns(shown, source.forms)
 
 
-def _json_object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str, Any]:
+def _json_object(line: bytes, parse: Callable[[str], Any]) -> dict[str, Any]:
     try:
         cell = parse(line.decode())
     except UnicodeDecodeError as error:
-        raise BadCell(row, "", f"UTF-8 is expected, byte {error.start + 1} of the line is invalid") from None
+        raise BadCell(f"UTF-8 is expected, byte {error.start + 1} of the line is invalid") from None
     except json.JSONDecodeError as error:
         why = error.msg.rstrip(": ").lower()
         is_first = line.strip() in (b"{", b"[", b"[{")  # of JSON that is printed over several lines
         hint = " (an object on each line: jq -c . or jq -c '.[]' makes lines of it)" if is_first else ""
-        raise BadCell(row, "", f"invalid JSON at column {error.colno} ({why}){hint}") from None
-    except RecursionError:
-        raise BadCell(row, "", "JSON is expected, found objects nested too deeply") from None
-    except ValueError:  # a number of thousands of digits
-        raise BadCell(row, "", "JSON is expected, found a number with too many digits") from None
+        raise BadCell(f"invalid JSON at column {error.colno} ({why}){hint}") from None
+    except (RecursionError, ValueError):
+        raise BadCell("JSON is expected, found objects nested too deeply or a number with too many digits") from None
     if type(cell) is not dict:
         hint = " (jq -c '.[]' makes lines of an array)" if isinstance(cell, list) else ""
-        raise BadCell(row, "", f"an object on each line is expected, found {type_name(cell)}{hint}")
+        raise BadCell(f"an object on each line is expected, found {type_name(cell)}{hint}")
     return cell
 
 
@@ -185,20 +149,18 @@ _NUMBER = re.compile(r"-?\d{1,20}")
 CsvRow = tuple[int, tuple[str | None, ...]]  # the same with its cells
 
 
-def read_csv(
-    file: BinaryIO, name: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
-) -> Iterator[RowBlock]:
-    """Yield the rows of a file in blocks of about a MiB; see read_json."""
+def read_csv(file: BinaryIO, source: RowSource) -> Iterator[RowBlock]:
+    """Yield the rows of a file in blocks of about a MiB."""
     pa = pyarrow_for("reading csv")
     titles: list[str] | None = None
     for lines in _csv_rows(file):
         if titles is None:
-            titles = _titles(lines.pop(0)[1], columns)
+            titles = _titles(lines.pop(0)[1], source.columns)
         if len(titles) > 1:
             lines = [line for line in lines if line[1].strip(b"\r\n")]
         if lines:
             rows = _parse_csv_rows(pa, lines, len(titles))
-            yield from good_rows(rows, partial(_csv_columns, titles, forms), refuse, f"{name}, line")
+            yield from good_rows(source, "line", rows, partial(_csv_columns, titles, source.forms))
 
 
 def _csv_rows(file: BinaryIO) -> Iterator[list[Line]]:
@@ -270,27 +232,15 @@ def _parse_csv_rows(pa: Any, lines: Sequence[Line], width: int) -> list[CsvRow]:
 
 
 def _csv_columns(titles: Sequence[str], forms: Mapping[str, str], rows: Sequence[CsvRow]) -> Columns:
-    for row, (_, cells) in enumerate(rows):
+    for _, cells in rows:
         if len(cells) != len(titles):
-            raise BadCell(row, "", f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
-    columns = zip(*(cells for _, cells in rows), strict=True)
-    shown = {name: _csv_values(name, cells, forms) for name, cells in zip(titles, columns, strict=True) if name}
-    return converted_columns(shown, forms)
-
-
-def _csv_values(name: str, cells: Sequence[str | None], forms: Mapping[str, str]) -> Sequence[Any]:
-    """Return the values of a column's texts, of the same types as in JSON Lines."""
-    kind = forms[name] if name in BLOBS else RECORD_FIELDS[name].format if name in RECORD_FIELDS else "u"
-    if kind not in _PARSERS:
-        return cells
-    parse, words = _PARSERS[kind]
-    values = []
-    for row, cell in enumerate(cells):
-        try:
-            values.append(None if cell is None else parse(cell))
-        except (LookupError, ValueError):
-            raise BadCell(row, name, f"{words} is expected, found other text") from None
-    return values
+            raise BadCell(f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
+    columns: Columns = {}
+    for name, cells in zip(titles, zip(*(cells for _, cells in rows), strict=True), strict=True):
+        kind = forms[name] if name in BLOBS else RECORD_FIELDS[name].format if name in RECORD_FIELDS else "u"
+        if name:
+            columns[name] = converted_cells(name, cells, *_PARSERS[kind]) if kind in _PARSERS else cells
+    return converted_columns(columns, forms)
 
 
 def _whole_number(text: str) -> int:

@@ -15,6 +15,7 @@ from kafkarec.sources.folders import map_requests
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import names
 from kafkarec.storage.log_folders import LeftOut
+from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.storage.segment_summary import largest_known, least_known, summarize
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
                 for row in map_requests(partial(_read_row, full=args.full), listed, one.fetched is not None):
                     rows.append(row)
                     for segment in row.segments:
-                        tick(segment.path, progress.size_of(segment))
+                        tick(segment.path, size_or_zero(segment))
             document = Document("ls", list(_blocks(path, one, rows, args.full)), _title(path, one, rows))
             output_files.write_rendered(sink, args.format, document, _json_objects(path, one, rows, args.full))
             sink.flush()

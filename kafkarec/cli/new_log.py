@@ -5,8 +5,8 @@
     -o new/          a folder (its name ends in / or it exists) of partition folders: new/orders-0, new/orders-1, ...
     -o -, no -o      standard output: raw batches
 
-A folder is created under a temporary name in the same parent folder, and renamed when it is complete. Existing files
-are replaced only with --force, and only those of a log.
+A folder is created under a temporary name in the same parent folder, and renamed when all are complete. An existing
+file is replaced only with --force, a folder never unless it is empty.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
 from kafkarec import codecs
@@ -30,7 +29,6 @@ from kafkarec.report import jsonable
 from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import globs, names
 from kafkarec.storage.output_rules import STANDARD_OUTPUT, is_stream
-from kafkarec.support import durable
 from kafkarec.support.text_table import byte_size, counted, safe
 
 from . import DAMAGED, input_logs, output_files, progress, shared_options
@@ -38,8 +36,6 @@ from .problems import exit_status, higher_limit_option, rerun_command, say
 from .shared_options import WrongUse
 
 _APPEND = 1 << 20
-# Files of a partition folder other than those of segments.
-_FOLDER_FILES = (*names.OF_A_PARTITION, "salvage.json")
 
 TopicPartition = tuple[str | None, int | None]  # topic, partition
 Result = TypeVar("Result", bound=Any)
@@ -58,7 +54,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         dest="output",
         help="NAME.log: a file; orders-0: a partition folder; DIR/: a folder of those; default, and -: standard output",
     )
-    group.add_argument("--force", action="store_true", help="replace an existing log, but never an input")
+    group.add_argument("--force", action="store_true", help="replace an existing file, but never an input")
     group.add_argument(
         "--segment-bytes",
         type=shared_options.size,
@@ -85,18 +81,12 @@ def add_compression(group: argparse._ArgumentGroup, default: str) -> None:
     group.add_argument("--compression", choices=CODEC_NAMES, help=f"the codec (default: {default})")
     group.add_argument(
         "--level",
-        type=_level,
+        type=int,
         metavar="N",
         help="; ".join(
-            f"{one.name} {one.min_level} to {one.max_level} (default {_default_level(one)})" for one in _LEVELED
+            f"{one.name} {one.min_level} to {one.max_level} (default {one.default_level})" for one in _LEVELED
         ),
     )
-
-
-def _default_level(codec: codecs.Codec) -> str:
-    """Return the default level. gzip's -1, which is Kafka's default too, is none of its levels."""
-    level, least = codec.default_level, codec.min_level
-    return f"{level}: the library's own" if level is not None and least is not None and level < least else str(level)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -106,13 +96,6 @@ def add_format(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="format of the summary on standard error (default: text)",
     )
-
-
-def _level(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def demand_level(compression: str | None, level: int | None) -> None:
@@ -142,38 +125,29 @@ class BatchFileWriter:
 
     def finish(self) -> None: ...
 
-    def put_in_place(self) -> None: ...
-
-    def drop(self) -> None: ...
-
 
 class PartitionFolderWriter:
-    """Writes one partition. path: the folder, which appears when it is complete."""
+    """Writes one partition. path: the new folder, which appears at the end of `outputs`."""
 
-    def __init__(self, path: str, args: argparse.Namespace) -> None:
+    def __init__(self, path: str, args: argparse.Namespace, outputs: ExitStack) -> None:
         self.name, self._args = path, args
-        self._path = os.path.realpath(path.rstrip("/") or path)
-        self._replaces = replaces_log(self._path, path, args.force)
-        if self._replaces:
-            args.inputs_read.demand_none_in(self._path, f"-o {path}")
-        self._part = output_files.temporary_path(self._path)
+        self._folder = outputs.enter_context(output_files.new_folder(path)).path
         self._writer: SegmentWriter | None = None
+        outputs.callback(self._close_files)
         self._end = 0  # the least log end offset
         self._pending: list[bytes | memoryview] = []
         self._pending_bytes = 0
 
     def begin(self, source: Log | None) -> None:
-        """Create the folder, if it is not there yet. Start offset and topic id are those of `source`, if known, and the
+        """Create the writer, if it is not there yet. Start offset and topic id are those of `source`, if known, and the
         end offset if an empty segment names it, as `salvage --keep-end` writes one."""
         if self._writer is not None:
             return
         if source is not None and not source.segments[-1].size:
             self._end = source.segments[-1].base_offset or 0
-        durable.make_folder(os.path.dirname(self._part))
-        os.mkdir(self._part)
         try:
             self._writer = SegmentWriter(
-                self._part,
+                self._folder,
                 segment_bytes=self._args.segment_bytes,
                 index_interval_bytes=self._args.index_interval,
                 start_offset=None if source is None else source.start_offset,
@@ -209,49 +183,33 @@ class PartitionFolderWriter:
             self._writer.close()
             self._writer = None
 
-    def put_in_place(self) -> None:
-        old_folder = self._part.removesuffix(".part") + ".old"
-        replaces = replaces_log(self._path, self.name, self._replaces)
-        try:
-            if replaces:
-                os.rename(self._path, old_folder)
-            else:
-                with suppress(FileNotFoundError):
-                    os.rmdir(self._path)  # an empty one
-            os.rename(self._part, self._path)
-        except BaseException:
-            with suppress(OSError):  # it was not moved, or the new one is in its place
-                os.rename(old_folder, self._path)
-            raise
-        durable.sync_folder(os.path.dirname(self._path))
-        if replaces:
-            shutil.rmtree(old_folder)
-
-    def drop(self) -> None:
-        if os.path.isdir(self._part):
-            with suppress(OSError):
-                if self._writer:
-                    self._writer.close()
-            shutil.rmtree(self._part, ignore_errors=True)
+    def _close_files(self) -> None:
+        """Close those of a log that stays incomplete: removing its folder needs descriptors."""
+        with suppress(OSError):
+            if self._writer:
+                self._writer.close()
 
 
 class NewLog:
     """A log that is being written: `begin` for each partition, then `write` with its whole batches, in order.
 
-    path   of the output, for messages
-    only   the output, if it is for one partition; None: each partition gets a folder in `path`
-    size   bytes of all batches so far
+    path      of the output, for messages
+    outputs   at whose end they get their names, or are removed after an error
+    only      the output, if it is for one partition; None: each partition gets a folder in `path`
+    size      bytes of all batches so far
     """
 
     def __init__(
-        self, path: str, args: argparse.Namespace, only: BatchFileWriter | PartitionFolderWriter | None
+        self,
+        path: str,
+        args: argparse.Namespace,
+        outputs: ExitStack,
+        only: BatchFileWriter | PartitionFolderWriter | None,
     ) -> None:
-        self._path, self._args, self._only = path, args, only
+        self._path, self._args, self._outputs, self._only = path, args, outputs, only
         self.is_folder = not isinstance(only, BatchFileWriter)
         self.size = 0
         self.made: dict[TopicPartition, BatchFileWriter | PartitionFolderWriter] = {}
-        self._finished = 0
-        self._is_new = not os.path.lexists(path)
 
     def prepare(self, place: TopicPartition, where: str) -> None:
         """Prepare the output of a partition. Raise WrongUse or Refused if it cannot be written; `where`: position in
@@ -279,7 +237,7 @@ class NewLog:
         path = os.path.join(self._path, f"{topic}-{partition}")
         if os.path.lexists(path):  # a new one is where its parent folder is, which was checked
             self._args.inputs_read.demand_apart(path, f"-o {path}")
-        self.made[place] = PartitionFolderWriter(path, self._args)
+        self.made[place] = PartitionFolderWriter(path, self._args, self._outputs)
 
     def begin(self, place: TopicPartition, where: str, source: Log | None = None) -> None:
         """Check a partition and prepare its output; a second call does nothing. source: what it is made of"""
@@ -295,30 +253,11 @@ class NewLog:
         self.made[place].finish()
 
     def finish(self) -> None:
-        """Complete the output and rename it to its final name."""
+        """Complete all partitions, before the first one gets its name: no disk gets full between two of them."""
         if self._only is not None and not self.made:
             self.begin((None, None), self._path)
         for each in self.made.values():
             each.finish()
-        for each in self.made.values():  # not before all are complete: no disk gets full between two of them
-            each.put_in_place()
-            self._finished += 1
-
-    def drop(self) -> None:
-        """Remove incomplete output."""
-        for each in self.made.values():
-            each.drop()
-        if self._only is None and self._is_new and not self._finished:
-            with suppress(OSError):
-                os.rmdir(self._path)
-
-    @property
-    def after_interrupt(self) -> str | None:
-        """What Ctrl-C has left of the output; None: nothing."""
-        if self._only is not None or not self._finished:
-            return None
-        count = f"{self._finished} of {counted(len(self.made), 'partition')}"
-        return f"{count} are complete in {self._path}; the same command with --force writes all of them again"
 
     @property
     def description(self) -> str:
@@ -329,42 +268,20 @@ class NewLog:
         return os.path.join(self._path, made[0]) if len(made) == 1 else f"{len(made)} folders in {self._path}"
 
 
-def replaces_log(path: str, shown: str, force: bool) -> bool:
-    """Return whether a log exists that --force replaces. Raise WrongUse for anything else that exists."""
-    if not os.path.lexists(path):
-        return False
-    if not os.path.isdir(path):
-        raise WrongUse(f"-o {shown} is a file; a partition is a folder")
-    present = os.listdir(path)
-    if not present:
-        return False
-    foreign = [name for name in present if names.segment(name) is None and name not in _FOLDER_FILES]
-    if foreign:
-        raise WrongUse(
-            f"-o {shown} contains {sorted(foreign)[0]}, which is not a file of a partition; choose a new folder"
-        )
-    if not force:
-        raise WrongUse(f"-o {shown} exists and is not empty; --force replaces it")
-    return True
-
-
 def report_damage(
     error: KafkaRecordError,
     args: argparse.Namespace,
     next_command: str,
     purpose: str = "To leave damage out",
-    *,
-    whole: bool = False,
 ) -> int:
-    """Report the error that ended the run and the next command; return the exit status. No file was written. `whole`:
-    as for `opened`."""
+    """Report the error that ended the run and the next command; return the exit status. No file was written."""
     if error.reason is None:
         say(str(error))
         return DAMAGED
     if error.reason == "limit_exceeded":
         next_command = rerun_command(args.argv, higher_limit_option(args.max_decompressed_bytes))
         purpose = "With a higher limit"
-    written = "everything before it" if is_stream(args.output) and not whole else "nothing"
+    written = "everything before it" if is_stream(args.output) else "nothing"
     say(f"{error} [{error.reason}]; {written} is written. {purpose}: {next_command}")
     return exit_status(error.reason)
 
@@ -405,42 +322,32 @@ def print_summary(
     """Print the summary of what `rewrite` returns to standard error, as the log itself may be on standard output."""
     objects = ({"source": source, "output": output, **jsonable(made.stats)} for source, output, made in done)
     as_text = (safe(line) for source, output, made in done for line in lines(source, output, made.stats))
-    try:
+    with suppress(OSError, ValueError, AttributeError):  # standard error is closed
         for line in map(json.dumps, objects) if form == "json" else as_text:
             print(line, file=sys.stderr, flush=True)
-    except (OSError, ValueError, AttributeError):
-        return  # standard error is closed
 
 
 @contextmanager
-def opened(args: argparse.Namespace, from_folder: bool = False, *, whole: bool = False) -> Iterator[NewLog]:
-    """Yield the new log. `from_folder`: an input is a folder, so the output is one unless its name ends in .log.
-    `whole`: standard output gets nothing, as a file does, before the log is complete."""
+def opened(args: argparse.Namespace, from_folder: bool = False) -> Iterator[NewLog]:
+    """Yield the new log. `from_folder`: an input is a folder, so the output is one unless its name ends in .log."""
     path: str = args.output or STANDARD_OUTPUT
     bare = path.rstrip("/")
     is_partition = names.folder(os.path.basename(os.path.abspath(path))) is not None
     is_folder = is_partition or bare != path or os.path.isdir(path) or (from_folder and not bare.endswith(".log"))
-    if is_stream(path) or not is_folder:
+    with ExitStack() as outputs:
+        if not is_stream(path) and is_folder:
+            with shared_options.errors_named(path):
+                yield NewLog(path, args, outputs, PartitionFolderWriter(path, args, outputs) if is_partition else None)
+            return
         if not is_stream(path):
             args.inputs_read.demand_file(path, "-o", args.force)
             if args.topic_id is not None:
                 raise WrongUse("--topic-id needs a partition folder: -o orders-0")
-        with output_files.opened(args) as sink:
-            if sink.is_terminal:
-                raise WrongUse("batches are binary and cannot be printed on a terminal; add -o NAME.log or a pipe")
-            with output_files.spooled(sink) if whole and is_stream(path) else nullcontext(sink) as target:
-                name = "standard output" if path == STANDARD_OUTPUT else path
-                yield NewLog(name, args, BatchFileWriter(name, target))
-        return
-    log = NewLog(path, args, PartitionFolderWriter(path, args) if is_partition else None)
-    try:
-        with shared_options.errors_named(path):
-            yield log
-    except KeyboardInterrupt:
-        args.after_interrupt = log.after_interrupt
-        raise
-    finally:
-        log.drop()
+        sink = outputs.enter_context(output_files.opened(args))
+        if sink.is_terminal:
+            raise WrongUse("batches are binary and cannot be printed on a terminal; add -o NAME.log or a pipe")
+        name = "standard output" if path == STANDARD_OUTPUT else path
+        yield NewLog(name, args, outputs, BatchFileWriter(name, sink))
 
 
 def rewrite(
@@ -450,19 +357,17 @@ def rewrite(
     after: Callable[[Log, Result], None] | None = None,
     *,
     passes: int = 1,
-    whole: bool = False,
 ) -> list[tuple[str, str, Result]]:
     """Write what `make` makes of each log: iterables of batches with `stats`. Return each with the names of source and
     output. All partitions are checked before the first one is written.
 
     after     called with each log and what was made of it, when it is written
     passes    how often `make` reads a log
-    whole     as for `opened`
     """
     done = []
     from_folder = any(os.path.isdir(each) for path in args.paths for each in globs.expanded(path))
     with (
-        opened(args, from_folder, whole=whole) as out,
+        opened(args, from_folder) as out,
         progress.show_segments_read(input_logs.segments(logs), progress.when_writing(args.output), passes) as tick,
     ):
         places = [(log.topic, log.partition) for log in logs]

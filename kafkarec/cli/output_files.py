@@ -15,8 +15,6 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 from kafkarec.storage import output_rules
@@ -29,7 +27,6 @@ from .shared_options import FILE, FOLDER, CouldNot, InputPath, OutputPath, Wrong
 if TYPE_CHECKING:
     from kafkarec import report
 
-_BLOCK = 1 << 20
 P = TypeVar("P", InputPath, OutputPath)
 
 
@@ -202,20 +199,20 @@ class NewFolder(NamedTuple):
 
 
 @contextmanager
-def new_folder(args: argparse.Namespace) -> Iterator[NewFolder]:
-    """Yield a folder that gets the name of -o at the end. WrongUse if that exists and is not empty, with --force, too:
-    nothing tells whose files those are."""
-    place = os.path.realpath(args.output)
+def new_folder(path: str) -> Iterator[NewFolder]:
+    """Yield a folder that gets its name at the end. WrongUse if that exists and is not an empty folder, with --force,
+    too: nothing tells whose files those are."""
+    place = os.path.realpath(path)
     part = temporary_path(place)
     missing = [each for each in output_rules.self_and_parents(os.path.dirname(place)) if not os.path.lexists(each)]
-    with errors_named(args.output):
-        if os.path.lexists(place) and os.listdir(place):
-            raise WrongUse(f"-o {args.output} exists and is not empty; name a new folder")
+    with errors_named(path):
+        if os.path.lexists(place) and (not os.path.isdir(place) or os.listdir(place)):
+            raise WrongUse(f"-o {path} exists and is not an empty folder; name a new one")
     try:
-        with errors_named(args.output):
+        with errors_named(path):
             durable.make_folder(part)
-        yield NewFolder(part, args.output)
-        with errors_named(args.output):
+        yield NewFolder(part, path)
+        with errors_named(path):
             os.rename(part, place)  # in place of an empty folder, too
             durable.sync_folder(os.path.dirname(place))
     except BaseException:
@@ -264,53 +261,22 @@ def write_rendered(
 
 
 @contextmanager
-def spooled(sink: Sink) -> Iterator[Sink]:
-    """Yield the sink of a temporary file, which is copied to `sink` at the end; an error before it leaves nothing."""
-    import tempfile
+def deferred_interrupts() -> Iterator[None]:
+    """The first Ctrl-C within takes effect at the end, so that a row is written as a whole; a second one at once."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets them
+        yield
+        return
+    interrupts: list[int] = []
 
-    with errors_named("temporary file"):
-        file = tempfile.TemporaryFile()  # noqa: SIM115  closed by _closing_sink
-    with _closing_sink(file, "temporary file") as spool:
-        yield spool
-        spool.flush()
-        file.seek(0)
-        for block in iter(partial(file.read, _BLOCK), b""):
-            sink.write(block)
-
-
-class DeferredInterrupts:
-    """A context manager. The first Ctrl-C within `defer()` or an import takes effect at the next
-    `raise_if_interrupted()`, a second one at once."""
-
-    def __init__(self) -> None:
-        self._writing = self._interrupted = False
-        self._old_handler: Any = None
-
-    def __enter__(self) -> DeferredInterrupts:
-        if threading.current_thread() is threading.main_thread():
-            self._old_handler = signal.signal(signal.SIGINT, self._handle)
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        if self._old_handler is not None:
-            signal.signal(signal.SIGINT, self._old_handler)
-
-    @contextmanager
-    def defer(self) -> Iterator[None]:
-        self._writing = True
-        try:
-            yield
-        finally:
-            self._writing = False
-
-    def raise_if_interrupted(self) -> None:
-        """Raise KeyboardInterrupt if Ctrl-C came during the last write, or an import."""
-        if self._interrupted:
+    def handle(number: int, _: object) -> None:
+        interrupts.append(number)
+        if len(interrupts) > 1:
             raise KeyboardInterrupt
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        again, self._interrupted = self._interrupted, True
-        # An exception within Python's import machinery may be printed and swallowed: its locks are freed by callbacks.
-        importing = frame is not None and frame.f_code.co_filename.startswith("<frozen importlib")
-        if again or not (self._writing or importing):
-            raise KeyboardInterrupt
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupts:
+        raise KeyboardInterrupt

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
@@ -31,11 +32,8 @@ def say(text: str) -> None:
     if sys.stderr is None:
         return
     progress.erase()
-    try:
+    with suppress(OSError, ValueError):
         print(f"kafkarec: {safe(text)}", file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        return
-    progress.draw_again()
 
 
 def remark(text: str) -> None:

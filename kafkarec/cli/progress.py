@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
+from math import inf
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kafkarec.sources import remote
@@ -29,12 +30,11 @@ if TYPE_CHECKING:
 
 # Called with the path of a file and the position up to which it was read, from any thread.
 Tick = Callable[[str, int], None]
-_Update = Callable[..., None]  # as _Bar.update; without a terminal it does nothing
+_Update = Callable[[float], None]  # called with how much is done
 
 _READING = ("BarColumn", "DownloadColumn", "TransferSpeedColumn", "TimeRemainingColumn")
 _COUNTING = ("DownloadColumn", "TransferSpeedColumn")
 _MEASURING = ("BarColumn", "TaskProgressColumn", "TimeRemainingColumn")
-DRAW_SECONDS = 0.1  # between two drawings of the bar
 SILENT_SECONDS = 1.0
 LINE_SECONDS = 10.0
 
@@ -47,11 +47,13 @@ class When(Enum):
     NEVER = "never"
 
 
-@contextmanager
-def show_segments_read(segments: Iterable[SegmentFile], begin: When = When.AT_ONCE, passes: int = 1) -> Iterator[Tick]:
+def show_segments_read(
+    segments: Iterable[SegmentFile], begin: When = When.AT_ONCE, passes: int = 1
+) -> AbstractContextManager[Tick]:
     """Yield a function to call after each piece of a file. `passes`: how often the verb reads the segments."""
-    with show_bytes_read(lambda: passes * sum(map(size_of, segments)), begin, passes) as tick:
-        yield tick
+    from kafkarec.storage.segment_file import size_or_zero  # not at the top: --help needs none of it
+
+    return show_bytes_read(lambda: passes * sum(map(size_or_zero, segments)), begin, passes)
 
 
 @contextmanager
@@ -70,7 +72,6 @@ def show_bytes_read(total: Callable[[], int], begin: When = When.AT_ONCE, passes
 
     with _show(_READING, "reading", total, begin) as update:
         yield tick
-        update(done, is_last=True)
 
 
 def show_byte_count(name: str) -> AbstractContextManager[_Update]:
@@ -87,53 +88,32 @@ _on_screen: list[_Bar] = []
 
 
 def erase() -> None:
-    """Erase the bar on the terminal, as other text follows; it is drawn again after a second."""
+    """Erase the bar on the terminal, as other text follows; it is drawn again as the work goes on."""
     for bar in _on_screen:
-        bar.erase()
-
-
-def draw_again() -> None:
-    """Draw the bar again that was shown at once, after a line on the terminal."""
-    for bar in _on_screen:
-        bar.draw_again()
+        bar.hide()
 
 
 class _Bar:
-    """A bar of rich that is drawn, erased and drawn again. drawn: a rich.progress.Progress."""
+    """A bar of rich, which draws it ten times a second. drawn: a rich.progress.Progress."""
 
     def __init__(self, drawn: Any, name: str, total: float | None, begin: When) -> None:
         self._drawn, self._task, self._total = drawn, drawn.add_task(name, total=total), total
         self._lock = threading.Lock()
-        self._begin = begin
-        self._visible, self._next = False, 0.0
-        self._completed: float = 0
-        self.erase()
-        self.draw_again()
+        self._silence = SILENT_SECONDS if begin is When.IN_SILENCE else 0.0
+        self._hidden_until = time.monotonic() + self._silence
+        self.update(0)
 
-    def update(self, completed: float, is_last: bool = False) -> None:
-        """Draw it if it is time to. `is_last`: bring a visible bar to its end."""
+    def update(self, completed: float) -> None:
         with self._lock:
-            self._completed = completed
-            is_last = is_last or completed == self._total
-            if not self._visible if is_last else time.monotonic() < self._next:
-                return
-            if not self._visible:
-                self._visible = True
-                self._drawn.start()
             self._drawn.update(self._task, completed=completed if self._total is None else min(completed, self._total))
-            self._next = time.monotonic() + DRAW_SECONDS
+            if time.monotonic() >= self._hidden_until:
+                self._drawn.start()
 
-    def draw_again(self) -> None:
-        if self._begin is When.AT_ONCE:
-            self._next = 0.0
-            self.update(self._completed)
-
-    def erase(self) -> None:
+    def hide(self, seconds: float | None = None) -> None:
+        """Erase it, and draw it no more for some seconds; None: for those of `begin`."""
         with self._lock:
-            if self._visible:
-                self._drawn.stop()
-                self._visible = False
-            self._next = time.monotonic() + SILENT_SECONDS
+            self._drawn.stop()
+            self._hidden_until = time.monotonic() + (self._silence if seconds is None else seconds)
 
 
 def _line_printer(name: str, total: float | None) -> _Update:
@@ -141,10 +121,10 @@ def _line_printer(name: str, total: float | None) -> _Update:
     begun = time.monotonic()
     printed = begun
 
-    def update(completed: float, is_last: bool = False) -> None:
+    def update(completed: float) -> None:
         nonlocal printed
         now = time.monotonic()
-        if is_last or now - printed < LINE_SECONDS:
+        if now - printed < LINE_SECONDS:
             return
         printed = now
         completed = completed if total is None else min(completed, total)
@@ -164,7 +144,7 @@ def _line_printer(name: str, total: float | None) -> _Update:
 @contextmanager
 def _show(kinds: Iterable[str], name: str, total: Callable[[], float | None], begin: When) -> Iterator[_Update]:
     if begin is When.NEVER or not is_stderr_terminal():
-        yield lambda completed, is_last=False: None
+        yield lambda completed: None
         return
     drawn = rich_progress(*kinds)
     if drawn is None:
@@ -175,7 +155,7 @@ def _show(kinds: Iterable[str], name: str, total: Callable[[], float | None], be
     try:
         yield bar.update
     finally:
-        bar.erase()
+        bar.hide(inf)  # a thread may be at work after an error
         _on_screen.remove(bar)
 
 
@@ -212,7 +192,7 @@ def bytes_in(paths: Iterable[str]) -> int:
                 from kafkarec.storage import opening
 
                 segments = (segment for log in opening.logs(opening.open(path)) for segment in log.segments)
-                total += sum(map(size_of, segments))
+                total += sum(segment.size for segment in segments)
             else:
                 total += os.stat(path).st_size
         except (OSError, ValueError):
@@ -222,14 +202,6 @@ def bytes_in(paths: Iterable[str]) -> int:
 
 def is_stderr_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
-
-
-def size_of(segment: SegmentFile) -> int:
-    """Return the size of a segment; 0 if it cannot be opened, which the verb reports."""
-    try:
-        return segment.size
-    except (OSError, ValueError):
-        return 0
 
 
 def rich_progress(*kinds: str) -> Any:

@@ -36,6 +36,7 @@ from .progress import Tick
 from .shared_options import CouldNot, WrongUse
 
 AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
+AnySegment = TypeVar("AnySegment", bound=SegmentFile)
 
 
 def slices(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterator[AnyTable]:
@@ -63,6 +64,24 @@ def _size_of(table: RecordColumns | BatchTable, run: ChunkSlice) -> int:
                 keys, _, _, values, _ = chunk.header_buffers()
                 size += sum(ends[last] - ends[first] for ends in (keys.cast("i"), values.cast("i")))
     return size
+
+
+def slices_reporting_damage(
+    reporter: DamageReporter, segment: AnySegment, table: AnyTable
+) -> Iterator[tuple[AnySegment, AnyTable]]:
+    """Yield what was read in small tables, and report damage between two of them, so that it is reported only if the
+    caller reads on behind it. If reading stops at damage, only what is before it."""
+    position = "position" if isinstance(table, BatchTable) else "batch_position"
+    for damage in table.damage:
+        before = bisect_right(table.column(position), damage.position)
+        yield from ((segment, rows) for rows in slices(table[:before]))
+        reporter.add(segment, damage)
+        if reporter.stopped:
+            return
+        table = table[before:]
+    yield from ((segment, rows) for rows in slices(table))
+    for restored in table.restored:
+        reporter.report_restored(segment, restored)
 
 
 def rows_at(table: AnyTable, rows: Sequence[int]) -> AnyTable:
@@ -101,7 +120,7 @@ class RecordReader:
                     elif tail[0] is not segment:
                         self.damage_reporter.report_tail(*tail)
                     tail = (segment, records.remaining)
-                    yield from self.slices_reporting_damage(segment, records)
+                    yield from slices_reporting_damage(self.damage_reporter, segment, records)
                     if self.damage_reporter.stopped:
                         return
                     self.tick(*progress.tick_arguments(segment, records.batches))
@@ -111,20 +130,6 @@ class RecordReader:
     def with_request(self, **changes: Any) -> Selection:
         """The selection with another request for records."""
         return self.chosen._replace(request=self.chosen.request._replace(**changes))
-
-    def slices_reporting_damage(self, segment: SegmentFile, records: RecordColumns) -> Iterator[SomeRecords]:
-        """Yield what was read in small tables, and report damage between two of them, so that it is reported only if
-        the caller reads on behind it. If reading stops at damage, only what is before it."""
-        for damage in records.damage:
-            before = bisect_right(records.column("batch_position"), damage.position)
-            yield from ((segment, rows) for rows in slices(records[:before]))
-            self.damage_reporter.add(segment, damage)
-            if self.damage_reporter.stopped:
-                return
-            records = records[before:]
-        yield from ((segment, rows) for rows in slices(records))
-        for restored in records.restored:
-            self.damage_reporter.report_restored(segment, restored)
 
 
 def latest_per_key(reader: RecordReader, logs: Sequence[Log]) -> Generator[SomeRecords]:
@@ -145,14 +150,12 @@ def latest_per_key(reader: RecordReader, logs: Sequence[Log]) -> Generator[SomeR
 
 def demand_followable(args: argparse.Namespace) -> None:
     """Raise WrongUse for options that need an end of the output, and for inputs that cannot grow."""
-    if args.format not in ("json", "csv"):
-        raise WrongUse(f"--format {args.format} needs an end, which --follow does not have; use json or csv")
-    if not is_stream(args.output):
-        raise WrongUse("-o FILE appears when it is complete, and --follow has no end; use > FILE")
-    if args.latest_per_key:
-        raise WrongUse("--latest-per-key needs an end of the log, and --follow has none")
-    if args.to_offset is not None or args.to_time is not None:
-        raise WrongUse("--follow has no end; leave out --to-offset and --to-time")
+    has_end = args.latest_per_key or args.to_offset is not None or args.to_time is not None
+    if has_end or args.format not in ("json", "csv") or not is_stream(args.output):
+        raise WrongUse(
+            "--follow has no end: it prints json or csv, to standard output (> FILE), and --to-offset, --to-time and "
+            "--latest-per-key have no meaning with it"
+        )
     for path in args.paths:
         if path == input_logs.STANDARD_INPUT or remote.is_url(path):
             raise WrongUse(f"--follow reads local files and folders only, and {path} is neither")
@@ -171,63 +174,54 @@ def followed(args: argparse.Namespace, logs: Sequence[Log], reader: RecordReader
     try:
         with closing(follower.follow(polled, 0.25, args.last)) as arrived:
             for segment, records in arrived:
-                yield from reader.slices_reporting_damage(segment, records)
+                yield from slices_reporting_damage(reader.damage_reporter, segment, records)
                 if reader.damage_reporter.stopped:
                     return
     except FileNotFoundError as gone:
         raise CouldNot(str(gone)) from gone
 
 
-# First and last of the offsets or times (ms) of all logs; None: unknown.
-_Extent = tuple[int | None, int | None]
+# What selects rows: name in the command line's arguments -> text of its value.
+_SELECTING: dict[str, Callable[[Any], str]] = {
+    "from_offset": str,
+    "to_offset": "{} (exclusive)".format,
+    "from_time": timestamp_text,
+    "to_time": lambda ms: f"{timestamp_text(ms)} (exclusive)",
+    "key": lambda keys: "...",
+    "latest_per_key": lambda _: "",
+    "isolation": "{} (up to the first open transaction)".format,
+}
+_UNSET = (None, "read_uncommitted")
 
 
 def why_empty(args: argparse.Namespace, logs: Sequence[Log], row: str = "record") -> str | None:
-    """Return a sentence; None if no option selects rows, if none was asked for, or if there is no batch. `row`: what a
-    row is; only those of records can be selected by more than their bounds."""
-    bounds = (args.from_offset, args.to_offset, args.from_time, args.to_time)
-    selects = row == "record" and (args.key or args.latest_per_key or args.isolation == "read_committed")
-    if 0 in (args.first, args.last) or not (selects or any(bound is not None for bound in bounds)):
+    """Return a sentence with the options that select rows and what the logs have; None without such an option, if no
+    row was asked for, or if there is no batch. `row`: what a row is"""
+    given = {
+        name: value
+        for name, value in vars(args).items()
+        if name in _SELECTING and value is not False and value not in _UNSET
+    }
+    if 0 in (args.first, args.last) or not given:
         return None
     summaries = []
     for segment in input_logs.segments(logs):
         with suppress(KafkaRecordError, OSError):
             summaries.append(summarize(segment))
+    first = least_known(*(one.first_offset for one in summaries))
+    if first is None:
+        return None
     end = largest_known(*(one.next_offset for one in summaries))
-    offsets = least_known(*(one.first_offset for one in summaries)), None if end is None else end - 1
     times = (
         least_known(*(one.first_timestamp for one in summaries)),
         largest_known(*(one.max_timestamp for one in summaries)),
     )
-    if offsets[0] is None:
-        return None
     name = "the log has" if len(logs) == 1 else f"the {len(logs)} logs have"
-    there = f"offsets {offsets[0]} to {'?' if offsets[1] is None else offsets[1]}"
+    there = f"offsets {first} to {'?' if end is None else end - 1}"
     if times[0] is not None:
         there += f", times {timestamp_text(times[0])} to {timestamp_text(times[1])}"
-    return f"no {row} is selected: {_cause(args, offsets, times, row)}; {name} {there}"
-
-
-def _cause(args: argparse.Namespace, offsets: _Extent, times: _Extent, row: str) -> str:
-    bounds: tuple[tuple[str, Callable[[int], str], int | None, int | None, _Extent], ...] = (
-        ("offset", str, args.from_offset, args.to_offset, offsets),
-        ("time", timestamp_text, args.from_time, args.to_time, times),
+    options = " ".join(
+        f"--{name.replace('_', '-')} {_SELECTING[name](value)}".rstrip() for name, value in given.items()
     )
-    for name, text, low, high, (first, last) in bounds:
-        if low is not None and high is not None and low >= high:
-            return f"--from-{name} {text(low)} is not below --to-{name} {text(high)}, which is exclusive"
-        if low is not None and last is not None and low > last:
-            return f"--from-{name} {text(low)} is after the last {row}"
-        if high is not None and first is not None and high <= first:
-            return f"--to-{name} {text(high)} is exclusive, and no {row} is before it"
-    limited = any(bound is not None for each in bounds for bound in each[2:4])
-    where = " between these bounds" if limited else ""
-    if row != "record":
-        return f"no {row} is{where}"
-    if args.key:
-        return f"no record{where} has {'this key' if len(args.key) == 1 else 'one of these keys'}"
-    if args.isolation == "read_committed":
-        return f"no record{where} is of a committed transaction, or before the first open one"
-    if args.latest_per_key:
-        return f"no record{where} has a key"
-    return f"no record is{where}" + ("" if args.control else " (--control prints control records, too)")
+    hint = "; --control prints control records, too" if row == "record" and not args.control else ""
+    return f"no {row} is selected by {options}; {name} {there}{hint}"

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import INT_MAX
@@ -23,6 +23,7 @@ from kafkarec.storage import names
 from kafkarec.storage.names_by_content import wrong_names
 from kafkarec.storage.output_rules import suggested_output
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_side_files
+from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support import durable
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
@@ -72,13 +73,15 @@ _CONTENTS: dict[str, Callable[[bytes], Sequence[object]]] = {
 
 
 class RebuiltFile(NamedTuple):
-    """One file. compared: a key of _SHOWN; preallocated: bytes of zeros at the end of the old file."""
+    """One file, as in JSON. file: its name; compared: a key of _SHOWN; preallocated: bytes of zeros at the end of the
+    old file; written: its path."""
 
-    name: str
-    size: int
+    file: str
     entries: int
+    bytes: int
     compared: str
     preallocated: int
+    written: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,49 +109,34 @@ def run(args: argparse.Namespace) -> int:
     status, unlisted = FINE, len(unread)
     path = None if args.dry_run else args.output
     with (
-        output_files.new_folder(args) if path is not None else nullcontext() as new,
+        output_files.new_folder(path) if path is not None else nullcontext() as new,
         durable.FileGroup() as files,  # its files are closed before the folder is removed, which needs descriptors
         progress.show_segments_read(input_logs.segments(logs), progress.when_printing(sys.stdout)) as tick,
     ):
         report: list[tuple[Log, list[RebuiltFile]]] = []
-        values: list[dict[str, Any]] = []
         for log, name in zip(logs, _folder_names(logs), strict=True):
             rows: list[RebuiltFile] = []
             taken: set[str] = set()
             read, folder = len(unread), os.path.join(new.path, name) if new else ""
             for rebuilt in _rebuilt(log, args.index_interval, unread):
                 if rebuilt.segment is not None:
-                    tick(rebuilt.segment.path, progress.size_of(rebuilt.segment))
+                    tick(rebuilt.segment.path, size_or_zero(rebuilt.segment))
                 for made in _compared_files(log, rebuilt):
                     if path is not None and made.compared != DROPPED:
-                        if made.name in taken:  # of 0.log and 0.log.gz
-                            whole = os.path.join(path, name, made.name)
+                        whole = os.path.join(path, name, made.file)
+                        if made.file in taken:  # of 0.log and 0.log.gz
                             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), whole)
                         with errors_named(path):
                             files.make_folder(folder)
-                            files.write(folder, made.name, rebuilt.files[made.name])
+                            files.write(folder, made.file, rebuilt.files[made.file])
+                        made = made._replace(written=whole)
                     rows.append(made)
-                    taken.add(made.name)
+                    taken.add(made.file)
                 if rebuilt.damage or rebuilt.problems:
                     status = DAMAGED if rebuilt.damage else status
                     _report(log, rebuilt)
             if len(unread) == read:
                 report.append((log, rows))
-                for made in rows:
-                    written = None if path is None or made.compared == DROPPED else os.path.join(path, name, made.name)
-                    values.append(
-                        {
-                            "path": log.path,
-                            "topic": log.topic,
-                            "partition": log.partition,
-                            "file": made.name,
-                            "entries": made.entries,
-                            "bytes": made.size,
-                            "compared": made.compared,
-                            "preallocated": made.preallocated,
-                            "written": written,
-                        }
-                    )
             elif path is not None and name:
                 with errors_named(path):
                     files.sync()
@@ -158,6 +146,11 @@ def run(args: argparse.Namespace) -> int:
         if path is not None:
             with errors_named(path):
                 files.sync()
+    values = (
+        {"path": log.path, "topic": log.topic, "partition": log.partition, **made._asdict()}
+        for log, rows in report
+        for made in rows
+    )
     document = Document("reindex", list(_blocks(report, path, status == FINE and not unread)))
     with output_files.standard_output() as sink:
         output_files.write_rendered(sink, args.format, document, values)
@@ -211,7 +204,7 @@ def _compared_files(log: Log, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile
                 preallocated = getattr(before, "preallocated", 0)
             except KafkaRecordError:
                 pass  # the old file is broken, so the new one is different
-        yield RebuiltFile(name, len(data), len(made), compared, preallocated)
+        yield RebuiltFile(name, len(made), len(data), compared, preallocated)
     old = None if segment is None else _read_old(segment.sidecar, txn_index.SUFFIX)
     if old and not any(name.endswith(txn_index.SUFFIX) for name in rebuilt.files):
         stem = next(iter(rebuilt.files)).partition(".")[0]
@@ -267,7 +260,7 @@ def _blocks(report: Sequence[tuple[Log, list[RebuiltFile]]], folder: str | None,
     if folder is not None and counts[EQUAL] < made and is_whole and (is_served or several):
         new, old = f"{quoted(as_operand(folder))}/*", quoted(as_operand(os.path.join(to, "")))
         yield "With the broker stopped: cp " + (f"-r {new} to the logs' folders" if several else f"{new} {old}")
-    if any(one.compared == DIFFERENT and one.name.endswith(offset_index.SUFFIX) for _, rows in report for one in rows):
+    if any(one.compared == DIFFERENT and one.file.endswith(offset_index.SUFFIX) for _, rows in report for one in rows):
         yield (
             "An .index that differs is not an error by itself: the topic may have another index.interval.bytes "
             "(--index-interval), and brokers before 4.1 wrote fewer entries. verify says which entries are wrong."
@@ -275,9 +268,9 @@ def _blocks(report: Sequence[tuple[Log, list[RebuiltFile]]], folder: str | None,
 
 
 _COLUMNS: dict[str, Callable[[RebuiltFile], str]] = {
-    "file": lambda made: made.name,
+    "file": lambda made: made.file,
     "entries": lambda made: str(made.entries),
-    "bytes": lambda made: str(made.size),
+    "bytes": lambda made: str(made.bytes),
     "compared": lambda made: (
         _SHOWN[made.compared]
         + (

@@ -19,7 +19,6 @@ from kafkarec.support.durable import write_file
 
 from . import input_logs, output_files, progress, shared_options
 from .input_logs import copy_pipe, demand_standard_input_once, standard_input_pipe
-from .problems import say
 from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, output_path
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
@@ -102,7 +101,6 @@ def run(args: argparse.Namespace) -> int:
     if (args.topic is None) != (args.partition is None):
         raise WrongUse("--topic and --partition must be given together")
     out = args.output or os.path.join(tempfile.gettempdir(), "kafkarec-dry-run")
-    args.after_interrupt = ""  # said here, as long as something is left to do
     try:
         with (
             standard_input_copied(args.sources, out, args.dry_run) as sources,
@@ -137,10 +135,10 @@ def run(args: argparse.Namespace) -> int:
     except DamagedCopy as error:
         raise CouldNot(f"{input_logs.error_line(error, out)}{_ON_ANOTHER_DISK}") from error
     except OSError as error:
-        raise CouldNot(f"{input_logs.error_line(error, out)}{_resumption(args.sources, out)}") from error
+        line, then = input_logs.error_line(error, out), _resumption(args.sources, out)
+        raise CouldNot(f"{line}; {then}" if then else line) from error
     except KeyboardInterrupt:
-        say(f"interrupted{_resumption(args.sources, out) or '; nothing is written'}")
-        raise
+        raise KeyboardInterrupt(_resumption(args.sources, out) or "nothing is written") from None
     if spool is not None and not args.dry_run:
         with open(os.path.join(out, REPORT), encoding="utf-8") as file:
             text = file.read()  # with the name of the removed file that standard input was copied to
@@ -161,8 +159,8 @@ def _resumption(sources: Sequence[str], out: str) -> str:
     if not os.path.exists(os.path.join(out, UNFINISHED)):
         return ""
     if "-" in sources:
-        return "; a run that reads standard input cannot continue: remove the output and begin again"
-    return "; what was copied so far is kept, and the same command continues from there"
+        return "a run that reads standard input cannot continue: remove the output and begin again"
+    return "what was copied so far is kept, and the same command continues from there"
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from kafkarec.tables.records import BatchTable
 from . import input_logs, json_lines, output_files, progress, shared_options
 from .json_lines import constant_columns
 from .problems import DamageReporter, remark
-from .record_pieces import rows_at, slices, why_empty
+from .record_pieces import rows_at, slices_reporting_damage, why_empty
 
 DESCRIPTION = """Prints one row per batch, from its header alone. Nothing is decompressed and no checksum is computed,
 so it is fast. For magic 0 and 1 one row is one outer message."""
@@ -48,9 +48,10 @@ def run(args: argparse.Namespace) -> int:
     with output_files.opened(args) as sink:
         with (
             progress.show_segments_read(sources, progress.when_writing(args.output)) as tick,
-            closing(limited(read_batches(sources, args, damage_reporter, tick), args.first, args.last)) as selected,
+            closing(
+                limited(read_batches(sources, args, damage_reporter, tick, counts), args.first, args.last)
+            ) as pieces,
         ):
-            pieces = _counting_rows(selected, counts)
             if args.format == "json":
                 names = args.columns or ["file", *COLUMNS]
                 parts = (
@@ -74,19 +75,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_batches(
-    sources: Sequence[Segment], args: argparse.Namespace, damage_reporter: DamageReporter, tick: progress.Tick
+    sources: Sequence[Segment],
+    args: argparse.Namespace,
+    damage_reporter: DamageReporter,
+    tick: progress.Tick,
+    counts: list[int],
 ) -> Generator[_SomeBatches]:
-    """Yield the selected batches; each needs about a hundred bytes of memory, whatever its size."""
+    """Yield the selected batches; each needs about a hundred bytes of memory, whatever its size. counts: gets the
+    number of rows of each table"""
     for source in sources:
         remaining = 0
         pieces = source.scan_pieces(errors="skip", start_offset=args.from_offset, end_offset=args.to_offset)
         for batches in pieces:
-            damage = list(batches.damage)[: 1 if damage_reporter.stop_at_first else None]
-            stop_at = damage[0].position if damage and damage_reporter.stop_at_first else None
-            for rows in slices(batches):
-                yield source, _select_batches(rows, args, stop_at)
-            for one in damage:
-                damage_reporter.add(source, one)
+            for _, rows in slices_reporting_damage(damage_reporter, source, batches):
+                selected = _in_range_of_times(rows, args)
+                counts.append(len(selected))
+                yield source, selected
             if damage_reporter.stopped:
                 return
             remaining = batches.remaining
@@ -94,29 +98,15 @@ def read_batches(
         damage_reporter.report_tail(source, remaining)
 
 
-def _select_batches(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -> BatchTable:
-    """Return the batches before a position whose range of times overlaps the selected one."""
-    tests = (
-        ("position", None, stop_at),
-        ("max_timestamp", args.from_time, None),
-        ("base_timestamp", None, args.to_time),
-    )
-    for name, low, high in tests:
-        if low is None and high is None:
-            continue
-        rows = [
-            row
-            for row, value in enumerate(window.column(name))
-            if value is None or ((low is None or value >= low) and (high is None or value < high))
-        ]
-        window = rows_at(window, rows)
+def _in_range_of_times(window: BatchTable, args: argparse.Namespace) -> BatchTable:
+    """Return the batches whose range of times overlaps the selected one."""
+    if args.from_time is not None:
+        times = enumerate(window.column("max_timestamp"))
+        window = rows_at(window, [row for row, time in times if time is None or time >= args.from_time])
+    if args.to_time is not None:
+        times = enumerate(window.column("base_timestamp"))
+        window = rows_at(window, [row for row, time in times if time is None or time < args.to_time])
     return window
-
-
-def _counting_rows(pieces: Iterable[_SomeBatches], counts: list[int]) -> Iterator[_SomeBatches]:
-    for source, table in pieces:
-        counts.append(len(table))
-        yield source, table
 
 
 def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several: bool) -> Iterator[Block]:

@@ -14,6 +14,8 @@ from kafkarec.format.java_integers import INT_MAX
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.text_table import other_unit_text, system_reason
 
+from .problems import remark
+
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d|w)")
 # Other names of the format "json", which is JSON Lines for rows.
@@ -130,11 +132,11 @@ def offset(text: str) -> int:
     return _int64(text, "an offset")
 
 
-def number_parser(what: str, most: int = 10**18 - 1) -> Callable[[str], int]:
+def number_parser(what: str, most: int = 10**18 - 1, least: int = 0) -> Callable[[str], int]:
     """Return a parser of a whole number. what: what another text is no number of, in a message"""
 
     def parse(text: str) -> int:
-        if not re.fullmatch(r"\d{1,19}", text) or int(text) > most:
+        if not re.fullmatch(r"\d{1,19}", text) or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"{text!r} is not a number of {what}")
         return int(text)
 
@@ -145,12 +147,23 @@ count = number_parser("rows")
 partition = number_parser(f"a partition, 0 to {INT_MAX}", most=INT_MAX)
 
 
-def size(text: str) -> int:
-    """Parse a number of bytes with an optional k, m or g (powers of 1024)."""
-    match = re.fullmatch(r"(\d{1,12})([kmg]?)", text.lower())
-    if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 1048576, 512k, 128m or 2g")
-    return int(match[1]) * _SIZES[match[2]]
+def size_parser(least: int = 0, most: int = 1 << 70) -> Callable[[str], int]:
+    """Return a parser of a number of bytes with an optional k, m or g (powers of 1024)."""
+
+    def parse(text: str) -> int:
+        match = re.fullmatch(r"(\d{1,12})([kmg]?)", text.lower())
+        if not match:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 1048576, 512k, 128m or 2g")
+        found = int(match[1]) * _SIZES[match[2]]
+        if not least <= found <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a size from {least} to {most}")
+        return found
+
+    return parse
+
+
+size = size_parser()
+batch_size = size_parser(1, INT_MAX)
 
 
 def known_words(text: str, noun: str, known: Sequence[str]) -> list[str]:
@@ -224,17 +237,10 @@ def add_range(parser: argparse.ArgumentParser, rows: str) -> None:
 def add_threads(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads",
-        type=_threads,
+        type=number_parser("threads, 1 to 256", most=256, least=1),
         metavar="N",
         help=f"how many threads work; the result is the same (default: one per processor, up to {_MOST_BY_DEFAULT})",
     )
-
-
-def _threads(text: str) -> int:
-    number = int(text) if re.fullmatch(r"\d{1,4}", text) else 0
-    if not 1 <= number <= 256:
-        raise argparse.ArgumentTypeError(f"{text} threads: 1 to 256")
-    return number
 
 
 def threads(args: argparse.Namespace) -> int:
@@ -271,14 +277,14 @@ def add_format_and_output(parser: argparse.ArgumentParser, formats: Sequence[str
     add_output_file(parser)
 
 
-def resolve_format(args: argparse.Namespace) -> tuple[str, str | None]:
-    """Return the format of a verb, and a note if the suffix of its output file is that of another one."""
+def resolved_format(args: argparse.Namespace) -> str:
+    """Return the format of a verb, and remark that the suffix of its output file is that of another one."""
     path = args.output
     if getattr(args, "partition_by", None) is not None:
         if path is None or is_stream(path) or args.format not in (None, "parquet"):
             raise WrongUse("--partition-by writes a new folder of Parquet files; name it with -o DIR")
         args.output = OutputPath(path, "-o", FOLDER)
-        return "parquet", None
+        return "parquet"
     suffix = "" if path is None or is_stream(path) else os.path.splitext(path)[1].lower()
     named = SUFFIXES.get(suffix)
     foreign = suffix in _FOREIGN or (named is not None and named not in args.formats)
@@ -286,8 +292,9 @@ def resolve_format(args: argparse.Namespace) -> tuple[str, str | None]:
         other = "; --html FILE writes a page" if suffix == ".html" and "html" in args else ""
         raise WrongUse(f"-o {path}: {args.verb} writes {', '.join(args.formats)}, not {named or suffix[1:]}{other}")
     chosen: str = args.format or named or args.formats[0]
-    note = f"-o {path} gets {chosen}, as --format says, and not {named}" if named not in (None, chosen) else None
-    return chosen, note
+    if named not in (None, chosen):
+        remark(f"-o {path} gets {chosen}, as --format says, and not {named}")
+    return chosen
 
 
 def add_output_file(parser: argparse.ArgumentParser) -> None:
@@ -304,17 +311,3 @@ def add_output_file(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace an existing FILE, but never an input, a file in a folder that contains one, or a file of a log",
     )
-
-
-TIME_OPTIONS = ("--from-time", "--to-time", "--timestamp", "--now")
-
-
-def join_relative_times(argv: Sequence[str]) -> list[str]:
-    """Join `--from-time -1h` to `--from-time=-1h`, as argparse would read -1h as an option."""
-    out: list[str] = []
-    for arg in argv:
-        if out and out[-1] in TIME_OPTIONS and _RELATIVE.fullmatch(arg):
-            out[-1] += f"={arg}"
-        else:
-            out.append(arg)
-    return out

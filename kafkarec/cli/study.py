@@ -30,6 +30,7 @@ from kafkarec.ops.study import (
 from kafkarec.ops.study.sampling import sample_shares
 from kafkarec.report import Block, Columns, Document, ReportSection, ReportTable
 from kafkarec.storage.output_rules import suggested_output
+from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import NOTHING, byte_size, counted, or_nothing
 
@@ -129,10 +130,7 @@ def _codec(word: str) -> str:
 
 
 def _batch_size(word: str) -> int | None:
-    found = None if word == UNCHANGED else shared_options.size(word)
-    if found is not None and not 0 < found < 1 << 31:
-        raise argparse.ArgumentTypeError("a batch size is 1 byte to 2 GiB")
-    return found
+    return None if word == UNCHANGED else shared_options.batch_size(word)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -164,7 +162,7 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found,
     found: list[tuple[str, Study]] = []
     other_sizes = []
     with progress.show_share() as tick:
-        sizes = [sum(map(progress.size_of, log.segments)) for log in logs]
+        sizes = [sum(map(size_or_zero, log.segments)) for log in logs]
         samples = sizes if args.all else sample_shares(sizes, args.sample)
         done, whole = 0, max(1, sum(samples))
         for log, size, sample in zip(logs, sizes, samples, strict=True):

@@ -23,11 +23,12 @@ from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES, Transaction, TransactionListing
 from kafkarec.storage.names_by_content import order_by_content
 from kafkarec.storage.opening import transaction_state_beside
+from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support.command_line import command, quoted
 from kafkarec.support.text_table import NOTHING, counted, duration_text, or_nothing, timestamp_text
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
-from .input_logs import demand_standard_input_once
+from .input_logs import STANDARD_INPUT, demand_standard_input_once
 from .problems import say
 from .shared_options import CouldNot, WrongUse
 
@@ -116,20 +117,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[PartitionTransactions]:
     """Yield the transactions of each log; a log that cannot be read adds a line to `unread` if there are others."""
-    demand_standard_input_once(args.paths)
-    named = [path for path in args.paths if path != "-"]
-    if len(named) < len(args.paths):
-        segment = input_logs.standard_input_segment(args.topic, args.partition)
-        segment = segment.copy(path=segment.name)
-        listing = transactions.listing([segment], hanging_after=args.hanging_after)
-        yield PartitionTransactions(segment.name, args.topic, args.partition, 1, False, listing, {})
-    if not named:
-        return
+    first = args.paths[0]
+    opened = _open_paths(args)
+    logs = list(logs_of(opened))
+    unread += [] if isinstance(opened, Segment) else input_logs.unlisted_lines(opened)
+    alone = isinstance(opened, Segment) and first != STANDARD_INPUT
     try:
-        opened = _open_paths(named, args)
-        logs = list(logs_of(opened))
-        unread += [] if isinstance(opened, Segment) else input_logs.unlisted_lines(opened)
-        ids = transactional_ids.by_producer(transaction_state_beside(named[0]))
+        beside = [] if first == STANDARD_INPUT else transaction_state_beside(first)
+        ids = transactional_ids.by_producer(beside)
         with progress.show_segments_read(input_logs.segments(logs)) as tick:
             for log in logs:
                 try:
@@ -141,30 +136,28 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
                         f"{log.topic}-{log.partition} is left out: {input_logs.failure_line(error, log.path)}"
                     )
                     continue
-                alone = isinstance(opened, Segment)
                 yield PartitionTransactions(log.path, log.topic, log.partition, len(log.segments), alone, listing, ids)
     except OSError as error:
-        raise CouldNot(input_logs.failure_line(error, named[0])) from error
+        raise CouldNot(input_logs.failure_line(error, first)) from error
 
 
 def _ticked(log: Log, tick: progress.Tick) -> Iterator[Segment]:
     for segment in order_by_content(log.segments):
         yield segment
-        tick(segment.path, progress.size_of(segment))
+        tick(segment.path, size_or_zero(segment))
 
 
-def _open_paths(named: list[str], args: argparse.Namespace) -> Segment | Log | LogDir:
+def _open_paths(args: argparse.Namespace) -> Segment | Log | LogDir:
+    demand_standard_input_once(args.paths)
+    alone = len(args.paths) == 1
+    named = (args.topic, args.partition) if alone else (None, None)
+    each = [input_logs.open_input(path, *named) for path in args.paths]
+    each = [one.copy(path=one.name) if isinstance(one, Segment) and one.path == STANDARD_INPUT else one for one in each]
     try:
-        if len(named) == 1:
-            found = input_logs.open_path(named[0], args.topic, args.partition)
-        else:
-            each = [input_logs.open_path(path, None, None) for path in named]
-            found = kafkarec.open(each, topic=args.topic, partition=args.partition)
-        input_logs.demand_log(found)
-        return found
+        return each[0] if alone else kafkarec.open(each, topic=args.topic, partition=args.partition)
     except KafkaRecordError:
         raise
-    except ValueError as error:  # a path that is no log
+    except ValueError as error:  # as they are of several clusters
         raise WrongUse(str(error)) from error
 
 

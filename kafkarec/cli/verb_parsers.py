@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
 from types import ModuleType
 from typing import NoReturn
@@ -73,6 +74,7 @@ def parser_of(verb: str | None) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        one._negative_number_matcher = re.compile(r"-\d")  # `--from-time -1h`: a value, not an option
         module.add_arguments(one)
         parser.chosen = one
         parser.wrong_use = one.wrong_use = getattr(module, "WRONG_USE", WRONG_USE)

@@ -193,14 +193,6 @@ class Inputs:
                 f"{shown} is on the file system of {self._devices[device]}, which is read; choose another disk"
             )
 
-    def demand_none_in(self, folder: str, shown: str) -> None:
-        """Raises Refused if the folder, which would be replaced, holds an input."""
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if (read := self._files.get(identity(entry.path) or (0, 0))) is not None:
-                    what = f"its {entry.name} is {read}, which is read"
-                    raise Refused(f"{shown} would be replaced, and {what}; choose another name")
-
     def demand_stream(self, descriptor: int, shown: str) -> None:
         """Raises Refused if an open descriptor is an input, which would grow while it is read, or is truncated now."""
         try:

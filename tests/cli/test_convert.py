@@ -2,7 +2,6 @@
 
 import builders
 import pytest
-from command import own_process
 from paths import SEGMENTS
 from verify_reports import made
 
@@ -30,13 +29,9 @@ def test_restored_headers_are_named(run, tmp_path):
     assert f"batch at byte {len(batches[0])}: batch length is 94, not 0: proven by the checksum" in ran.err
 
 
-def test_on_loss_raise_writes_all_or_nothing_to_a_pipe():
-    arguments = ("convert", "-", "--compression", "none", "--on-loss", "raise")
-    ran = own_process(*arguments, stdin=CODEC_LOG.read_bytes())
-    assert ran.status == 0 and kafkarec.scan(ran.out).column("compression") == ["none"] * 25
-    hurt = CODEC_LOG.read_bytes()
-    ran = own_process(*arguments, stdin=builders.flipped(hurt))
-    assert ran.status == 1 and ran.out == b"" and "[crc_mismatch]; nothing is written." in ran.err
+def test_on_loss_raise_needs_an_output_that_appears_at_the_end(run):
+    ran = run("convert", CODEC_LOG, "--magic", "1", "--on-loss", "raise")
+    assert (ran.status, ran.out) == (2, b"") and "--on-loss raise needs -o" in ran.complaint
 
 
 def test_a_log_that_begins_with_a_gap_keeps_its_start(run, tmp_path):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kafkarec.cli import shared_options
 from kafkarec.cli.problems import rerun_command
+from kafkarec.cli.verb_parsers import parser_of
 
 
 @pytest.mark.parametrize(
@@ -68,10 +69,9 @@ def test_any_text_is_a_value_or_an_argument_error(text):
             assert str(refusal)
 
 
-def test_only_relative_times_are_joined_to_their_option():
-    arguments = ["cat", "x", "--from-time", "-1h", "--to-time", "-5m", "-n", "3", "--to-time", "-x"]
-    joined = ["cat", "x", "--from-time=-1h", "--to-time=-5m", "-n", "3", "--to-time", "-x"]
-    assert shared_options.join_relative_times(arguments) == joined
+def test_a_relative_time_is_a_value_and_no_option():
+    args = parser_of("cat").parse_args(["cat", "x", "--from-time", "-1h", "-n", "3", "--to-time", "-5m"])
+    assert args.to_time - args.from_time in range(55 * 60_000, 56 * 60_000) and args.first == 3
 
 
 @pytest.mark.parametrize(

@@ -2,26 +2,22 @@
 does."""
 
 import io
-import json
 import os
 import pty
 import re
 import shlex
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import time
 
-import builders
 import pytest
 from command import COMMAND, ENVIRONMENT, interruptible
 from paths import SEGMENTS
 
 import kafkarec.cli
 from kafkarec.cli import progress
-from kafkarec.cli.new_log import PartitionFolderWriter
 from kafkarec.cli.problems import say
 
 ERASE = b"\x1b[2K"
@@ -155,23 +151,23 @@ def bar(monkeypatch):
 def test_beside_output_on_the_terminal_the_bar_waits_for_silence(bar):
     with progress.show_bytes_read(lambda: 100, progress.When.IN_SILENCE) as tick:
         tick("a", 10)
-        assert bar.events == []
+        assert bar.events == ["0", "10"]
         bar.now += 1
         tick("a", 20)
-        assert bar.events == ["start", "20"]
         progress.erase()
         tick("a", 25)
         bar.now += 1
         tick("a", 30)
-    assert bar.events == ["start", "20", "stop", "start", "30", "30", "stop"]
+    assert bar.events == ["0", "10", "20", "start", "stop", "25", "30", "start", "stop"]
 
 
 def test_a_line_on_standard_error_erases_the_bar(bar, capsys):
     with progress.show_bytes_read(lambda: 100) as tick:
         tick("a", 50)
         say("damage")
-        assert bar.events == ["start", "0", "50", "stop", "start", "50"]
-    assert capsys.readouterr().err == "kafkarec: damage\n"
+        assert bar.events == ["0", "start", "50", "start", "stop"]
+        tick("a", 60)
+    assert bar.events[-3:] == ["60", "start", "stop"] and capsys.readouterr().err == "kafkarec: damage\n"
 
 
 @pytest.mark.parametrize(
@@ -195,7 +191,6 @@ def test_what_is_printed_to_a_file_stays_out_of_the_terminal(tmp_path):
     assert b".index" not in shown and "━".encode() in shown
 
 
-AGAIN = "the same command starts from the beginning"
 # As Python's sitecustomize: 20 MB are verified in less time than the interrupt may take.
 SLOW_BAR = """
 import time
@@ -209,54 +204,29 @@ progress._Bar.update = slowly
 
 
 @pytest.mark.parametrize(
-    "words, expected",
+    "words",
     [
-        (("cat", "-o", "OUT/out"), f"nothing is written to OUT/out, and {AGAIN}"),
-        (("cat", "--format", "csv"), f"the output is incomplete, and {AGAIN}"),
-        (("verify", "--threads", "1"), AGAIN),
-        (("convert", "-o", "OUT/new/"), f"nothing is written to OUT/new/, and {AGAIN}"),
+        ("cat", "-o", "OUT/out"),
+        ("cat", "--format", "csv"),
+        ("verify", "--threads", "1"),
+        ("convert", "-o", "OUT/new-0"),
+        ("convert", "-o", "OUT/new/"),
     ],
-    ids=["file", "records", "report", "folder"],
+    ids=["file", "records", "report", "partition", "folder"],
 )
-def test_after_ctrl_c_it_is_said_what_is_left_and_what_to_do(words, expected, tmp_path):
+def test_ctrl_c_leaves_no_incomplete_output(words, tmp_path):
     folder, out = tmp_path / "orders-0", tmp_path / "out"
     folder.mkdir()
     out.mkdir()
     (folder / f"{0:020}.log").write_bytes((CODECS / f"{0:020}.log").read_bytes() * 400)
     slow = with_customization(SLOW_BAR, tmp_path)
     arguments = [word.replace("OUT", str(out)) for word in words]
-    status, _, shown = on_a_terminal(
+    status, printed, shown = on_a_terminal(
         arguments[0], folder, *arguments[1:], environment=slow, interrupt_at="━".encode(), output=tmp_path / "stdout"
     )
-    line = expected.replace("OUT", str(out))
     assert status == 130
-    assert shown.decode().endswith(f"kafkarec: interrupted; {line}\r\n"), shown[-300:]
-    assert os.listdir(out) == []
-
-
-# As Python's sitecustomize: 4000 batches take a second or more, so there is time to interrupt.
-SLOW_CAT = """
-import time
-from kafkarec.cli.cat_writers import JsonWriter
-write = JsonWriter.write
-def slowly(*words):
-    time.sleep(0.03)
-    write(*words)
-JsonWriter.write = slowly
-"""
-
-
-def test_after_ctrl_c_the_printed_command_prints_the_rest(tmp_path):
-    log = tmp_path / "long.log"
-    log.write_bytes(b"".join(long_batches(4000)))
-    slow = with_customization(SLOW_CAT, tmp_path)
-    status, begin, shown = on_a_terminal("cat", log, environment=slow, interrupt_at=b"MB/s", output=tmp_path / "begin")
-    assert status == 130
-    said = re.search(rb"interrupted; the output ends with offset (\d+); to print the rest: kafkarec (.*)\r\n", shown)
-    assert said is not None and begin.endswith(b"\n"), shown[-300:]
-    assert json.loads(begin.splitlines()[-1])["offset"] == int(said[1])
-    _, rest, _ = on_a_terminal(*shlex.split(said[2].decode()), output=tmp_path / "rest")
-    assert [json.loads(line)["offset"] for line in (begin + rest).splitlines()] == list(range(400_000))
+    assert shown.decode().endswith("kafkarec: interrupted\r\n"), shown[-300:]
+    assert os.listdir(out) == [] and printed[-1:] in (b"", b"\n")
 
 
 @pytest.mark.parametrize("words, status", [(("ls", TXN), 0), (("ls", "nowhere"), 3)])
@@ -272,32 +242,6 @@ def with_customization(code, folder):
     """Return an environment in which Python runs the code at its start."""
     (folder / "sitecustomize.py").write_text(code)
     return {"PYTHONPATH": os.pathsep.join([str(folder), ENVIRONMENT["PYTHONPATH"]])}
-
-
-def long_batches(count):
-    """Yield batches of 100 records each, with rising offsets."""
-    batch = builders.batch(builders.records(100, value=b"some text, " * 11))
-    return (struct.pack(">q", 100 * number) + batch[8:] for number in range(count))
-
-
-def test_ctrl_c_between_two_new_folders_names_what_is_complete(tmp_path, monkeypatch, capsys):
-    for number in range(3):
-        shutil.copytree(CODECS, tmp_path / "in" / f"orders-{number}")
-    put_in_place, placed = PartitionFolderWriter.put_in_place, []
-
-    def interrupted(folder):
-        if placed:
-            raise KeyboardInterrupt
-        put_in_place(folder)
-        placed.append(folder.name)
-
-    monkeypatch.setattr(PartitionFolderWriter, "put_in_place", interrupted)
-    monkeypatch.setattr("kafkarec.cli.run_verb.is_stderr_terminal", lambda: True)
-    out = tmp_path / "out"
-    assert kafkarec.cli.main(["convert", str(tmp_path / "in"), "-o", f"{out}/"]) == 130
-    line = f"1 of 3 partitions are complete in {out}/; the same command with --force writes all of them again"
-    assert capsys.readouterr().err == f"kafkarec: interrupted; {line}\n"
-    assert os.listdir(out) == ["orders-0"]
 
 
 @pytest.mark.parametrize(
@@ -324,14 +268,14 @@ def test_an_interrupted_salvage_says_how_to_go_on(source, is_begun, expected, tm
     assert capsys.readouterr().err == f"kafkarec: {expected}\n"
 
 
-def test_an_interrupt_when_salvage_has_its_copy_says_nothing(tmp_path, monkeypatch, capsys):
+def test_an_interrupt_when_salvage_has_its_copy_leaves_it(tmp_path, monkeypatch, capsys):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kafkarec.cli.output_files.write_rendered", interrupted)
     monkeypatch.setattr("kafkarec.cli.run_verb.is_stderr_terminal", lambda: True)
     assert kafkarec.cli.main(["salvage", str(TXN), "-o", str(tmp_path / "out")]) == 130
-    assert capsys.readouterr().err == "" and (tmp_path / "out" / "txn-0").is_dir()
+    assert capsys.readouterr().err == "kafkarec: interrupted\n" and (tmp_path / "out" / "txn-0").is_dir()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Verbs that write files, where any system call fails, or the process is killed before it.
 
-What has its final name is complete, an earlier output stays until the new one is, and the same command with --force
-then writes all of it.
+What has its final name is complete, an earlier file stays until the new one is, and the same command then writes all
+of it: files with --force, folders when those that are complete are removed.
 """
 
 import errno
@@ -19,16 +19,18 @@ from kafkarec.cli import main
 
 CALLS = (*WRITING, "rename", "rmdir")
 FULL = set(CALLS) - {"close", "unlink", "rmdir"}  # what a full disk refuses
-COMMANDS = (
-    "convert {logs}/ --compression lz4 -o {out}/",
-    "convert {logs}/orders-0 --compression lz4 -o {out}/orders-0",
+FILES = (
     "convert {logs}/orders-0 --batch-size 100 -o {out}/all.log",
-    "compact {logs}/ -o {out}/",
-    "build {records} -o {out}/",
     "cat {logs}/ -o {out}/records.jsonl",
     "cat {logs}/ -o {out}/records.parquet",
 )
-TABLE = "cat {logs}/ -o {out}/ --partition-by topic,date"  # a table of Parquet files, which --force does not replace
+FOLDERS = (
+    "convert {logs}/ --compression lz4 -o {out}/",
+    "convert {logs}/orders-0 --compression lz4 -o {out}/orders-0",
+    "compact {logs}/ -o {out}/",
+    "build {records} -o {out}/",
+)
+TABLE = "cat {logs}/ -o {out}/ --partition-by topic,date"
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +65,13 @@ def outputs(out):
 def older(whole, before):
     """An earlier output of the same names."""
     for name in outputs(whole):
-        path = before / name / (f"{0:020}.log" if (whole / name).is_dir() else "")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"older")
+        (before / name).write_bytes(b"older")
 
 
-@pytest.mark.parametrize(("command", "replaced"), [(TABLE, False), *itertools.product(COMMANDS, (False, True))])
+@pytest.mark.parametrize(
+    ("command", "replaced"),
+    [(TABLE, False), *itertools.product(FOLDERS, [False]), *itertools.product(FILES, (False, True))],
+)
 def test_failures_at_any_call(command, replaced, run, tmp_path):
     whole, before, out = (tmp_path / name for name in ("whole", "before", "out"))
     assert run(command, whole).status == 0
@@ -104,7 +107,7 @@ def test_failures_at_any_call(command, replaced, run, tmp_path):
     assert failures >= 2
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*FILES, *FOLDERS])
 def test_killed_before_any_call(command, run, tmp_path):
     whole, out = tmp_path / "whole", tmp_path / "out"
     assert run(command, whole).status == 0
@@ -115,6 +118,9 @@ def test_killed_before_any_call(command, run, tmp_path):
         assert all(files == new[name] for name, files in outputs(out).items()), f"call {number}"
         if not os.WIFSIGNALED(status):
             break
+        if command in FOLDERS:
+            for name in outputs(out):
+                shutil.rmtree(out / name)
         assert run(command, out, "--force").status == 0 and outputs(out) == new, f"call {number}"
         shutil.rmtree(out)
     assert number > 6

@@ -7,10 +7,9 @@ an uncompressed batch that the engine refuses the records are read one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import pairwise, takewhile
-from operator import sub
+from itertools import islice, takewhile
 from typing import Any
 
 from kafkarec.damage import relocated
@@ -22,10 +21,9 @@ from kafkarec.format.messages import java_text
 from kafkarec.format.single_fields import FieldFault
 from kafkarec.read import reader
 from kafkarec.sources.files import ByteSource
-from kafkarec.tables.records import RecordColumns
 
 from .batch_lines import DumpedBatch, FilePiece, Frame, batch_at, batch_line, pieces
-from .record_lines import ConsecutiveCheck, DumpOptions, Records, message_lines, record_lines
+from .record_lines import ConsecutiveCheck, DumpOptions, Row, message_lines, record_lines
 
 
 def log_text(
@@ -45,15 +43,12 @@ def log_text(
         for number, frame in enumerate(piece.frames):
             batch = batch_at(source, piece, frame)
             yield batch_line(batch)
-            if not (options.shows_content or options.deep):
+            if not (options.decoder or options.deep):
                 continue
             if not isinstance(batch.header, V2Header):
                 yield from message_lines(batch, options, consecutive)
                 continue
-            with_content = options.shows_content or bool(batch.header.attributes & layout.CONTROL)
-            for some in records.of(number, batch, with_content):
-                consecutive.check(some.offsets)
-                yield from record_lines(batch, some, options)
+            yield from record_lines(batch, records.of(number, batch), options, consecutive)
         position = batch.position + len(batch.raw)
         progress(position)
     if whole and end > position:
@@ -65,10 +60,10 @@ class _PieceRecords:
 
     def __init__(self, piece: FilePiece, limit: int) -> None:
         self._piece, self._limit = piece, limit
-        self._decoder = _Decoder(b"", limit)
-        self._end = 0  # the frame at which the decoder ends
+        self._decoded: Iterator[Row] = iter(())
+        self._end = 0  # the frame at which they end
 
-    def of(self, number: int, batch: DumpedBatch, with_content: bool) -> Iterable[Records]:
+    def of(self, number: int, batch: DumpedBatch) -> Iterable[Row]:
         """The records of the batch in this frame. The frames are asked for in order."""
         data, frames = self._piece.data, self._piece.frames
         if number >= self._end:
@@ -77,9 +72,9 @@ class _PieceRecords:
             if not run:
                 return records_of(batch, self._limit)
             start, self._end = run[0].at, number + len(run)
-            self._decoder = _Decoder(bytes(data[start : start + sum(frame.size for frame in run)]), self._limit)
+            self._decoded = _decoded(bytes(data[start : start + sum(frame.size for frame in run)]), self._limit)
         try:
-            return list(self._decoder.take(batch.header.record_count, with_content))
+            return list(islice(self._decoded, batch.header.record_count))
         except KafkaRecordError:
             self._end = 0
             return records_of(batch, self._limit)
@@ -95,75 +90,15 @@ def _engine_reads_alike(data: memoryview, frame: Frame) -> bool:
     return is_read and header.attributes & layout.CODEC_MASK <= layout.LATEST_CODEC
 
 
-class _Decoder:
-    """The records of consecutive batches, some at a time.
-
-    data   bytes, not a memoryview: an exception would keep a view exported
-    """
-
-    COLUMNS = ("offset", "timestamp", "key", "value", "sequence", "headers")
-
-    def __init__(self, data: bytes, limit: int) -> None:
-        self._pieces = reader.stream(
-            data,
-            columns=self.COLUMNS,
-            control=True,
-            check_crcs=False,
-            timestamp_unit="int64",
-            max_decompressed_bytes=limit,
-        )
-        self._columns: list[Sequence[Any]] = [()]  # those of Records, of one piece
-        self._at = 0
-
-    def take(self, count: int, with_content: bool) -> Iterator[Records]:
-        """The next `count` records, with their keys and values or without. An error in any of them is raised before the
-        first one."""
-        while count:
-            if self._at == len(self._columns[0]):
-                self._piece, self._at = next(self._pieces), 0
-                numbers = [self._piece.column(name) for name in ("offset", "timestamp", "sequence")]
-                numbers = [[-1 if one is None else one for one in each] if None in each else each for each in numbers]
-                sizes = (_sizes(self._piece, self.COLUMNS.index(name)) for name in ("key", "value"))
-                offsets, timestamps, sequences = numbers
-                self._columns = [offsets, timestamps, *sizes, sequences, _header_names(self._piece)]
-            if with_content and len(self._columns) < len(Records._fields):
-                self._columns += map(self._piece.column, ("key", "value"))
-            stop = min(self._at + count, len(self._columns[0]))
-            if stop > self._at:
-                yield Records(*[column[self._at : stop] for column in self._columns])
-            count -= stop - self._at
-            self._at = stop
+def _decoded(data: bytes, limit: int) -> Iterator[Row]:
+    """The records of consecutive batches. `data`: no memoryview, which an exception would keep exported."""
+    columns = ("offset", "timestamp", "key", "value", "sequence", "headers")
+    limits: dict[str, Any] = {"check_crcs": False, "max_decompressed_bytes": limit}
+    for piece in reader.stream(data, columns=columns, control=True, timestamp_unit="int64", **limits):
+        yield from zip(*map(piece.column, columns), strict=True)
 
 
-def _sizes(piece: RecordColumns, column: int) -> list[int]:
-    """The size of each key or value, -1 for null: without the bytes, which `piece.column` would copy."""
-    found: list[int] = []
-    for chunk in piece._found.chunks:
-        validity, borders, _ = chunk.column(column, 0)
-        ends = borders.cast("i").tolist()
-        sizes: Iterable[int] = map(sub, ends[1:], ends)
-        if validity is not None:
-            sizes = [size or (validity[row >> 3] >> (row & 7) & 1) - 1 for row, size in enumerate(sizes)]
-        found += sizes
-    return found
-
-
-def _header_names(piece: RecordColumns) -> list[str]:
-    """The header keys of each record, joined by commas: without the values, which `piece.column` would copy."""
-    found: list[str] = []
-    for chunk in piece._found.chunks:
-        ends = chunk.column(_Decoder.COLUMNS.index("headers"), 0)[1].cast("i").tolist()
-        if not ends[-1]:
-            found += [""] * len(chunk)
-            continue
-        key_ends, keys, *_ = chunk.header_buffers()
-        blob = bytes(keys or b"")
-        names = [blob[a:b].decode() for a, b in pairwise(key_ends.cast("i").tolist())]
-        found += [names[a] if b - a == 1 else ",".join(names[a:b]) for a, b in pairwise(ends)]
-    return found
-
-
-def records_of(batch: DumpedBatch, limit: int) -> Iterator[Records]:
+def records_of(batch: DumpedBatch, limit: int) -> Iterator[Row]:
     """The records of one batch of magic 2, whatever it is. KafkaRecordError after those that can be read."""
     header, raw = batch.header, bytearray(batch.raw)
     if len(raw) < layout.V2_OVERHEAD:
@@ -174,14 +109,14 @@ def records_of(batch: DumpedBatch, limit: int) -> Iterator[Records]:
         return  # Kafka ignores the payload
     raw[layout.V2_AT.magic] = layout.LATEST_MAGIC  # as which Kafka reads later ones; it is outside of the checksum
     try:
-        yield from list(_Decoder(bytes(raw), limit).take(header.record_count, True))
+        yield from list(_decoded(bytes(raw), limit))
     except KafkaRecordError as error:
         if not batch.codec:
             yield from _records_before_fault(batch)
         raise relocated(error, position=batch.position, file=batch.source.name) from None
 
 
-def _records_before_fault(batch: DumpedBatch) -> Iterator[Records]:
+def _records_before_fault(batch: DumpedBatch) -> Iterator[Row]:
     """The records of an uncompressed batch up to the first one that cannot be read, each alone. The last one is not
     read if bytes follow it."""
     header, at, stop = batch.header, layout.V2_OVERHEAD, len(batch.raw)
@@ -195,15 +130,12 @@ def _records_before_fault(batch: DumpedBatch) -> Iterator[Records]:
         timestamp = wrapped(header.base_timestamp + values["timestamp_delta"], 64)
         if batch.timestamp_type == "LogAppendTime":
             timestamp = header.max_timestamp
-        columns = (
+        yield (
             wrapped(header.base_offset + delta, 64),
             timestamp,
-            max(-1, values["key_length"]),
-            max(-1, values["value_length"]),
-            -1 if base < 0 else increment_sequence(base, delta),
-            ",".join([java_text(value) for name, value in values.items() if name.endswith("].key")]),
             values.get("key"),
             values.get("value"),
+            None if base < 0 else increment_sequence(base, delta),
+            [(java_text(value), None) for name, value in values.items() if name.endswith("].key")],
         )
-        yield Records._make([one] for one in columns)
         at = read.stop

@@ -2,8 +2,7 @@
 
     | offset: 7 CreateTime: 1700000000000 keySize: 1 valueSize: 5 sequence: -1 headerKeys: [] key: k payload: value
 
-A million lines should take about two seconds, so those of a batch are formatted by one call. The inner messages of a
-wrapper are read as magic 0 if their magic is 0, otherwise as magic 1 (DeepRecordsIterator).
+The inner messages of a wrapper are read as magic 0 if their magic is 0, otherwise as magic 1 (DeepRecordsIterator).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from kafkarec import codecs
@@ -86,16 +85,10 @@ class ConsecutiveCheck:
         self._path = path
         self._last = -1
 
-    def check(self, offsets: Sequence[int]) -> None:
-        last = self._last
-        if list(offsets) == list(range(last + 1, last + 1 + len(offsets))):
-            self._last = offsets[-1] if offsets else last
-            return
-        for offset in offsets:
-            if offset != wrapped(last + 1, 64):
-                self._mismatches.add("not_consecutive", self._path, last, offset)
-            last = offset
-        self._last = last
+    def check(self, offset: int) -> None:
+        if offset != self._last + 1 and offset != wrapped(self._last + 1, 64):
+            self._mismatches.add("not_consecutive", self._path, self._last, offset)
+        self._last = offset
 
 
 def control_record_text(key: bytes | None, value: bytes | None) -> str:
@@ -125,27 +118,16 @@ def control_record_text(key: bytes | None, value: bytes | None) -> str:
 
 Blob = bytes | None
 Decode = Callable[[Blob, Blob, int], tuple[str | None, str | None]]
-Format = tuple[str, tuple[Iterable[object], ...]]
-"""A line with %s in it, and for each %s a column."""
+Row = tuple[int, int | None, Blob, Blob, int | None, Sequence[tuple[str, Blob]]]
+"""A record of magic 2: offset, timestamp, key, value, sequence, headers."""
 
 
-class Records(NamedTuple):
-    """Some records of one batch in columns, in the order of a line.
-
-    timestamps, sequences   -1 for none
-    key_sizes, value_sizes  -1 for null
-    header_names            those of a record, joined by commas
-    keys, values            empty if no line shows them
-    """
-
-    offsets: Sequence[int]
-    timestamps: Sequence[int]
-    key_sizes: Sequence[int]
-    value_sizes: Sequence[int]
-    sequences: Sequence[int]
-    header_names: Sequence[str]
-    keys: Sequence[Blob] = ()
-    values: Sequence[Blob] = ()
+def utf8_texts(key: Blob, value: Blob, offset: int) -> tuple[str | None, str | None]:
+    """As Kafka's StringDecoder prints them."""
+    try:
+        return None if key is None else key.decode(), None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None if key is None else java_text(key), None if value is None else java_text(value)
 
 
 class DumpOptions(NamedTuple):
@@ -167,71 +149,52 @@ class DumpOptions(NamedTuple):
     limit: int = MAX_DECOMPRESSED_BYTES
 
     @property
-    def shows_content(self) -> bool:
-        """Whether lines show keys and values."""
-        return self.print_data or self.decode is not None
+    def decoder(self) -> Decode | None:
+        """The decoder of keys and values; None: lines do not show them."""
+        return self.decode or (utf8_texts if self.print_data else None)
 
 
-def record_lines(batch: DumpedBatch, records: Records, options: DumpOptions) -> Iterator[str]:
-    """The lines of some records of a magic 2 batch, joined.
+def record_lines(
+    batch: DumpedBatch, rows: Iterable[Row], options: DumpOptions, consecutive: ConsecutiveCheck
+) -> Iterator[str]:
+    """The lines of the records of a magic 2 batch, joined.
 
-    KafkaRecordError, after the lines before it, for a record that its decoder refuses.
+    KafkaRecordError, after the lines before it, for a record that cannot be read, or that its decoder refuses.
     """
-    line: str
-    columns: tuple[Iterable[object], ...]
-    is_control = batch.header.attributes & layout.CONTROL
-    if is_control and not options.skip_metadata:
-        line, columns = "%s", (map(control_record_text, records.keys, records.values),)
-    elif is_control or not options.shows_content:
-        line, columns = "%s", ([""] * len(records.offsets),)
-    else:
-        line, columns = content_format(records.keys, records.values, records.offsets, options)
-    if not options.skip_metadata:
-        line = f"| offset: %s {batch.timestamp_type}: %s keySize: %s valueSize: %s sequence: %s headerKeys: [%s]{line}"
-        columns = (*records[:-2], *columns)
-    cells: list[object] = []
+    is_control, stamped = batch.header.attributes & layout.CONTROL, batch.timestamp_type
+    check, decode, bare = consecutive.check, options.decoder, options.skip_metadata
+    lines: list[str] = []
     refused = None
     try:
-        cells.extend(chain.from_iterable(zip(*columns, strict=True)))
+        for offset, timestamp, key, value, sequence, headers in rows:
+            check(offset)
+            content = ""
+            if is_control:
+                content = "" if bare else control_record_text(key, value)
+            elif decode:
+                key_text, value_text = decode(key, value, offset)
+                content = content_text(key_text, value_text, bare)
+            if not bare:
+                content = (
+                    f"| offset: {offset} {stamped}: {-1 if timestamp is None else timestamp} "
+                    f"keySize: {-1 if key is None else len(key)} valueSize: {-1 if value is None else len(value)} "
+                    f"sequence: {-1 if sequence is None else sequence} "
+                    f"headerKeys: [{','.join([name for name, _ in headers]) if headers else ''}]{content}"
+                )
+            lines.append(f"{content}\n")
     except KafkaRecordError as error:
         refused = error
-    yield f"{line}\n" * (len(cells) // len(columns)) % tuple(cells)
+    yield "".join(lines)
     if refused:
         raise refused
 
 
-def content_format(
-    keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int], options: DumpOptions
-) -> Format:
-    """Keys and values of lines, after their metadata or, without metadata, after a bar."""
-    columns: tuple[Iterable[object], ...]
-    if options.decode:
-        decoded = map(options.decode, keys, values, offsets)
-        words = (
-            f"{'' if key is None else f' key: {key}'}{'' if value is None else f' payload: {value}'}"
-            for key, value in decoded
-        )
-        line, columns = "%s", (words,)
-    else:
-        key_format, key_texts = _labelled_texts(" key: ", keys)
-        value_format, value_texts = _labelled_texts(" payload: ", values)
-        line, columns = key_format + value_format, (key_texts, value_texts)
-    if not options.skip_metadata:
-        return line, columns
-    if ":" in line:  # all have a key, or all have a value
-        return f"|{line}", columns
-    return "%s", ((f"|{text}" if text else "" for text in map(line.__mod__, zip(*columns, strict=True))),)
-
-
-def _labelled_texts(label: str, blobs: Sequence[Blob]) -> tuple[str, Sequence[str | None]]:
-    """As Kafka's StringDecoder, each after a label; nothing for null."""
-    try:
-        texts = [None if blob is None else blob.decode() for blob in blobs]
-    except UnicodeDecodeError:
-        texts = [None if blob is None else java_text(blob) for blob in blobs]
-    if all(texts):
-        return f"{label}%s", texts
-    return "%s", ["" if text is None else label + text for text in texts]
+def content_text(key: str | None, value: str | None, bare: bool) -> str:
+    """Key and value of a line, after its metadata; `bare`: without metadata, after a bar."""
+    text = "" if key is None else f" key: {key}"
+    if value is not None:
+        text += f" payload: {value}"
+    return f"|{text}" if bare and text else text
 
 
 class _Message(NamedTuple):
@@ -245,14 +208,14 @@ class _Message(NamedTuple):
 def message_lines(batch: DumpedBatch, options: DumpOptions, consecutive: ConsecutiveCheck) -> Iterator[str]:
     """The lines of a plain message, or of the messages inside a compressed one. KafkaRecordError if a message ends
     before what its line shows of it."""
-    metadata, content = not options.skip_metadata, options.shows_content
+    metadata, decode = not options.skip_metadata, options.decoder
     for message in messages(batch, options.limit):
-        consecutive.check((message.offset,))
+        consecutive.check(message.offset)
         raw, line = message.raw, ""
-        if metadata or content:
+        if metadata or decode:
             try:
-                key_size, key, key_end = _size_and_bytes(raw, KEY_AT[raw[MESSAGE_AT.magic] != 0], content)
-                value_size, value, _ = _size_and_bytes(raw, key_end, content)
+                key_size, key, key_end = _size_and_bytes(raw, KEY_AT[raw[MESSAGE_AT.magic] != 0], bool(decode))
+                value_size, value, _ = _size_and_bytes(raw, key_end, bool(decode))
             except struct.error:
                 _check_fault(batch, single_fields.message(raw, 0, len(raw)).fault)
                 raise
@@ -262,9 +225,8 @@ def message_lines(batch: DumpedBatch, options: DumpOptions, consecutive: Consecu
                 f"| offset: {message.offset} {batch.timestamp_type}: {message.timestamp} keySize: {key_size} "
                 f"valueSize: {value_size} isValid: {BOOL[stored == computed]} crc: {stored}"
             )
-        if content:
-            template, columns = content_format([key], [value], [message.offset], options)
-            line += template % tuple(chain(*columns))
+        if decode:
+            line += content_text(*decode(key, value, message.offset), not metadata)
         yield f"{line}\n"
 
 

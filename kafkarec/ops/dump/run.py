@@ -48,20 +48,36 @@ from .record_lines import ConsecutiveCheck, DumpOptions, Mismatches, messages
 _WARM_BYTES = 8192
 
 
-class IndexFile(NamedTuple):
-    """An index file with its log.
+Open = Callable[[str], ByteSource]
+Say = Callable[[str], None]
 
-    display_path, path   the file's path as printed in a line, and the absolute one printed above mismatches
-    options       index_sanity: only the check that a broker makes when it starts; verify_index: only mismatches are
-                  printed
-    """
 
-    file: ByteSource
-    log: ByteSource
+class DumpedFile(NamedTuple):
+    """A file of the command line."""
+
     display_path: str
-    path: str
-    base_offset: int
+    name: str
     options: DumpOptions
+    opened: Open
+    say: Say
+    note: Say
+    progress: Callable[[str, int], object]
+
+    @property
+    def absolute(self) -> str:
+        return absolute_path(self.display_path)
+
+    @property
+    def base_offset(self) -> int:
+        return parse_long(self.stem)
+
+    @property
+    def stem(self) -> str:
+        """The part of the name before the first dot, as in Kafka."""
+        return self.name.split(".")[0]
+
+    def neighbour(self, suffix: str) -> str:
+        return os.path.join(os.path.dirname(self.display_path), self.stem + suffix)
 
 
 def _index_slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
@@ -69,71 +85,74 @@ def _index_slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
     return list(layout.iter_unpack(source.read_at(0, size)))
 
 
-def offset_index_text(checked: IndexFile, mismatches: Mismatches) -> Iterator[str]:
+def offset_index_text(file: DumpedFile, mismatches: Mismatches, index: ByteSource, log: ByteSource) -> Iterator[str]:
     """The lines of an .index file."""
-    slots = _index_slots(checked.file, OffsetIndex.layout)
+    base, slots = file.base_offset, _index_slots(index, OffsetIndex.layout)
     if not slots:
-        yield f"{checked.display_path} is empty.\n"
+        yield f"{file.display_path} is empty.\n"
         return
-    if checked.options.index_sanity:
-        yield _sanity_line(checked, OffsetIndex.layout.size, slots[-1][0])
+    if file.options.index_sanity:
+        yield _sanity_line(file, index, OffsetIndex.layout.size, slots[-1][0])
         return
     for number, (relative, position) in enumerate(slots):
         if number and not relative:
             return
-        offset = checked.base_offset + relative
-        _demand_inside(checked, offset, position)
-        max_message_size = checked.options.max_message_size
-        end = min(checked.log.size, position + max_message_size)
-        batch = next(_batches(checked.log, position, end, UP_TO_MAGIC), None)
+        offset = base + relative
+        _demand_inside(index, log, offset, position)
+        max_message_size = file.options.max_message_size
+        end = min(log.size, position + max_message_size)
+        batch = next(_batches(log, position, end, UP_TO_MAGIC), None)
         if batch is None:
             _refuse_index(
-                checked,
+                index,
                 f"offset {offset} points at byte {position} of the log, where no batch of up to {max_message_size} "
                 "bytes begins (--max-message-size)",
             )
         found = _last_offset(batch)
         if found != offset:
-            mismatches.add("index_mismatch", checked.path, offset, found)
-        if not checked.options.verify_index:
+            mismatches.add("index_mismatch", file.absolute, offset, found)
+        if not file.options.verify_index:
             yield f"offset: {offset} position: {position}\n"
 
 
-def time_index_text(checked: IndexFile, index: ByteSource, mismatches: Mismatches) -> Iterator[str]:
-    """The lines of a .timeindex file; `index`: the .index file of the same segment."""
-    offsets, times = _index_slots(index, OffsetIndex.layout), _index_slots(checked.file, TimeIndex.layout)
-    if checked.options.index_sanity:
+def time_index_text(
+    file: DumpedFile, mismatches: Mismatches, index: ByteSource, log: ByteSource, offset_index: ByteSource
+) -> Iterator[str]:
+    """The lines of a .timeindex file; `offset_index`: the .index file of the same segment."""
+    base, path, limit = file.base_offset, file.absolute, file.options.limit
+    offsets, times = _index_slots(offset_index, OffsetIndex.layout), _index_slots(index, TimeIndex.layout)
+    if file.options.index_sanity:
         first, last = (times[0], times[-1]) if times else ((0, 0), (0, 0))
         if last[0] < first[0]:
-            _refuse_index(checked, f"the last timestamp {last[0]} is below the first, {first[0]}")
-        yield _sanity_line(checked, TimeIndex.layout.size, last[1])
+            _refuse_index(index, f"the last timestamp {last[0]} is below the first, {first[0]}")
+        yield _sanity_line(file, index, TimeIndex.layout.size, last[1])
         return
     previous = -1
     for number, (timestamp, relative) in enumerate(times):
         if number and not relative:
             return
-        offset, position = checked.base_offset + relative, _position_for(offsets, relative)
-        _demand_inside(checked, offset, position)
-        for batch in _batches(checked.log, position, checked.log.size, 1 << 16):
+        offset, position = base + relative, _position_for(offsets, relative)
+        _demand_inside(index, log, offset, position)
+        for batch in _batches(log, position, log.size, 1 << 16):
             found = _last_offset(batch)
             if found < offset:
                 continue
             if found != offset:
-                mismatches.add("offset_missing", checked.path, offset, found)
+                mismatches.add("offset_missing", path, offset, found)
                 break
-            is_batch, limit = isinstance(batch.header, V2Header), checked.options.limit
+            is_batch = isinstance(batch.header, V2Header)
             if not is_batch or batch.header.record_count:
                 checked_codec(batch)  # of a batch without records Kafka does not read the payload
-            of_batch = (stamp for records in records_of(batch, limit) for stamp in records.timestamps)
+            of_batch = (-1 if stamp is None else stamp for _, stamp, *_ in records_of(batch, limit))
             latest = max([-1, *(of_batch if is_batch else (one.timestamp for one in messages(batch, limit)))])
             if latest != timestamp:
-                mismatches.add("time_mismatch", checked.path, timestamp, latest)
+                mismatches.add("time_mismatch", path, timestamp, latest)
             if previous >= timestamp:
-                mismatches.add("time_order", checked.path, timestamp, previous)
+                mismatches.add("time_order", path, timestamp, previous)
             break
         else:
-            mismatches.add("offset_missing", checked.path, offset, -1)
-        if not checked.options.verify_index:
+            mismatches.add("offset_missing", path, offset, -1)
+        if not file.options.verify_index:
             yield f"timestamp: {timestamp} offset: {offset}\n"
         previous = timestamp
 
@@ -170,34 +189,26 @@ def _last_offset(batch: DumpedBatch) -> int:
     return wrapped(batch.stored_offset + delta, 64)
 
 
-def _demand_inside(checked: IndexFile, offset: int, position: int) -> None:
-    if not 0 <= position <= checked.log.size:
-        _refuse_index(checked, f"offset {offset} points at byte {position}, but the log has {checked.log.size} bytes")
+def _demand_inside(index: ByteSource, log: ByteSource, offset: int, position: int) -> None:
+    if not 0 <= position <= log.size:
+        _refuse_index(index, f"offset {offset} points at byte {position}, but the log has {log.size} bytes")
 
 
-def _sanity_line(checked: IndexFile, entry_size: int, last: int) -> str:
+def _sanity_line(file: DumpedFile, index: ByteSource, entry_size: int, last: int) -> str:
     """The line of an index that is sane. `last`: the relative offset of its last entry."""
+    base = file.base_offset
     if last < 0:
-        _refuse_index(
-            checked,
-            f"the last entry's offset {checked.base_offset + last} is below the base offset {checked.base_offset}",
-        )
-    if checked.file.size % entry_size:
-        _refuse_index(
-            checked, f"its size, {checked.file.size} bytes, is not a multiple of the entry size, {entry_size}"
-        )
-    return f"{checked.display_path} passed sanity check.\n"
+        _refuse_index(index, f"the last entry's offset {base + last} is below the base offset {base}")
+    if index.size % entry_size:
+        _refuse_index(index, f"its size, {index.size} bytes, is not a multiple of the entry size, {entry_size}")
+    return f"{file.display_path} passed sanity check.\n"
 
 
-def _refuse_index(checked: IndexFile, detail: str) -> NoReturn:
-    refuse(checked.file, 0, FieldFault("index_invalid", detail=detail))
+def _refuse_index(index: ByteSource, detail: str) -> NoReturn:
+    refuse(index, 0, FieldFault("index_invalid", detail=detail))
 
 
 _LARGEST = 256 << 20
-
-
-class SnapshotError(Exception):
-    """The error that Kafka's tool prints for a snapshot before it continues with the next file."""
 
 
 def _whole_entries(source: ByteSource, unit: int) -> bytes:
@@ -208,41 +219,30 @@ def _whole_entries(source: ByteSource, unit: int) -> bytes:
     return source.read_at(0, source.size - source.size % unit)
 
 
-def _snapshot_entries(data: bytes) -> list[tuple[int, ...]]:
-    schema = "Snapshot failed schema validation: "
-    if len(data) < 2:
-        raise SnapshotError(f"{schema}null")
+def _snapshot_complaint(data: bytes) -> str:
+    """What Kafka's tool prints about a snapshot before it continues with the next file; empty if it can be read."""
+    schema, left = "Snapshot failed schema validation: ", len(data) - producer_snapshot.HEAD.size
     version = int.from_bytes(data[:2], "big", signed=True)
-    if version != 1:
-        raise SnapshotError(f"{schema}Snapshot contained an unknown file version {version}")
-    if len(data) < producer_snapshot.HEAD.size:
-        raise SnapshotError(f"{schema}null")
+    if len(data) >= 2 and version != 1:
+        return f"{schema}Snapshot contained an unknown file version {version}"
+    if left < 0:
+        return f"{schema}null"
     _, stored, count = producer_snapshot.HEAD.unpack_from(data)
-    left = len(data) - producer_snapshot.HEAD.size
     if count < 0:
-        raise SnapshotError(f"{schema}non-nullable field producerEntries was serialized as null")
+        return f"{schema}non-nullable field producerEntries was serialized as null"
     if count > left:
-        raise SnapshotError(
-            f"{schema}Tried to allocate a collection of size {count}, but there are only {left} bytes remaining."
-        )
+        return f"{schema}Tried to allocate a collection of size {count}, but there are only {left} bytes remaining."
     if count * producer_snapshot.ENTRY.size > left:
-        raise SnapshotError(f"{schema}null")
+        return f"{schema}null"
     computed = crc32c(data[producer_snapshot.CHECKED_FROM :])
     if stored != computed:
-        raise SnapshotError(
-            f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
-        )
-    end = producer_snapshot.HEAD.size + count * producer_snapshot.ENTRY.size
-    return list(producer_snapshot.ENTRY.iter_unpack(data[producer_snapshot.HEAD.size : end]))
+        return f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
+    return ""
 
 
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 STANDARD_INPUT = "-"
 _BOOTSTRAP = "bootstrap.checkpoint"
-
-
-Open = Callable[[str], ByteSource]
-Say = Callable[[str], None]
 
 
 def dump(
@@ -271,39 +271,15 @@ def dump(
         if kind is None:
             say(f"Ignoring unknown file {display_path}")
             continue
-        yield from kind(_DumpedFile(display_path, name, options, opened, say, note, progress), mismatches)
+        yield from kind(DumpedFile(display_path, name, options, opened, say, note, progress), mismatches)
     for line in mismatches.lines():
         say(line)
 
 
-class _DumpedFile(NamedTuple):
-    """A file of the command line."""
-
-    display_path: str
-    name: str
-    options: DumpOptions
-    opened: Open
-    say: Say
-    note: Say
-    progress: Callable[[str, int], object]
-
-    @property
-    def absolute(self) -> str:
-        return absolute_path(self.display_path)
-
-    @property
-    def base_offset(self) -> int:
-        """The part of the name before the first dot, as in Kafka."""
-        return parse_long(self.name.split(".")[0])
-
-    def neighbour(self, suffix: str) -> str:
-        return os.path.join(os.path.dirname(self.display_path), self.name.split(".")[0] + suffix)
+Kind = Callable[[DumpedFile, Mismatches], Iterator[str]]
 
 
-Kind = Callable[[_DumpedFile, Mismatches], Iterator[str]]
-
-
-def _log_lines(file: _DumpedFile, mismatches: Mismatches) -> Iterator[str]:
+def _log_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
     heading, missing = _heading(file)
     yield heading
     with closing(file.opened(file.display_path)) as source:
@@ -313,7 +289,7 @@ def _log_lines(file: _DumpedFile, mismatches: Mismatches) -> Iterator[str]:
         yield from log_text(source, file.name, file.options, ConsecutiveCheck(mismatches, file.absolute), progress)
 
 
-def _heading(file: _DumpedFile) -> tuple[str, str]:
+def _heading(file: DumpedFile) -> tuple[str, str]:
     """(the line before the batches, what the file's name lacks)."""
     if file.name == STANDARD_INPUT:
         return "", ""
@@ -333,26 +309,26 @@ def _heading(file: _DumpedFile) -> tuple[str, str]:
 def _index_dumper(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
     """An index whose text needs these files of its segment, the .log first."""
 
-    def lines(file: _DumpedFile, mismatches: Mismatches) -> Iterator[str]:
-        base_offset = file.base_offset
+    def lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
+        parse_long(file.stem)
         with ExitStack() as files:
             paths = *map(file.neighbour, suffixes), file.display_path
-            log, *others, source = (files.enter_context(closing(file.opened(path))) for path in paths)
-            checked = IndexFile(source, log, file.display_path, file.absolute, base_offset, file.options)
-            yield from text(checked, *others, mismatches)
+            *others, index = (files.enter_context(closing(file.opened(path))) for path in paths)
+            yield from text(file, mismatches, index, *others)
 
     return lines
 
 
-def _snapshot_lines(file: _DumpedFile, mismatches: Mismatches) -> Iterator[str]:
+def _snapshot_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
     """The lines of a .snapshot, if the file is one."""
     lines = []
     with closing(file.opened(file.display_path)) as source:
-        try:
-            entries = _snapshot_entries(_whole_entries(source, 1))
-        except SnapshotError as complaint:
-            file.say(str(complaint))
-            return
+        data = _whole_entries(source, 1)
+    if complaint := _snapshot_complaint(data):
+        file.say(complaint)
+        return
+    start, (_, _, count) = producer_snapshot.HEAD.size, producer_snapshot.HEAD.unpack_from(data)
+    entries = producer_snapshot.ENTRY.iter_unpack(data[start : start + count * producer_snapshot.ENTRY.size])
     for producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction in entries:
         line = (
             f"producerId: {producer_id} producerEpoch: {epoch} coordinatorEpoch: {coordinator_epoch} "
@@ -368,8 +344,8 @@ def _snapshot_lines(file: _DumpedFile, mismatches: Mismatches) -> Iterator[str]:
     yield "".join(lines)
 
 
-def _txn_index_lines(file: _DumpedFile, mismatches: Mismatches) -> Iterator[str]:
-    parse_long(file.name.split(".")[0])
+def _txn_index_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
+    parse_long(file.stem)
     lines = []  # Kafka reads all entries before it prints the first
     with closing(file.opened(file.display_path)) as source:
         for number, entry in enumerate(txn_index.LAYOUT.iter_unpack(_whole_entries(source, txn_index.ENTRY_SIZE))):
