@@ -134,7 +134,7 @@ def odd_log(seed, *, sound=False, damaged=True):
         data = b"".join(batches)
         if damaged and not sound and data and chosen.randrange(3) == 0:
             at = chosen.randrange(len(data))
-            data = data[:at] + bytes([data[at] ^ 1 << chosen.randrange(8)]) + data[at + 1 :]
+            data = builders.flipped(data, at, 1 << chosen.randrange(8))
         parts.append((data, chosen.choice([None, [], index, index, index])))
     return parts
 

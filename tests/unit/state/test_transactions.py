@@ -201,9 +201,7 @@ def test_a_transaction_over_damage_has_all_of_its_data(segments):
 @pytest.mark.parametrize("segments", [1, 2])
 def test_a_legible_marker_that_the_index_lists_ends_its_transaction_once(segments):
     events = log_of((DATA, 7), (ABORT, 7), (PLAIN, -1))
-    hurt = bytearray(events[1].batch)
-    hurt[70] ^= 1
-    parts = [events[0].batch + hurt, events[2].batch]
+    parts = [events[0].batch + builders.flipped(events[1].batch, 70), events[2].batch]
     index = Evidence(lambda: [AbortedTransaction(7, 0, 1, 2)])
     inputs = [FileInMemory(parts[0], "a", index), FileInMemory(parts[1], "b")]
     result = listing(inputs if segments == 2 else [FileInMemory(b"".join(parts), "a", index)])
