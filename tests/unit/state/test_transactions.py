@@ -177,6 +177,24 @@ def test_an_unreadable_index_is_ignored_for_the_markers():
         assert len(result.aborted) == 1
 
 
+def test_an_epoch_that_changes_within_a_transaction_is_noted():
+    """A marker is missing; both parts are one transaction, as for a broker."""
+    events = [Event(DATA, 7, 0, 2), Event(DATA, 7, 2, 1, 1), Event(COMMIT, 7, 3, 1, 1)]
+    result = listing([txns.as_bytes(events)])
+    assert [(txn.first_offset, txn.last_offset, txn.producer_epoch) for txn in result] == [(0, 2, 1)]
+    [note] = result.notes
+    assert (note.reason, note.offset, note.producer_id) == ("marker_missing", 2, 7)
+    assert "goes from epoch 0 to 1 at offset 2" in note.detail
+
+
+def test_a_transaction_begins_at_the_append_time_of_its_first_batch():
+    flags = builders.TRANSACTIONAL | builders.LOG_APPEND
+    times = {"base_timestamp": builders.NOW, "max_timestamp": builders.NOW + 500}
+    data = builders.good_batch(2, attributes=flags, producer_id=7, producer_epoch=0, base_sequence=0, **times)
+    [txn] = listing([data])
+    assert (txn.first_timestamp, txn.last_timestamp) == (builders.NOW + 500, builders.NOW + 500)
+
+
 # ---- over damage
 
 EARLIER = Event(DATA, 7, 0, 3, time=builders.NOW + 9000, append=True)
