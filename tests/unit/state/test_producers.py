@@ -1,11 +1,12 @@
 """Producer states: what a broker keeps of each producer, and how it would have answered a batch."""
 
+import pytest
 from paths import SEGMENTS
 
 import kafkarec
-from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.sidecars import producer_snapshot
-from kafkarec.state.producers import Marker, ProducerStates, read_marker
+from kafkarec.state.producers import BROKER, RECOVERY, Marker, ProducerStates, read_marker
 
 
 def row(base, count=3, *, pid=7, epoch=0, first=None, **more):
@@ -100,6 +101,14 @@ def test_a_marker_that_only_the_index_has():
     assert states.end_by_index(entry) == AbortedTransaction(7, 10, 15, 13)
     assert states.entry(7) == before._replace(current_txn_first_offset=-1)
     assert states.end_by_index(entry) is None and states.first_undecided_offset == 13
+
+
+@pytest.mark.parametrize("policy, epoch, time", [(BROKER, 4, 1020), (RECOVERY, -1, -1)])
+def test_a_control_batch_that_the_cleaner_emptied(policy, epoch, time):
+    """Recovery ignores it, which loses the epoch; the broker that wrote the log knows it."""
+    states = ProducerStates(policy=policy)
+    states.append(marker_row(20, pid=7, epoch=4))
+    assert states.snapshot() == (SnapshotEntry(7, epoch, -1, -1, 0, time, -1, -1),)
 
 
 def test_the_oldest_open_transaction_where_offsets_fall():

@@ -187,6 +187,25 @@ def test_an_epoch_that_changes_within_a_transaction_is_noted():
     assert "goes from epoch 0 to 1 at offset 2" in note.detail
 
 
+@pytest.mark.parametrize(
+    "version, value, epoch",
+    [
+        (1, b"\0\0\0\0\0\5", 5),
+        (127, b"\x7f\xff\0\0\0\5more", 5),
+        (0, b"\x80\0\0\0\0\5", None),
+        (0, b"\0\0\0\0\0", None),
+        (0, None, None),
+    ],
+)
+def test_an_abort_of_any_version_and_its_coordinator_epoch(version, value, epoch):
+    """Of a version from 0 on the first fields are those of version 0."""
+    record = builders.record(key=bytes([0, version, 0, 0]), value=value)
+    flags = builders.TRANSACTIONAL | builders.CONTROL
+    marker = builders.batch([record], base_offset=2, attributes=flags, producer_id=7, producer_epoch=0)
+    [txn] = listing([Event(DATA, 7, 0, 2).batch + marker])
+    assert (txn.state, txn.coordinator_epoch) == ("aborted", epoch)
+
+
 def test_a_transaction_begins_at_the_append_time_of_its_first_batch():
     flags = builders.TRANSACTIONAL | builders.LOG_APPEND
     times = {"base_timestamp": builders.NOW, "max_timestamp": builders.NOW + 500}
