@@ -75,6 +75,12 @@ def test_a_retry_of_an_older_batch_than_the_last_five_is_out_of_order():
     assert states.violation(row(18, first=0)) == "out_of_order"
 
 
+def test_sequences_continue_from_the_largest_int_with_0():
+    states = of(row(0, 4, first=2**31 - 2))
+    assert states.violation(row(4, 4, first=2**31 - 2)) == "duplicate"
+    assert states.violation(row(4, first=2)) is None
+
+
 def test_the_rows_of_a_scan_yield_the_brokers_snapshot():
     """As the module's docstring describes it."""
     folder = SEGMENTS / "txn-0"
@@ -107,8 +113,10 @@ def test_a_marker_that_only_the_index_has():
 def test_a_control_batch_that_the_cleaner_emptied(policy, epoch, time):
     """Recovery ignores it, which loses the epoch; the broker that wrote the log knows it."""
     states = ProducerStates(policy=policy)
-    states.append(marker_row(20, pid=7, epoch=4))
+    for base, older in ((20, 4), (21, 3)):
+        states.append(marker_row(base, pid=7, epoch=older))
     assert states.snapshot() == (SnapshotEntry(7, epoch, -1, -1, 0, time, -1, -1),)
+    assert states.violation(row(22, epoch=4, first=9)) == (None if epoch == -1 else "sequence_gap")
 
 
 def test_the_oldest_open_transaction_where_offsets_fall():
