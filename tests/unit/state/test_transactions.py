@@ -209,9 +209,11 @@ def test_an_abort_of_any_version_and_its_coordinator_epoch(version, value, epoch
 def test_a_transaction_begins_at_the_append_time_of_its_first_batch():
     flags = builders.TRANSACTIONAL | builders.LOG_APPEND
     times = {"base_timestamp": builders.NOW, "max_timestamp": builders.NOW + 500}
-    data = builders.good_batch(2, attributes=flags, producer_id=7, producer_epoch=0, base_sequence=0, **times)
-    [txn] = listing([data])
-    assert (txn.first_timestamp, txn.last_timestamp) == (builders.NOW + 500, builders.NOW + 500)
+    who = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    data = builders.good_batch(2, base_offset=1, attributes=flags, **who, **times)
+    around = [Event(PLAIN, -1, 0, 1), Event(PLAIN, -1, 3, 1, 0, builders.NOW + 900, append=True)]
+    [txn] = listing([data.join(one.batch for one in around)])
+    assert (txn.first_timestamp, txn.last_timestamp, txn.duration_ms) == (builders.NOW + 500, builders.NOW + 500, 400)
 
 
 # ---- over damage
