@@ -197,6 +197,7 @@ def test_each_record_without_a_key_is_reported_on_a_compacted_topic(codec):
     "times, wrong",
     [
         ((NOW - 10, NOW, NOW + 20), ()),
+        ((NOW + 20, NOW - 10), ()),
         ((NOW - 11, NOW, NOW + 21), (0, 2)),
         ((-1, -1, -1), ()),
         ((0, 2**63 - 1, -2), (0, 1, 2)),
@@ -361,14 +362,42 @@ def test_a_message_that_overruns_is_reported_before_a_wrong_timestamp_where_all_
     assert caught.value.reason == "message_truncated"
 
 
-@pytest.mark.parametrize("headers_first", [True, False])
-def test_the_first_record_that_cannot_be_converted_or_accepted_decides(headers_first):
-    with_headers, late = {"headers": [(b"h", b"")]}, {"timestamp_delta": -9}
-    parts = [with_headers, late] if headers_first else [late, with_headers]
+@pytest.mark.parametrize(
+    "parts, reason",
+    [
+        ([{"headers": [(b"h", b"")]}, {"timestamp_delta": -9}], "magic_unfit"),
+        ([{"timestamp_delta": -9}, {"headers": [(b"h", b"")]}], "timestamps_rejected"),
+        ([{}, {"timestamp_delta": -9}], "timestamps_rejected"),
+        ([{"timestamp_delta": -1 - NOW}, {"timestamp_delta": -9}], "timestamps_rejected"),
+    ],
+)
+def test_the_first_record_that_cannot_be_converted_or_accepted_decides(parts, reason):
     data = builders.batch([builders.record(offset_delta=number, **one) for number, one in enumerate(parts)])
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         validate(data, magic=1, timestamp_before_max_ms=5, now=NOW)
-    assert caught.value.reason == ("magic_unfit" if headers_first else "timestamps_rejected")
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_without_a_key_or_out_of_the_range_of_times(magic, packed):
+    """Magic 0 has no timestamp. Uncompressed messages are batches of their own."""
+    rows = enumerate((b"k", None, b"", None))
+    parts = [builders.message(magic=magic, offset=row, key=key, timestamp=NOW - row) for row, key in rows]
+    data = builders.wrapper(b"".join(parts), magic=magic, offset=3) if packed else b"".join(parts)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, compacted=True, now=NOW)
+    assert [index for index, _ in caught.value.record_errors] == ([1, 3] if packed else [0])
+    if magic == 0:
+        assert validate(data, timestamp_before_max_ms=2, now=NOW).max_timestamp == -1
+        return
+    with pytest.raises(kafkarec.InvalidRecordError, match=f"timestamp {NOW - 3} of offset 3 "):
+        validate(data, timestamp_before_max_ms=2, now=NOW)
+
+
+def test_records_with_log_append_time_have_that_of_their_batch():
+    data = builders.batch(builders.records(2), attributes=LOG_APPEND, base_timestamp=NOW - 90, max_timestamp=NOW)
+    assert validate(data, timestamp_before_max_ms=5, now=NOW).max_timestamp == NOW
 
 
 def test_the_codecs_header_of_an_empty_batch_is_checked():
