@@ -344,6 +344,16 @@ def test_a_message_too_short_for_its_fields_is_accepted_in_place_only():
         assert caught.value.reason == reason
 
 
+@pytest.mark.parametrize("left", range(5))
+def test_a_message_that_ends_in_the_length_of_its_key_is_no_message_without_a_key(left):
+    body = struct.pack(">bbq", 1, 0, NOW) + b"\xff" * left
+    data = struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, compacted=True)
+    sides = caught.value.reason, caught.value.expected, caught.value.found
+    assert sides == (("message_truncated", 4, left) if left < 4 else ("records_rejected", None, None))
+
+
 def test_of_many_wrong_records_the_first_ten_thousand_are_reported():
     parts = [builders.record(offset_delta=i, key=None) for i in range(10_003)]
     with pytest.raises(kafkarec.InvalidRecordError, match="in number 10003, the first three: record 0") as caught:
