@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from paths import SEGMENTS
+from plain_logs import flip
 from s3server import BUCKET, running
 
 import kafkarec
@@ -112,9 +113,7 @@ def test_a_glob_in_a_bucket(archive, run, monkeypatch):
 
 def test_a_damaged_archive_is_salvaged_by_the_command_that_verify_prints(archive, run):
     path = archive / "date=2026-11-02" / "txn-0" / OFFSETS[1]
-    data = bytearray(path.read_bytes())
-    data[5000] ^= 1
-    path.write_bytes(data)
+    flip(path, 5000)
     assert run("verify", "archive").out.endswith(b"next: kafkarec salvage archive -o rescued\n")
     assert run("salvage", "archive", "-o", "rescued").status == 1
     assert kafkarec.open("rescued/txn-0").next_offset == 293 and run("verify", "rescued").status == 0

@@ -84,13 +84,10 @@ def test_a_hole_of_64_gib_takes_no_time(run, tmp_path):
 
 
 def test_many_damaged_ranges_are_reported_in_few_lines(run, tmp_path):
-    data = bytearray()
+    data, one = b"", golden.vector("v2-none-single").bytes
     for number in range(60):
-        batch = bytearray(golden.vector("v2-none-single").bytes)
-        batch[:8] = number.to_bytes(8, "big")
-        if number % 2:
-            batch[-1] ^= 1
-        data += batch
+        batch = builders.patched(one, 0, number.to_bytes(8, "big"))
+        data += builders.flipped(batch) if number % 2 else batch
     path = tmp_path / "x.log"
     path.write_bytes(data)
     ran = run("cat", path, "--errors", "skip")

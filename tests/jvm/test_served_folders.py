@@ -7,7 +7,7 @@ import re
 import shutil
 
 import builders
-import hurt_markers
+import golden
 import jvm_oracle
 import pytest
 from broker import Broker
@@ -101,7 +101,7 @@ def folders(tmp_path_factory):
         partition(seed, folders_by_topic[topics[0]])
         _write_salvaged(folders_by_topic[topics[1]], seed, folder)
     for name in _GOLDEN:
-        folders_by_topic[name] = hurt_markers.copy(SEGMENTS / f"{name}-0", folder / f"{name}-0")
+        folders_by_topic[name] = golden.copied(SEGMENTS / f"{name}-0", folder / f"{name}-0")
         folders_by_topic |= _write_by_commands(SEGMENTS / f"{name}-0", folder)
     return {topic: path for topic, path in folders_by_topic.items() if path.exists()}
 

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import golden
 import hurt_markers
 import jvm_oracle
 import pytest
@@ -90,24 +91,18 @@ def served(kafka, tmp_path_factory):
             answer = kafka.ask(verb, broker.address, *arguments)
             assert answer.status == 0, answer.err
         with broker.paused():
-            made_log = hurt_markers.copy(broker.data / "made-0", work / "made")
+            made_log = golden.copied(broker.data / "made-0", work / "made")
         sources = [*hurt_markers.FOLDERS, made_log]
         of_each = [cases(source) for source in sources]
         chosen = [one for some in of_each for one in random.Random(1).sample(some, min(_most(), len(some)))]
         runs, reports = [], []
         for number, (marker, damage, whole) in enumerate(chosen):
-            run = hurt_markers.hurt(
-                marker,
-                damage,
-                work / str(number),
-                lambda path, all_=whole: all_ or path.suffix == ".log",
-                f"hurt-{number}",
-            )
+            run = hurt_markers.hurt(marker, damage, work / str(number), () if whole else (".log",), f"hurt-{number}")
             runs.append(run)
             reports += kafkarec.salvage(run.folder, run.out, as_partition=True).partitions
         made = [run.out / run.folder.name for run in runs]
         whole = {source: len(made) + number for number, source in enumerate(sources)}
-        made += [hurt_markers.copy(source, work / f"whole-{source.name}") for source in sources]
+        made += [golden.copied(source, work / f"whole-{source.name}") for source in sources]
         broker.serve(kafka, {"hurt": made}, {"hurt": _SMALL})
         yield Served(broker, runs, reports, made, whole)
     finally:

@@ -24,7 +24,7 @@ OF_INNER_MODULES = {
     "unit/read/test_matched_transactions.py": "all tables of the match of markers, read in steps of any size",
     "unit/read/test_threads.py": "helpers that cannot be started, or are busy",
     "unit/state/test_index_builders.py": "index entries for batches that no broker writes",
-    "unit/state/test_producers.py": "producers after random rows, compared with a slow implementation",
+    "unit/state/test_producers.py": "what a broker keeps of a producer, by rows without a log",
     "unit/state/test_transactions.py": "evidence of side files that contradicts the batches",
     "unit/storage/test_follow.py": "a truncation between two steps of a poll",
     "unit/storage/test_raw_batches.py": "frames at the end of a file, which a follower compares",

@@ -194,8 +194,8 @@ def assert_agree(data: bytes, *, deep: bool = True, **options) -> oracle.Verdict
     decoded = read_as(verdict, data, **options)
     if deep and verdict.error is None:
         headers = [batch.columns for batch in verdict.batches]
-        assert reading.batch_rows(kafkarec.scan(data)) == headers
-        assert reading.batch_rows(decoded.batches) == headers
+        assert reading.arrow_rows(kafkarec.scan(data)) == headers
+        assert reading.arrow_rows(decoded.batches) == headers
         batches = list(kafkarec.batches(data))
         assert [reading.batch_attributes(batch) for batch in batches] == headers
         records = [[{name: record[name] for name in FIELDS} for record in batch.records] for batch in verdict.batches]

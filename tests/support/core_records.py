@@ -1,15 +1,9 @@
-"""The fields of a magic 2 record as bytes, bodies of records that are refused, and how `validate` scans records."""
+"""The fields of a magic 2 record as bytes, and bodies of records that are refused."""
 
 from __future__ import annotations
 
-import struct
-
-import builders
 from builders import varint
 from core_reading import INT_MAX, INT_MIN
-
-from kafkarec._verbs import RequestCheck
-from kafkarec.ops.validate.rules import NO_LIMIT, Rules
 
 FIELDS = (
     "attributes",
@@ -108,22 +102,3 @@ REFUSED: dict[str, list[tuple[bytes, int | None, int | None]]] = {
     ],
     "message_truncated": [(b"\0\0\0\1\1\0"[:size], 1 if size == 0 else None, None) for size in range(6)],
 }
-
-
-RULES = Rules(2, 0, None, True, False, NO_LIMIT, NO_LIMIT, 0, True, builders.NOW, 0, 1 << 20, INT_MAX)
-"""A topic and a client for which nothing but broken records is refused."""
-
-
-def summed(data: bytes, **demands) -> RequestCheck:
-    """Return a produce request whose batches were checked; `demands`: what more is demanded of them."""
-    usual = {"check_crcs": True, "from_zero": False, "rising": False, "leader_epoch": None, "most_bytes": NO_LIMIT}
-    return RequestCheck(data, **{**usual, **demands})
-
-
-def stats_of(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload: bytes | None = None) -> RequestCheck:
-    """Return the request, with the sums over the records of its batch, which are checked by `rules`."""
-    request = summed(data)
-    if data[16] == 2 and payload is None:
-        payload = data[61 : 12 + struct.unpack_from(">i", data, 8)[0]]
-    request.scan_records(payload, rules, partly, rules.limit)
-    return request

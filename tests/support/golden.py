@@ -9,6 +9,8 @@ import base64
 import functools
 import hashlib
 import json
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,15 @@ def segment_files() -> list[Case]:
         for path in sorted((VECTORS / "segments").glob("*/*.json"))
         if path.name.endswith((".log.json", ".checkpoint.json"))
     ]
+
+
+def copied(source: Path, to: Path, keep: Sequence[str] = ()) -> Path:
+    """Return a copy of a partition folder, without what Kafka's tools wrote about it. keep: the only suffixes."""
+    to.mkdir(parents=True)
+    for path in source.iterdir():
+        if path.suffix not in (".json", ".txt") and (not keep or path.suffix in keep):
+            shutil.copy(path, to)
+    return to
 
 
 def consumer_reads() -> list[tuple[str, str]]:

@@ -39,8 +39,8 @@ def assert_reads_as(data: bytes, wanted: dict[str, Any]):
     assert decoded.remaining == tail
     assert decoded.damage == ()
     assert len(decoded) == len(for_consumers)
-    assert reading.batch_rows(decoded.batches) == headers
-    assert reading.batch_rows(kafkarec.scan(data)) == headers
+    assert reading.arrow_rows(decoded.batches) == headers
+    assert reading.arrow_rows(kafkarec.scan(data)) == headers
     assert_same_records(reading.by_columns(data), for_consumers)
     assert_same_records(reading.by_columns(data, control=True), everything)
     assert_same_records(reading.by_records(data, control=True), everything)

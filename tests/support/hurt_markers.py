@@ -13,12 +13,13 @@ holds where a .txnindex lists it, and the second one says nothing.
 from __future__ import annotations
 
 import hashlib
-import shutil
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import builders
+import golden
 from paths import SEGMENTS, VECTORS
 
 import kafkarec
@@ -27,11 +28,10 @@ FOLDERS = (
     SEGMENTS / "txn-0",
     *(VECTORS / "transactions" / name for name in ("orders-158", "orders-84", "deleted-1551")),
 )
-_NOT_OF_THE_LOG = {".json", ".txt"}
 
 
 def _flip(at: int, bit: int) -> Callable[[bytes], bytes]:
-    return lambda raw: raw[:at] + bytes([raw[at] ^ 1 << bit]) + raw[at + 1 :]
+    return partial(builders.flipped, position=at, bits=1 << bit)
 
 
 CUT_OUT = "cut out"
@@ -59,15 +59,6 @@ class HurtLog(NamedTuple):
     damage: str
 
 
-def copy(source: Path, to: Path, keep: Callable[[Path], bool] = lambda path: True) -> Path:
-    to.mkdir(parents=True)
-    for path in source.iterdir():
-        if path.suffix not in _NOT_OF_THE_LOG and keep(path):
-            shutil.copy(path, to)
-            (to / path.name).chmod(0o644)
-    return to
-
-
 class Marker(NamedTuple):
     """A marker of an undamaged log: its segment, the bytes [start, end) of its batch, its offset."""
 
@@ -86,19 +77,17 @@ def markers(source: Path) -> list[Marker]:
     ]
 
 
-def hurt(
-    marker: Marker, damage: str, place: Path, keep: Callable[[Path], bool] = lambda path: True, name: str = "orders-0"
-) -> HurtLog:
+def hurt(marker: Marker, damage: str, place: Path, keep: Sequence[str] = (), name: str = "orders-0") -> HurtLog:
     """Copy the log of a marker into a new folder below `place`, with the marker damaged."""
     source, data = marker.segment.parent, marker.segment.read_bytes()
-    folder = copy(source, place / name, keep)
+    folder = golden.copied(source, place / name, keep)
     hurt = DAMAGE[damage](data[marker.start : marker.end])
     (folder / marker.segment.name).write_bytes(data[: marker.start] + hurt + data[marker.end :])
     return HurtLog(folder, place / "out", source, marker.offset, damage)
 
 
 def runs(
-    source: Path, work: Path, keep: Callable[[Path], bool] = lambda path: True, damage: Iterable[str] = tuple(DAMAGE)
+    source: Path, work: Path, keep: Sequence[str] = (), damage: Iterable[str] = tuple(DAMAGE)
 ) -> Iterator[HurtLog]:
     """Yield the log with each marker damaged in each way."""
     for marker in markers(source):

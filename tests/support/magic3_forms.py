@@ -52,10 +52,6 @@ def real_batches() -> dict[str, bytes]:
     return found
 
 
-def records_of(columns) -> list[dict[str, Any]]:
-    return reading.arrow_rows(columns)
-
-
 decode_v2 = partial(kafkarec.decode, columns=FIELDS, control=True)
 
 
@@ -72,7 +68,7 @@ def assert_agree(form: Form, data: bytes) -> oracle.Verdict:
     if isinstance(found, kafkarec.KafkaRecordError):
         assert found.position is not None
     else:
-        assert reading.batch_rows(found.batches) == [batch.columns for batch in verdict.batches]
+        assert reading.arrow_rows(found.batches) == [batch.columns for batch in verdict.batches]
     return verdict
 
 
@@ -82,8 +78,8 @@ def converted_and_back(form: Form, data: bytes) -> tuple[bytes, kafkarec.RecordC
     made = form.from_v2(data)
     assert_agree(form, made)
     columns, back = form.module.decode(made, columns=FIELDS, control=True), form.module.to_v2(made)
-    wanted, batches = records_of(decode_v2(data)), batch_fields(reading.batch_rows(kafkarec.scan(data)))
-    assert records_of(columns) == records_of(decode_v2(back)) == wanted
-    assert batch_fields(reading.batch_rows(columns.batches)) == batches
-    assert batch_fields(reading.batch_rows(kafkarec.scan(back))) == batches
+    wanted, batches = reading.arrow_rows(decode_v2(data)), batch_fields(reading.arrow_rows(kafkarec.scan(data)))
+    assert reading.arrow_rows(columns) == reading.arrow_rows(decode_v2(back)) == wanted
+    assert batch_fields(reading.arrow_rows(columns.batches)) == batches
+    assert batch_fields(reading.arrow_rows(kafkarec.scan(back))) == batches
     return made, columns, back

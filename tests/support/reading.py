@@ -120,11 +120,6 @@ def by_records(data, **options) -> list[dict[str, Any]]:
     return [record_row(record) for record in kafkarec.decode(data, columns=RECORD_FIELDS, **options)]
 
 
-def batch_rows(table) -> list[dict[str, Any]]:
-    """Return the rows of a BatchTable, by Arrow."""
-    return arrow_rows(table)
-
-
 def batch_attributes(batch) -> dict[str, Any]:
     """Return a RecordBatch's attributes as a row."""
     return {name: getattr(batch, name) for name in BATCH_FIELDS}
@@ -132,7 +127,7 @@ def batch_attributes(batch) -> dict[str, Any]:
 
 def assert_tiles(data: bytes, columns):
     """Assert that good batches, damage and tail cover the input once, without a gap or an overlap."""
-    rows = batch_rows(columns.batches)
+    rows = arrow_rows(columns.batches)
     pieces = [(row["position"], row["size_in_bytes"]) for row in rows]
     pieces += [(damage.position, damage.length) for damage in columns.damage]
     at = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 
 from paths import SUPPORT
@@ -44,6 +45,22 @@ def limit_memory(extra):
     resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted))
 """
 
+_APART = """
+import os, sys, traceback
+def run_apart(name, code):
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        try:
+            exec(code, globals())
+            sys.stdout.flush()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0, name
+"""
+
 
 def run(code: str) -> str:
     """Return the code's standard output. Fail with its standard error if it raises or dies by a signal."""
@@ -53,3 +70,8 @@ def run(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stderr[-3000:]}"
     return done.stdout
+
+
+def run_each(setup: str, codes: Mapping[str, str]):
+    """Run each code in a copy of one process that has run `setup`, so none sees what another one keeps or limits."""
+    run(f"{setup}{_APART}for name, code in {dict(codes)!r}.items():\n    run_apart(name, code)\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import builders
 from command import own_process
+from golden import copied
 from paths import SEGMENTS
 from verify_reports import data_folder, good, made
 
@@ -28,8 +29,7 @@ BORDERS = {
 
 def golden(root: Path, name: str) -> Path:
     """A copy of a golden partition folder, without the files that Kafka's tools wrote about it."""
-    skipped = shutil.ignore_patterns("*.json", "*.txt")
-    return Path(shutil.copytree(SEGMENTS / name, root / name, ignore=skipped))
+    return copied(SEGMENTS / name, root / name)
 
 
 def cut(log: Path, position: int, *, zeros: bool = False):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+import builders
 from paths import TESTS, VECTORS
 
 HARVESTED = TESTS / "fence" / "folders.tar.xz"
@@ -75,7 +76,7 @@ def edit(path: Path, change: Callable[[bytes], bytes]):
 
 
 def flip(at: int, bit: int) -> Callable[[bytes], bytes]:
-    return lambda data: data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :] if at < len(data) else data
+    return lambda data: builders.flipped(data, at, 1 << bit) if at < len(data) else data
 
 
 def zeros(at: int, count: int) -> Callable[[bytes], bytes]:

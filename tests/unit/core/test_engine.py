@@ -64,7 +64,7 @@ def test_a_chunk_ends_with_the_batch_that_fills_it():
 def spoiled(raw):
     """Return the batch with a wrong checksum and readable records."""
     at = 17 if raw[16] == 2 else 12
-    return builders.patched(raw, at, bytes([raw[at] ^ 1]))
+    return builders.flipped(raw, at)
 
 
 def test_checksums_are_checked_as_asked_for():

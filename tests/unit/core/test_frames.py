@@ -35,8 +35,8 @@ def in_every_place(data):
         assert following[:2] == alone[:2] and following[2] == alone[2] + len(GOOD)
     if not alone:
         wanted = [batch.columns for batch in oracle.decode(data).batches]
-        assert reading.batch_rows(kafkarec.scan(data)) == wanted
-        assert reading.batch_rows(kafkarec.decode(data, control=True).batches) == wanted
+        assert reading.arrow_rows(kafkarec.scan(data)) == wanted
+        assert reading.arrow_rows(kafkarec.decode(data, control=True).batches) == wanted
     return alone
 
 

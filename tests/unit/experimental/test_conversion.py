@@ -6,7 +6,7 @@ import oracle
 import pytest
 import reading
 from builders import CODECS, NOW
-from magic3_forms import FORMS, batch_fields, converted_and_back, decode_v2, real_batches, records_of
+from magic3_forms import FORMS, batch_fields, converted_and_back, decode_v2, real_batches
 
 import kafkarec
 from kafkarec.experimental import header_first, v3
@@ -20,7 +20,7 @@ def test_real_batches_keep_records_and_header_fields(form):
     assert len(real_batches()) > 90
     for name, data in real_batches().items():
         made, columns, back = converted_and_back(form, data)
-        rows = reading.batch_rows(columns.batches)
+        rows = reading.arrow_rows(columns.batches)
         assert {row["magic"] for row in rows} == {3}
         assert [row["attributes"] & 0x7F for row in rows] == kafkarec.scan(data).column("attributes"), name
         assert sum(row["size_in_bytes"] for row in rows) == len(made)
@@ -37,7 +37,7 @@ def test_codecs_are_changed_and_kept(form, codec):
     assert form.module.decode(made).batches.column("compression") == [codec] * len(CODECS)
     back = form.module.to_v2(made)
     assert kafkarec.scan(back).column("compression") == [codec] * len(CODECS)
-    assert records_of(decode_v2(back)) == records_of(decode_v2(data))
+    assert reading.arrow_rows(decode_v2(back)) == reading.arrow_rows(decode_v2(data))
     assert form.module.decode(form.from_v2(data)).batches.column("compression") == list(CODECS)
 
 
@@ -107,8 +107,8 @@ def test_encode_writes_what_encode_writes_for_magic_2(form, codec):
     encode_options = {**form.options}
     made = form.module.encode(rows, **options, **encode_options)
     wanted = kafkarec.encode(rows, **options)
-    assert batch_fields(reading.batch_rows(form.module.decode(made).batches)) == batch_fields(
-        reading.batch_rows(kafkarec.scan(wanted))
+    assert batch_fields(reading.arrow_rows(form.module.decode(made).batches)) == batch_fields(
+        reading.arrow_rows(kafkarec.scan(wanted))
     )
     assert form.module.decode(made).tuples() == kafkarec.decode(wanted).tuples()
     assert made == form.module.from_v2(wanted, **{"keep_attributes": False, **encode_options})
@@ -125,8 +125,8 @@ def test_options_are_those_of_decode(form):
     )
     made = form.from_v2(data)
     every = ("offset", "magic", "compression", "batch_position", "is_control", "control_type", "base_offset")
-    rows = records_of(form.module.decode(made, columns=every, control=True))
-    expected = records_of(kafkarec.decode(data, columns=every, control=True))
+    rows = reading.arrow_rows(form.module.decode(made, columns=every, control=True))
+    expected = reading.arrow_rows(kafkarec.decode(data, columns=every, control=True))
     starts = [batch.position for batch in magic3_oracle.decode(made, header_first=form.header_first).batches]
     positions = [starts[0], starts[0], *starts[1:]]
     assert rows == [row | {"magic": 3, "batch_position": at} for row, at in zip(expected, positions, strict=True)]

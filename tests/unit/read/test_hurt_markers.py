@@ -3,6 +3,7 @@ and listed."""
 
 import hurt_markers
 import pytest
+from builders import flipped
 from hurt_markers import FOLDERS
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
 
@@ -27,19 +28,11 @@ def seen(folder):
 def test_each_marker_of_real_logs(folder, logs_only, tmp_path):
     """Nothing that was not committed is published; all that was and is hidden is listed."""
     damage = ("outcome", "zeros") if logs_only else tuple(hurt_markers.DAMAGE)
-    for run in hurt_markers.runs(folder, tmp_path, lambda path: path.suffix == ".log" or not logs_only, damage):
+    for run in hurt_markers.runs(folder, tmp_path, (".log",) if logs_only else (), damage):
         found = read(run.folder)
         assert hurt_markers.wrong(run, set(found.column("offset")), found.undecided) == (set(), set()), run
         if folder.name == "txn-0" and not logs_only and run.offset != 292 and run.damage != hurt_markers.CUT_OUT:
             assert (len(found), found.undecided) == (176, ()), run
-
-
-def flipped(batch, *places):
-    """The batch with bits of some bytes flipped: (byte, bits)."""
-    changed = bytearray(batch)
-    for byte, bits in places:
-        changed[byte] ^= bits
-    return bytes(changed)
 
 
 LOST = [
@@ -106,21 +99,21 @@ def test_a_snapshot_whose_checksum_is_wrong_proves_nothing(tmp_path):
 
 def test_a_damaged_data_batch_has_no_marker_in_it(tmp_path):
     events = [Event(DATA, 7, 0, 3), Event(PLAIN, -1, 3, 4), Event(DATA, 7, 7, 1), Event(COMMIT, 7, 8, 1)]
-    found = read(write_log(tmp_path / "a-0", events, [3], instead=flipped(events[1].batch, (70, 1))))
+    found = read(write_log(tmp_path / "a-0", events, [3], instead=flipped(events[1].batch, 70)))
     assert (found.column("offset"), found.undecided, len(found.damage)) == ([0, 1, 2, 7], (), 1)
 
 
 @pytest.mark.parametrize("byte", [*range(8, 12), *range(16, 78)])
 def test_one_flipped_bit_of_a_marker(tmp_path, byte):
     """Every byte but base offset and leader epoch, which no checksum covers: the marker is legible."""
-    found = read(write_log(tmp_path / "a-0", LOST, [3], instead=flipped(LOST[1].batch, (byte, 1 << byte % 8))))
+    found = read(write_log(tmp_path / "a-0", LOST, [3], instead=flipped(LOST[1].batch, byte, 1 << byte % 8)))
     assert (found.column("offset"), found.undecided) == ([4, 5, 7], ())
 
 
 @pytest.mark.parametrize(
     "left",
     [
-        pytest.param(flipped(LOST[1].batch, (68, 1), (70, 1)), id="two flipped bits are not guessed"),
+        pytest.param(flipped(flipped(LOST[1].batch, 68), 70), id="two flipped bits are not guessed"),
         # fewer bytes are left than a marker has, but its offset is missing
         pytest.param(LOST[1].batch[40:], id="bytes are missing"),
     ],

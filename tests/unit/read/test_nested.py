@@ -89,7 +89,7 @@ def test_scan_each_lists_batch_rows():
     data = golden.vector("v2-multi-batch").bytes
     pieces = list(kafkarec.scan_each([data, None, b"", data[:300]]))
     got = lists_of(pieces)
-    wanted = reading.batch_rows(kafkarec.scan(data))
+    wanted = reading.arrow_rows(kafkarec.scan(data))
     assert got[0] == wanted
     assert got[1:3] == [None, []]
     assert got[3] == [row for row in wanted if row["position"] + row["size_in_bytes"] <= 300]

@@ -340,11 +340,10 @@ def test_no_byte_is_viewed_outside_of_the_payloads():
 def test_restored_and_damaged_batches():
     """A restored batch is read from other bytes than the caller's; refused ones leave nothing."""
     batches = [kafkarec.encode(of_all_lengths(n * 48), batch_size=1 << 20) for n in range(6)]
-    wrong_length, wrong_magic, wrong_byte = (bytearray(batches[n]) for n in (1, 2, 4))
-    wrong_length[11] ^= 0x40
-    wrong_magic[16] = 1
-    wrong_byte[-1] ^= 1
-    data = b"".join([batches[0], wrong_length, wrong_magic, batches[3], wrong_byte, batches[5]])
+    batches[1] = builders.flipped(batches[1], 11, 0x40)  # its length
+    batches[2] = builders.flipped(batches[2], 16, 3)  # its magic
+    batches[4] = builders.flipped(batches[4])
+    data = b"".join(batches)
     columns = viewed(data, errors="skip")
     assert len(columns.restored) == 2
     assert len(columns.damage) == 1

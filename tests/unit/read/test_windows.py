@@ -32,7 +32,7 @@ def outcome(make):
         decoded = make()
     except kafkarec.KafkaRecordError as error:
         return type(error), str(error), error.reason, error.position, error.next_position
-    return reading.arrow_rows(decoded), reading.batch_rows(decoded.batches), decoded.damage, decoded.remaining
+    return reading.arrow_rows(decoded), reading.arrow_rows(decoded.batches), decoded.damage, decoded.remaining
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -50,7 +50,7 @@ def test_scans_through_every_window(window):
         for skip_bytes in (0, 100, 1 << 20):
             fake = FakeFile(case.bytes, window, skip_bytes)
             table = reading.scan(fake)
-            assert reading.batch_rows(table) == reading.batch_rows(scanned), case
+            assert reading.arrow_rows(table) == reading.arrow_rows(scanned), case
 
 
 def test_a_scan_of_large_batches_fetches_only_their_headers():
@@ -107,7 +107,7 @@ def test_a_file_that_shrinks_is_damage_from_there_on(present):
     data = golden.partition_bytes("all-codecs-0")
     decoded = read(FakeFile(data, 256, 64, present=present), errors="skip")
     whole = [b for b in kafkarec.scan(data) if b["position"] + b["size_in_bytes"] <= present]
-    assert reading.batch_rows(decoded.batches) == whole
+    assert reading.arrow_rows(decoded.batches) == whole
     assert {one.reason for one in decoded.damage} == {"unreadable"}
     assert "shorter now" in decoded.damage[0].detail
     reading.assert_tiles(data, decoded)

@@ -96,9 +96,7 @@ def test_the_coordinator_epoch_is_the_producers_last_one(tmp_path, out):
 
 
 def test_a_legible_marker_has_its_own_coordinator_epoch(tmp_path, out):
-    raw = bytearray(EVENTS[1].batch)
-    raw[70] ^= 1
-    saved(write_log(tmp_path / "a-0", EVENTS, [3], instead=bytes(raw)), out)
+    saved(write_log(tmp_path / "a-0", EVENTS, [3], instead=builders.flipped(EVENTS[1].batch, 70)), out)
     [record] = list(kafkarec.open(out / "a-0").batches())[1]
     assert (record.offset, record.control.coordinator_epoch) == (3, 5)
 

@@ -104,7 +104,7 @@ def test_wrapper_messages_complete_each_other(tmp_path, magic):
 def test_a_wrapper_message_begins_at_the_first_offset_inside_of_it(tmp_path, monkeypatch):
     """Also where its length is restored, and where it has lower offsets than the one before it."""
     parts = wrappers(0, 10, 15, 20, 5)
-    damaged = builders.patched(parts[2], 11, bytes([parts[2][11] ^ 1]))
+    damaged = builders.flipped(parts[2], 11)
     [found] = salvage(log(tmp_path / "orders-0", [*parts[:2], damaged, *parts[3:]]), tmp_path / "out").partitions
     assert copied(tmp_path / "out") == b"".join(parts[:4])
     assert [[*one["fields"]] for one in found.restored] == [["batch_length"]]

@@ -4,6 +4,7 @@ repaired; a real broker's folders are unchanged."""
 import shutil
 
 import builders
+import golden
 import pytest
 from fake_file import FakeFile
 from killed_writer import OPEN, SETTINGS, batch, content, ends, run
@@ -166,18 +167,10 @@ def test_a_folder_can_be_read_while_it_is_written(written):
 REAL = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0", "__consumer_offsets-0", "__cluster_metadata-0")
 
 
-def _copied(name, to):
-    to.mkdir()
-    for path in (SEGMENTS / name).iterdir():
-        if not path.name.endswith((".json", ".txt")):
-            shutil.copy(path, to)
-    return to
-
-
 @pytest.mark.parametrize("name", REAL)
 def test_a_real_brokers_folder(name, tmp_path):
     """Snapshots and epochs of a broker have more than its batches, and are kept; indexes are those of recovery."""
-    folder = _copied(name, tmp_path / name)
+    folder = golden.copied(SEGMENTS / name, tmp_path / name)
     before, last = content(folder), _last(folder).stem
     with SegmentWriter(folder) as writer:
         assert writer.next_offset == kafkarec.open(folder).next_offset
@@ -190,7 +183,7 @@ def test_a_real_brokers_folder(name, tmp_path):
 
 def test_a_copy_of_a_running_broker(tmp_path):
     """Indexes that end in zeros, no snapshot at the end, no checkpoint: afterwards as after a clean shutdown."""
-    with SegmentWriter(_copied("logappend-live-0", tmp_path / "logappend-0")) as writer:
+    with SegmentWriter(golden.copied(SEGMENTS / "logappend-live-0", tmp_path / "logappend-0")) as writer:
         assert writer.next_offset == 150
     files, stopped = content(tmp_path / "logappend-0"), content(SEGMENTS / "logappend-0")
     for name in files.keys() - {"partition.metadata"}:

@@ -177,6 +177,45 @@ def test_an_unreadable_index_is_ignored_for_the_markers():
         assert len(result.aborted) == 1
 
 
+def test_an_epoch_that_changes_within_a_transaction_is_noted():
+    """A marker is missing; both parts are one transaction, as for a broker."""
+    events = [Event(DATA, 7, 0, 2), Event(DATA, 7, 2, 1, 1), Event(COMMIT, 7, 3, 1, 1)]
+    result = listing([txns.as_bytes(events)])
+    assert [(txn.first_offset, txn.last_offset, txn.producer_epoch) for txn in result] == [(0, 2, 1)]
+    [note] = result.notes
+    assert (note.reason, note.offset, note.producer_id) == ("marker_missing", 2, 7)
+    assert "goes from epoch 0 to 1 at offset 2" in note.detail
+
+
+@pytest.mark.parametrize(
+    "version, value, epoch",
+    [
+        (1, b"\0\0\0\0\0\5", 5),
+        (127, b"\x7f\xff\0\0\0\5more", 5),
+        (0, b"\x80\0\0\0\0\5", None),
+        (0, b"\0\0\0\0\0", None),
+        (0, None, None),
+    ],
+)
+def test_an_abort_of_any_version_and_its_coordinator_epoch(version, value, epoch):
+    """Of a version from 0 on the first fields are those of version 0."""
+    record = builders.record(key=bytes([0, version, 0, 0]), value=value)
+    flags = builders.TRANSACTIONAL | builders.CONTROL
+    marker = builders.batch([record], base_offset=2, attributes=flags, producer_id=7, producer_epoch=0)
+    [txn] = listing([Event(DATA, 7, 0, 2).batch + marker])
+    assert (txn.state, txn.coordinator_epoch) == ("aborted", epoch)
+
+
+def test_a_transaction_begins_at_the_append_time_of_its_first_batch():
+    flags = builders.TRANSACTIONAL | builders.LOG_APPEND
+    times = {"base_timestamp": builders.NOW, "max_timestamp": builders.NOW + 500}
+    who = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    data = builders.good_batch(2, base_offset=1, attributes=flags, **who, **times)
+    around = [Event(PLAIN, -1, 0, 1), Event(PLAIN, -1, 3, 1, 0, builders.NOW + 900, append=True)]
+    [txn] = listing([data.join(one.batch for one in around)])
+    assert (txn.first_timestamp, txn.last_timestamp, txn.duration_ms) == (builders.NOW + 500, builders.NOW + 500, 400)
+
+
 # ---- over damage
 
 EARLIER = Event(DATA, 7, 0, 3, time=builders.NOW + 9000, append=True)
@@ -201,9 +240,7 @@ def test_a_transaction_over_damage_has_all_of_its_data(segments):
 @pytest.mark.parametrize("segments", [1, 2])
 def test_a_legible_marker_that_the_index_lists_ends_its_transaction_once(segments):
     events = log_of((DATA, 7), (ABORT, 7), (PLAIN, -1))
-    hurt = bytearray(events[1].batch)
-    hurt[70] ^= 1
-    parts = [events[0].batch + hurt, events[2].batch]
+    parts = [events[0].batch + builders.flipped(events[1].batch, 70), events[2].batch]
     index = Evidence(lambda: [AbortedTransaction(7, 0, 1, 2)])
     inputs = [FileInMemory(parts[0], "a", index), FileInMemory(parts[1], "b")]
     result = listing(inputs if segments == 2 else [FileInMemory(b"".join(parts), "a", index)])

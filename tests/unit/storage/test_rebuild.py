@@ -1,9 +1,8 @@
 """Indexes made from the batches, byte for byte as LogSegment.recover() of Kafka 4.4 made them (vectors/indexes), and
 as the broker that wrote the log left them (vectors/segments)."""
 
-import shutil
-
 import builders
+import golden
 import pytest
 from paths import VECTORS
 
@@ -34,19 +33,12 @@ def small_files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in SMALL}
 
 
-def logs_alone(folder, to):
-    """Return a copy of the log's segments without side files."""
-    for path in folder.glob("*.log"):
-        shutil.copy(path, to / path.name)
-    return to
-
-
 @pytest.mark.core
 @pytest.mark.parametrize("alone", [False, True], ids=["beside the broker's files", "from the log files alone"])
 @pytest.mark.parametrize("name", BROKER)
 def test_rebuilt_files_are_as_the_broker_left_them(name, alone, tmp_path):
     folder = VECTORS / "segments" / name
-    made, parts = rebuilt(logs_alone(folder, tmp_path) if alone else folder, BROKER[name])
+    made, parts = rebuilt(golden.copied(folder, tmp_path / "alone", [".log"]) if alone else folder, BROKER[name])
     assert made.pop(leader_epochs.NAME) == (folder / leader_epochs.NAME).read_bytes()
     assert made == small_files(folder)
     assert not any(part.damage or part.problems for part in parts)
@@ -56,7 +48,7 @@ def test_rebuilt_files_are_as_the_broker_left_them(name, alone, tmp_path):
 def test_rebuilt_files_are_as_recovery_makes_them(name, tmp_path):
     folder = VECTORS / "indexes" / name
     interval = int((folder / "interval").read_text())
-    made, parts = rebuilt(logs_alone(folder, tmp_path), interval)
+    made, parts = rebuilt(golden.copied(folder, tmp_path / "alone", [".log"]), interval)
     assert [part.problems for part in parts if part.problems] == []
     epochs = leader_epochs.read(made.pop(leader_epochs.NAME))
     expected = leader_epochs.read((folder / leader_epochs.NAME).read_bytes())

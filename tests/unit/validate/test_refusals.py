@@ -7,6 +7,8 @@ import zlib
 import builders
 import pytest
 from builders import CODECS, CONTROL, LOG_APPEND, NOW, TRANSACTIONAL
+from core_reading import error_fields
+from core_records import REFUSED as BAD_RECORDS
 
 import kafkarec
 from kafkarec import codecs, validate
@@ -129,6 +131,14 @@ REFUSED = {
     ),
 }
 
+BAD_MESSAGES = {
+    "checksum": lambda good: builders.patched(good, 13, b"\x55"),
+    "last byte": builders.flipped,
+    "compressed": lambda good: builders.message(magic=good[16], attributes=1),
+    "compressed and stamped": lambda good: builders.message(magic=good[16], attributes=8 + 3),
+    "size": lambda good: builders.patched(good, 8, struct.pack(">i", 13)),
+}
+
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_has_its_reason_and_both_sides(name):
@@ -141,6 +151,35 @@ def test_a_refusal_has_its_reason_and_both_sides(name):
     assert error.position is not None and "secret" not in str(error)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.reason, again.record_errors) == (str(error), error.reason, error.record_errors)
+
+
+def refusal(call, data, **options):
+    with pytest.raises(kafkarec.KafkaRecordError) as caught:
+        call(data, **options)
+    return error_fields(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize("reason", BAD_RECORDS)
+def test_a_bad_record_is_refused_as_by_the_reader(reason):
+    """Where all records are written anew; the code that checks them skips keys, values and headers."""
+    for fields, *_ in BAD_RECORDS[reason]:
+        data = builders.batch([builders.sized(fields)])
+        assert refusal(validate, data, compression="gzip") == refusal(kafkarec.decode, data), data.hex()
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5])
+def test_a_wrong_count_of_records_is_refused_as_by_the_reader(count):
+    data = builders.batch(builders.records(3), count=count, last_offset_delta=count - 1, codec="lz4")
+    assert refusal(validate, data, compression="gzip", origin="replication") == refusal(kafkarec.decode, data)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("name", BAD_MESSAGES)
+def test_a_bad_inner_message_is_refused_as_by_the_reader(name, magic):
+    good = builders.message(magic=magic, offset=0, value=b"v" * 80)
+    for parts in ([BAD_MESSAGES[name](good)], [good, BAD_MESSAGES[name](good)]):
+        data = builders.wrapper(b"".join(parts), magic=magic, offset=len(parts) - 1)
+        assert refusal(validate, data) == refusal(kafkarec.decode, data, check_crcs="all"), data.hex()
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -158,6 +197,7 @@ def test_each_record_without_a_key_is_reported_on_a_compacted_topic(codec):
     "times, wrong",
     [
         ((NOW - 10, NOW, NOW + 20), ()),
+        ((NOW + 20, NOW - 10), ()),
         ((NOW - 11, NOW, NOW + 21), (0, 2)),
         ((-1, -1, -1), ()),
         ((0, 2**63 - 1, -2), (0, 1, 2)),
@@ -298,9 +338,20 @@ def test_a_message_too_short_for_its_fields_is_accepted_in_place_only():
     body = struct.pack(">bbq", 1, 0, NOW)
     data = struct.pack(">qiI", 0, 14, zlib.crc32(body)) + body
     assert validate(data, first_offset=3, now=NOW)[8:] == data[8:]
-    for options in ({"magic": 2}, {"compacted": True}):
-        with pytest.raises(kafkarec.KafkaRecordError):
+    for options, reason in (({"magic": 2}, "batch_too_small"), ({"compacted": True}, "message_truncated")):
+        with pytest.raises(kafkarec.KafkaRecordError) as caught:
             validate(data, **options)
+        assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize("left", range(5))
+def test_a_message_that_ends_in_the_length_of_its_key_is_no_message_without_a_key(left):
+    body = struct.pack(">bbq", 1, 0, NOW) + b"\xff" * left
+    data = struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, compacted=True)
+    sides = caught.value.reason, caught.value.expected, caught.value.found
+    assert sides == (("message_truncated", 4, left) if left < 4 else ("records_rejected", None, None))
 
 
 def test_of_many_wrong_records_the_first_ten_thousand_are_reported():
@@ -319,6 +370,44 @@ def test_a_message_that_overruns_is_reported_before_a_wrong_timestamp_where_all_
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         validate(data, timestamp_before_max_ms=5, now=NOW, magic=2)
     assert caught.value.reason == "message_truncated"
+
+
+@pytest.mark.parametrize(
+    "parts, reason",
+    [
+        ([{"headers": [(b"h", b"")]}, {"timestamp_delta": -9}], "magic_unfit"),
+        ([{"timestamp_delta": -9}, {"headers": [(b"h", b"")]}], "timestamps_rejected"),
+        ([{}, {"timestamp_delta": -9}], "timestamps_rejected"),
+        ([{"timestamp_delta": -1 - NOW}, {"timestamp_delta": -9}], "timestamps_rejected"),
+    ],
+)
+def test_the_first_record_that_cannot_be_converted_or_accepted_decides(parts, reason):
+    data = builders.batch([builders.record(offset_delta=number, **one) for number, one in enumerate(parts)])
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, magic=1, timestamp_before_max_ms=5, now=NOW)
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_without_a_key_or_out_of_the_range_of_times(magic, packed):
+    """Magic 0 has no timestamp. Uncompressed messages are batches of their own."""
+    rows = enumerate((b"k", None, b"", None))
+    parts = [builders.message(magic=magic, offset=row, key=key, timestamp=NOW - row) for row, key in rows]
+    data = builders.wrapper(b"".join(parts), magic=magic, offset=3) if packed else b"".join(parts)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, compacted=True, now=NOW)
+    assert [index for index, _ in caught.value.record_errors] == ([1, 3] if packed else [0])
+    if magic == 0:
+        assert validate(data, timestamp_before_max_ms=2, now=NOW).max_timestamp == -1
+        return
+    with pytest.raises(kafkarec.InvalidRecordError, match=f"timestamp {NOW - 3} of offset 3 "):
+        validate(data, timestamp_before_max_ms=2, now=NOW)
+
+
+def test_records_with_log_append_time_have_that_of_their_batch():
+    data = builders.batch(builders.records(2), attributes=LOG_APPEND, base_timestamp=NOW - 90, max_timestamp=NOW)
+    assert validate(data, timestamp_before_max_ms=5, now=NOW).max_timestamp == NOW
 
 
 def test_the_codecs_header_of_an_empty_batch_is_checked():
