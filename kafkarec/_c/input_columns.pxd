@@ -8,7 +8,7 @@
                 fixed_size_binary            FIXED       bytes[n * width]
                 Python rows                  SPANS       address and length of each
     Numbers   integers, timestamps, booleans of any width; timestamps as milliseconds, rounded down
-    Lists     list, large_list, list_view, map of (key, value): the headers of each row
+    Lists     list, large_list, map of (key, value): the headers of each row
     InputChunk   one array: the columns of a record, each absent or one of the above
 
 Follows Arrow's C data interface. Validity bits and the offset of an array are applied here: callers pass row numbers.
@@ -16,7 +16,6 @@ The arrays have been checked before: offsets, views and validity bits of a forei
 
     offsets     int32 or int64[rows + 1]: the first is not negative, none is smaller than the previous one
     views       16 bytes per row: length >= 0; above 12 bytes: an existing buffer, and a range within its size
-    list views  start[rows] and size[rows]: not negative, and within the entries
     validity    one bit per row, 0 for null: as many zeros as null_count states
 
 Arrow's C data interface does not state the size of a buffer, so sizes cannot be checked here, except those of the data
@@ -53,8 +52,6 @@ cdef enum ListKind:
     NO_LISTS = 0                 # every row is empty
     LISTS_32
     LISTS_64
-    LIST_VIEWS_32
-    LIST_VIEWS_64
 
 cdef struct Span:                # a byte string; length -1: null
     const uint8_t* data
@@ -84,7 +81,6 @@ cdef struct Lists:
     bint plain                   # 32-bit offsets and no nulls: `list_at` reads them directly
     const uint8_t* validity
     const void* starts
-    const void* lengths          # of list views
     int64_t first
     Cells key
     Cells value
@@ -217,14 +213,8 @@ cdef inline void list_at_by_kind(const Lists* c, int64_t row, int64_t* start, in
         return
     if c.kind == LISTS_32:
         start[0], stop[0] = (<const int32_t*>c.starts)[i], (<const int32_t*>c.starts)[i + 1]
-    elif c.kind == LISTS_64:
-        start[0], stop[0] = (<const int64_t*>c.starts)[i], (<const int64_t*>c.starts)[i + 1]
-    elif c.kind == LIST_VIEWS_32:
-        start[0] = (<const int32_t*>c.starts)[i]
-        stop[0] = start[0] + (<const int32_t*>c.lengths)[i]
     else:
-        start[0] = (<const int64_t*>c.starts)[i]
-        stop[0] = start[0] + (<const int64_t*>c.lengths)[i]
+        start[0], stop[0] = (<const int64_t*>c.starts)[i], (<const int64_t*>c.starts)[i + 1]
 
 
 cdef inline Span header_key(const Lists* c, int64_t entry) noexcept nogil:
@@ -350,28 +340,6 @@ cdef inline int views_fit(const uint8_t* views, const uint8_t* validity, int64_t
             set_misfit(m, i, size, <int64_t>words[0] + words[3])
             return VIEW_RANGE
     return VIEW_FITS
-
-
-cdef inline bint list_views_fit(const Offset* starts, const Offset* lengths, const uint8_t* validity, int64_t first,
-                                int64_t rows, int64_t entries, EntryRange* used, Misfit* m) noexcept nogil:
-    """Sets `used` to the smallest range with the entries of all rows; a null row has none."""
-    cdef int64_t i, start, length
-    used.start, used.stop = entries, 0
-    for i in range(rows):
-        if not is_set(validity, first + i):
-            continue
-        start, length = starts[first + i], lengths[first + i]
-        if start < 0 or length < 0:
-            return set_misfit(m, i, 0, start if start < 0 else length)
-        if start > entries or length > entries - start:
-            return set_misfit(m, i, entries, start if start > entries else start + length)
-        if start < used.start:
-            used.start = start
-        if start + length > used.stop:
-            used.stop = start + length
-    if used.stop <= used.start:
-        used.start = used.stop = 0
-    return True
 
 
 cdef inline int64_t count_nulls(const uint8_t* validity, int64_t first, int64_t rows) noexcept nogil:

@@ -198,7 +198,7 @@ cdef enum Code:
     OUT_FILE
 
 cdef enum:
-    LIST_BUFFERS = 2             # offsets and validity of the lists: Chunk.lists_capsule
+    LIST_BUFFERS = 1             # offsets and validity of the lists: Chunk.lists_capsule
 
 cdef struct RowField:
     size_t at

@@ -45,7 +45,7 @@ def read(decoder, data):
     """Decode a file: of a small input in memory the buffers are parts of one page."""
     decoder.feed(Source(file=FakeFile(data, window_bytes=1 << 16)))
     assert not decoder.run()
-    chunk, _ = decoder.take()
+    [chunk] = decoder.take().chunks
     return chunk
 
 
