@@ -9,7 +9,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, P
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
-from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -23,7 +23,7 @@ from kafkarec._c.output_columns cimport (
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, note, note_stream
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
-    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_wrapper, read_batch,
+    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_control, is_wrapper, read_batch,
 )
 from kafkarec._c.columns cimport (
     WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_free, buffer_reserve,
@@ -40,7 +40,7 @@ from kafkarec._c.end_of_input cimport (
 from kafkarec._c.input cimport ByteReader, Input, bad_until, input_begin_memory, input_begin_reader, reach
 from kafkarec._c.checksums cimport checksums_prepare, crc32_routine, crc32c_routine, isal_is_faster
 from kafkarec._c.compress cimport kr_publish
-from kafkarec._c.decompress cimport decompress_release, xxh32
+from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release, xxh32
 from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, cut_follows, is_on_chain,
     is_valid_batch, looks_plausible, search_forward,
@@ -68,7 +68,7 @@ from kafkarec._entry.calls cimport (
     DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, reasons_by_status, same_arguments,
 )
 from kafkarec._entry.py_columns cimport (
-    KNOWN_KEYS, BytesColumn, KnownKeys, PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, has_flag, headers_at,
+    KNOWN_KEYS, BytesColumn, KnownKeys, PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, headers_at,
     record_view, timestamp_at, untracked,
 )
 
@@ -87,6 +87,7 @@ cdef enum:
     ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
     MOST_IDLE = 4                # Decoders of a request that are kept for the next input
     MOST_KEPT = 1 << 20          # bytes of the buffers of each
+    MOST_CONTENT = 4 << 20       # bytes of a payload that are decompressed at once for Python
     MOST_LISTED = 4096           # Records that are made at once
     MOST_LISTED_BYTES = 64 << 10         # of their keys, values and headers, if the columns are kept for the next input
     # what is read, and shaped, without releasing the GIL: that takes as long as a small batch
@@ -162,6 +163,28 @@ def install_codec(int codec_id, addresses):
     for i, address in enumerate(addresses):
         functions[<size_t>i] = address
     kr_publish(&codec_functions[codec_id & 7], functions)
+
+
+@cython.final
+cdef class PayloadDecompressor:
+    """Decompresses usual payloads by the C functions of the codecs; for one thread."""
+    cdef DecompressContext context
+
+    def __dealloc__(self):
+        decompress_release(&self.context)
+        buffer_free(&self.context.out)
+
+    def run(self, int8_t codec, payload, int64_t limit, int8_t magic):
+        """The content; None: it has more bytes than MOST_CONTENT, or the payload is not of the usual form. See
+        `_c/decompress.pxd`."""
+        cdef HeldBytes held = HeldBytes(payload)
+        cdef Lz4Frame frame
+        cdef int64_t length = 0
+        cdef int status
+        with nogil:
+            status = decompress_payload(&self.context, codec, held.data, held.size, magic, min(limit, <int64_t>MOST_CONTENT),
+                                        &length, &frame)
+        return None if status != OK else PyBytes_FromStringAndSize(<const char*>self.context.out.data, length)
 
 
 def hash_of_batch(int64_t last_offset, uint32_t crc, int64_t size):
@@ -396,7 +419,7 @@ cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout
         record._pairs = headers_at(&view, i, &known, texts)
         sequence = ABSENT if offsets == NULL else sequence_of(batch, offsets[i])
         record.sequence = None if sequence == ABSENT else sequence
-        record.is_control = has_flag(batch, CONTROL)
+        record.is_control = is_control(batch)
         record.unread = (WANT_KEY | WANT_VALUE) & ~layout.shown
         PyObject_GC_UnTrack(<PyObject*>record)
         found.append(record)
@@ -633,7 +656,7 @@ cdef class BatchRows:
             if run[i].batch >= stop:
                 break
             batch = self.at(run[i].batch)
-            if run[i].batch >= start and not has_flag(batch, CONTROL) and not isolation_excludes(&options, batch):
+            if run[i].batch >= start and not is_control(batch) and not isolation_excludes(&options, batch):
                 if row > last > first:
                     spans.append((first, last))
                 first, last = first if row == last else row, row + run[i].rows
@@ -1242,7 +1265,7 @@ cdef class Decoder:
     cdef public tuple tried              # by AfterDamage.try_to_restore: (end, positions); begins anew with each input
     cdef Candidate followed              # by frames_from, from .start on: the next chains are mostly the ends of it
     cdef bint anchored, followed_to_its_end
-    cdef dict last_sizes, note_details
+    cdef dict note_details
     cdef object rules
     cdef Decoder next_idle               # see Decoders
 
@@ -1262,7 +1285,7 @@ cdef class Decoder:
         self.constants.partition = ABSENT if partition is None else partition
         self.damage, self.restored, self.taken_batches = [], [], []
         self.rules = rules
-        self.last_sizes, self.note_details = {}, {}
+        self.note_details = {}
         e.columns.want = layout.want
         fill_options(&e.options, options, &self.aborted)
         e.options.ticks = layout.ticks if layout.shown & WANT_TIMESTAMP else 1   # times of a range stay milliseconds
@@ -1413,11 +1436,10 @@ cdef class Decoder:
                 out = self.check_no_records(codec, payload, limit)
             elif e.options.audit:
                 seen = self.codecs.StreamAudit()
-                last_size = self.last_sizes.get(codec, 0)
-                out = self.codecs.decompress(codec, payload, limit, last_size, e.row.magic, seen)
+                out = self.codecs.decompress(codec, payload, limit, e.row.magic, seen)
                 note_stream(&e.audit, seen.streams, seen.trailing_bytes, seen.checksum_wrong, seen.size_wrong)
             else:
-                out = self.codecs.decompress(codec, payload, limit, self.last_sizes.get(codec, 0), e.row.magic)
+                out = self.codecs.decompress(codec, payload, limit, e.row.magic)
         except self.codecs.MissingCodec as missing:
             raise error("missing_codec", fault_fields(&e.fault, self.file_name, str(missing))) from None
         except self.codecs.LimitReached as reached:
@@ -1426,7 +1448,6 @@ cdef class Decoder:
         except self.codecs.CodecError as wrong:
             return PAYLOAD_CORRUPT, wrong.detail
         PyObject_GetBuffer(out, &view, PyBUF_SIMPLE)
-        self.last_sizes[codec] = view.len
         with nogil:
             status = engine_decode(e, <const uint8_t*>view.buf, view.len, 0)
         PyBuffer_Release(&view)

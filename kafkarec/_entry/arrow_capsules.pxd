@@ -26,7 +26,7 @@ PyCapsules with the C structs of `_c/arrow.pxd`, for Arrow's PyCapsule interface
 Functions with Python objects, for the compiled modules.
 """
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -36,7 +36,7 @@ from kafkarec._c.arrow cimport (
 )
 from kafkarec._c.columns cimport WANT_VIEWS
 from kafkarec._c.input_columns cimport (
-    VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, EntryRange, Misfit, count_nulls, lengths_fit, list_views_fit,
+    VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, EntryRange, Misfit, count_nulls, lengths_fit, list_views_fit, offset_at,
     offset_buffer_rises, views_fit,
 )
 from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
@@ -164,17 +164,6 @@ cdef inline int check_nulls(object name, const ArrowArray* array, const ArrayOri
     return 0
 
 
-cdef inline bint ends_rise(const void* ends, bint wide, int64_t first, int64_t rows, Misfit* m) noexcept:
-    """Whether the offsets of rows [first, first + rows), of 64 bits if they are wide, rise."""
-    if wide:
-        return offset_buffer_rises(<const int64_t*>ends + first, rows, m)
-    return offset_buffer_rises(<const int32_t*>ends + first, rows, m)
-
-
-cdef inline int64_t end_at(const void* ends, bint wide, int64_t i) noexcept:
-    return (<const int64_t*>ends)[i] if wide else (<const int32_t*>ends)[i]
-
-
 cdef inline int check_bytes(object name, str format_, const ArrowArray* array, int64_t first, int64_t rows,
                             const ArrayOrigin* origin) except -1:
     """Checks rows [first, first + rows) of binary or utf8, in any layout, counted from the beginning of the buffers."""
@@ -186,9 +175,9 @@ cdef inline int check_bytes(object name, str format_, const ArrowArray* array, i
         return 0
     if format_[0] == "v":
         return check_views(name, array, first, rows, origin)
-    if not ends_rise(array.buffers[1], wide, first, rows, &m):
+    if not offset_buffer_rises(array.buffers[1], wide, first, rows, &m):
         raise offset_error(name, &m, origin)
-    used = end_at(array.buffers[1], wide, first + rows) - end_at(array.buffers[1], wide, first)
+    used = offset_at(array.buffers[1], wide, first + rows) - offset_at(array.buffers[1], wide, first)
     if wide and not lengths_fit(<const int64_t*>array.buffers[1] + first, rows, &m):
         raise ValueError(f"column {name!r}, row {origin.first_row + m.row}: {m.found} bytes, and a field of a record "
                          f"has {m.expected} at most")
@@ -230,7 +219,7 @@ cdef inline int check_lists(object name, str format_, const ArrowArray* array, i
                             EntryRange* used, const ArrayOrigin* origin) except -1:
     """Checks rows [first, first + rows) of a list; sets `used` to the range of their entries, all of which exist."""
     cdef Misfit m
-    cdef bint fits
+    cdef bint wide = format_ in ("+L", "+vL")
     cdef int64_t entries = array.children[0].length
     check_values(name, array, rows, origin)
     used.start = used.stop = 0
@@ -239,20 +228,13 @@ cdef inline int check_lists(object name, str format_, const ArrowArray* array, i
     if format_[1] == "v":
         if array.buffers[2] == NULL:
             raise invalid(name, None, f"it states {array.length} rows and has no buffer of sizes")
-        if format_ == "+vl":
-            fits = list_views_fit(<const int32_t*>array.buffers[1], <const int32_t*>array.buffers[2],
-                                  validity_of(array), first, rows, entries, used, &m)
-        else:
-            fits = list_views_fit(<const int64_t*>array.buffers[1], <const int64_t*>array.buffers[2],
-                                  validity_of(array), first, rows, entries, used, &m)
-        if fits:
+        if list_views_fit(array.buffers[1], array.buffers[2], wide, validity_of(array), first, rows, entries, used, &m):
             return 0
         what = f"its range of entries has {m.found}" if m.found < 0 else (
             f"its range ends at entry {m.found}, and there are {m.expected}")
         raise invalid(name, origin.first_row + m.row, what, m.expected, m.found)
-    used.start = end_at(array.buffers[1], format_ == "+L", first)
-    used.stop = end_at(array.buffers[1], format_ == "+L", first + rows)
-    if not origin.own and not ends_rise(array.buffers[1], format_ == "+L", first, rows, &m):
+    used.start, used.stop = offset_at(array.buffers[1], wide, first), offset_at(array.buffers[1], wide, first + rows)
+    if not origin.own and not offset_buffer_rises(array.buffers[1], wide, first, rows, &m):
         raise offset_error(name, &m, origin)
     if used.stop > entries:
         raise invalid(name, None, f"its lists have {used.stop} entries, and there are {entries}", entries, used.stop)
@@ -282,7 +264,7 @@ cdef inline void drop_stream(object capsule) noexcept:
     free(stream)
 
 
-cdef inline object schema_capsule(const TableSchema* table_schema, bint lists):
+cdef inline object schema_capsule(TableSchema* table_schema, bint lists):
     cdef ArrowSchema* schema = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
     cdef int status = -1
     if schema != NULL:
@@ -368,5 +350,5 @@ cdef inline tuple borrow_binary_array(object schema_capsule, object array_capsul
     return (
         (<uintptr_t>validity_of(array), (end + 7) // 8),
         (<uintptr_t>array.buffers[1], (end + 1) * width),
-        (<uintptr_t>array.buffers[2], end_at(array.buffers[1], width == 8, end)),
+        (<uintptr_t>array.buffers[2], offset_at(array.buffers[1], width == 8, end)),
     ), array.offset, array.length, width * 8
