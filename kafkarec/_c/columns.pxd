@@ -33,10 +33,10 @@ cdef enum:
 cdef enum Want:
     WANT_OFFSET = 1
     WANT_TIMESTAMP = 2
-    WANT_KEY = 4
-    WANT_VALUE = 8
-    WANT_HEADERS = 16
-    WANT_TYPE = 32
+    WANT_TYPE = 4
+    WANT_KEY = 8
+    WANT_VALUE = 16
+    WANT_HEADERS = 32
     WANT_VIEWS = 64
 
 cdef enum:                              # index of the buffer that a view points to
@@ -155,7 +155,7 @@ cdef inline int part_reserve(Page* page, Buffer* buffer, size_t used, size_t nee
 cdef inline void columns_share_page(Columns* c, int64_t rows, int64_t size) noexcept nogil:
     """Has the buffers of new columns be parts of one page, which suffices for `rows` rows from `size` bytes, but for
     the bytes of headers. Without memory for it they have pages of their own."""
-    cdef int[6] parts = [1, 2, 3, 3, 7, 1], row_bytes = [8, 9, 5, 5, 4, 1]      # by the bits of Want
+    cdef int[6] parts = [1, 2, 1, 3, 3, 7], row_bytes = [8, 9, 1, 5, 5, 4]      # by the bits of Want
     cdef int64_t most = max(min(rows, size // 7), 0), needed = 2 * SLACK        # a record has 7 bytes or more; the runs
     cdef int i
     for i in range(6):

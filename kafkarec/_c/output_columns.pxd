@@ -1,8 +1,8 @@
 """Makes the requested Arrow columns from the decoded columns: one per code, in the caller's order.
 
-    OUT_OFFSET to OUT_TIMESTAMP_TYPE   columns that the decoder filled, used unchanged
-    from there to OUT_PARTITION        numbers and bools, most of them batch fields: see number_column
-    the others                         texts
+    OUT_OFFSET to OUT_HEADERS       columns that the decoder filled, used unchanged
+    from there to OUT_PARTITION     numbers and bools, most of them batch fields: see number_column
+    the others                      texts
 
 `kafkarec/format/schema.py` lists the codes in the same order; tests/unit/format/test_c_names.py compares them.
 
@@ -30,10 +30,10 @@ from kafkarec._c.status cimport LIMIT_EXCEEDED, OK
 cdef enum Code:
     OUT_OFFSET = 0               # the first six in the order of the bits of Want (`columns.pxd`)
     OUT_TIMESTAMP
+    OUT_TIMESTAMP_TYPE
     OUT_KEY
     OUT_VALUE
     OUT_HEADERS
-    OUT_TIMESTAMP_TYPE
     OUT_POSITION
     OUT_OUTER_OFFSET             # null for a wrapper: a scan does not decompress
     OUT_LAST_OFFSET
@@ -78,7 +78,7 @@ cdef inline int wants_of(int code) noexcept nogil:
         return WANT_OFFSET
     if code == OUT_CONTROL_TYPE:
         return WANT_KEY
-    return 1 << code if code <= OUT_TIMESTAMP_TYPE else 0
+    return 1 << code if code <= OUT_HEADERS else 0
 
 
 # ---- numbers and bools
@@ -97,8 +97,8 @@ cdef struct NumberColumn:
 
 cdef inline NumberColumn number_column(int code) noexcept nogil:
     cdef BatchRow row
-    cdef NumberColumn[OUT_PARTITION - OUT_TIMESTAMP_TYPE + 1] columns = [
-        NumberColumn(<size_t>&row.timestamp_type, 1, NULL_IF_ABSENT),
+    cdef NumberColumn[OUT_PARTITION - OUT_HEADERS + 1] columns = [
+        NumberColumn(<size_t>&row.timestamp_type, 1, NULL_IF_ABSENT),        # OUT_TIMESTAMP_TYPE
         NumberColumn(<size_t>&row.position, 8, NEVER_NULL),
         NumberColumn(<size_t>&row.base_offset, 8, NULL_IF_WRAPPER),
         NumberColumn(<size_t>&row.last_offset, 8, NEVER_NULL),
@@ -125,7 +125,7 @@ cdef inline NumberColumn number_column(int code) noexcept nogil:
         NumberColumn(<size_t>&row, 2, NULL_IF_ABSENT),
         NumberColumn(<size_t>&row, 4, NULL_IF_ABSENT),
     ]
-    cdef NumberColumn column = columns[code - OUT_TIMESTAMP_TYPE]
+    cdef NumberColumn column = columns[max(code - <int>OUT_HEADERS, 0)]
     column.at -= <size_t>&row
     return column
 
@@ -299,7 +299,7 @@ cdef inline int storage_fill_column(Storage* s, int code, const BatchRow* rows, 
     cdef int64_t nulls
     cdef int status = OK
     # the decoder's type column has -1, of which Records are made, and no validity: with nulls it is copied
-    if code < OUT_TIMESTAMP_TYPE or (code == OUT_TIMESTAMP_TYPE and s.columns.type_nulls == 0):
+    if code <= OUT_HEADERS and not (code == OUT_TIMESTAMP_TYPE and s.columns.type_nulls > 0):
         set_decoded_column(s, code, out)
         return OK
     if code > OUT_PARTITION:

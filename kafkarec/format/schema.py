@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 # The core's columns, in the order of the C enum Code (`_c/output_columns.pxd`).
 _CORE_ORDER = """
-    offset timestamp key value headers timestamp_type
+    offset timestamp timestamp_type key value headers
     position outer_offset last_offset next_offset batch_length size leader_epoch magic crc attributes batch_type
     horizon base_timestamp max_timestamp producer_id producer_epoch base_sequence last_sequence record_count base_offset
     transactional control sequence control_type partition compression topic file
