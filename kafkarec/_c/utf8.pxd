@@ -73,15 +73,34 @@ cdef inline bint second_fits(uint8_t first, uint8_t second) noexcept nogil:
 
 cdef inline int java_sequence(const uint8_t* p, int64_t left, bint* good) noexcept nogil:
     """The length of the sequence at p, well-formed or not (left > 0); sets `good` if it is one character."""
-    cdef int width = sequence_length(p[0]), i
-    good[0] = width == 1
-    if width < 2 or left < 2 or not second_fits(p[0], p[1]):
+    cdef uint8_t first = p[0]
+    cdef int width = sequence_length(first)
+    good[0] = False
+    if width == 1:
+        good[0] = True
         return 1
-    for i in range(2, width):
-        if i >= left or not is_continuation(p[i]):
-            return i
-    good[0] = not (p[0] == 0xED and p[1] >= 0xA0)
-    return width
+    if width == 0 or (width == 4 and first > 0xF4):
+        return 1
+    if left < 2:
+        return 1
+    if not second_fits(first, p[1]):
+        return 1
+    if width == 2:
+        good[0] = True
+        return 2
+    if left < 3:
+        return 2
+    if not is_continuation(p[2]):
+        return 2
+    if width == 3:
+        good[0] = not (first == 0xED and p[1] >= 0xA0)
+        return 3
+    if left < 4:
+        return 3
+    if not is_continuation(p[3]):
+        return 3
+    good[0] = True
+    return 4
 
 
 cdef inline bint is_utf8(const uint8_t* p, int64_t n) noexcept nogil:
