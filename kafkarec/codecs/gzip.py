@@ -9,8 +9,8 @@ stream without an error, and so does a rest of 18 bytes or less. Reserved flag b
 Deliberate difference: the JVM sometimes reads a rest of 18 bytes or less, depending on where its 8 KiB read buffer
 ends. No member is that short, so it is always ignored here.
 
-Both directions use zlib, as the JVM does, so levels mean the same. `compress` writes one member. Its header is Java's (no time,
-no extra flags, operating system 255: unknown).
+Both directions use zlib, as the JVM does, so levels mean the same. `compress` writes one member. Its header is Java's
+(no time, no extra flags, operating system 255: unknown).
 """
 
 import zlib

@@ -41,7 +41,6 @@ from kafkarec.write.fields import (
     checked_magic,
     header_pair,
     timestamp_of,
-    to_float32,
 )
 from kafkarec.write.sizes import ESTIMATOR
 
