@@ -23,7 +23,7 @@ from kafkarec._c.output_columns cimport (
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, note, note_stream
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
-    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_control, is_wrapper, read_batch,
+    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_control as is_control_batch, is_wrapper, read_batch,
 )
 from kafkarec._c.columns cimport (
     WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_free, buffer_reserve,
@@ -182,8 +182,8 @@ cdef class PayloadDecompressor:
         cdef int64_t length = 0
         cdef int status
         with nogil:
-            status = decompress_payload(&self.context, codec, held.data, held.size, magic, min(limit, <int64_t>MOST_CONTENT),
-                                        &length, &frame)
+            status = decompress_payload(&self.context, codec, held.data, held.size, magic,
+                                        min(limit, <int64_t>MOST_CONTENT), &length, &frame)
         return None if status != OK else PyBytes_FromStringAndSize(<const char*>self.context.out.data, length)
 
 
@@ -419,7 +419,7 @@ cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout
         record._pairs = headers_at(&view, i, &known, texts)
         sequence = ABSENT if offsets == NULL else sequence_of(batch, offsets[i])
         record.sequence = None if sequence == ABSENT else sequence
-        record.is_control = is_control(batch)
+        record.is_control = is_control_batch(batch)
         record.unread = (WANT_KEY | WANT_VALUE) & ~layout.shown
         PyObject_GC_UnTrack(<PyObject*>record)
         found.append(record)
@@ -656,7 +656,7 @@ cdef class BatchRows:
             if run[i].batch >= stop:
                 break
             batch = self.at(run[i].batch)
-            if run[i].batch >= start and not is_control(batch) and not isolation_excludes(&options, batch):
+            if run[i].batch >= start and not (is_control_batch(batch) or isolation_excludes(&options, batch)):
                 if row > last > first:
                     spans.append((first, last))
                 first, last = first if row == last else row, row + run[i].rows
