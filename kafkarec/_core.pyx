@@ -9,7 +9,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, P
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
-from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -23,7 +23,7 @@ from kafkarec._c.output_columns cimport (
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, note, note_stream
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
-    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_wrapper, read_batch,
+    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_control as is_control_batch, is_wrapper, read_batch,
 )
 from kafkarec._c.columns cimport (
     WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run,
@@ -40,7 +40,7 @@ from kafkarec._c.end_of_input cimport (
 from kafkarec._c.input cimport ByteReader, Input, bad_until, input_begin_memory, input_begin_reader, reach
 from kafkarec._c.checksums cimport checksums_prepare, crc32_routine, crc32c_routine, isal_is_faster
 from kafkarec._c.compress cimport kr_publish
-from kafkarec._c.decompress cimport decompress_release, xxh32
+from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release, xxh32
 from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, cut_follows, is_on_chain,
     is_valid_batch, looks_plausible, search_forward,
@@ -60,7 +60,7 @@ from kafkarec._c.producer_table cimport (
     set_mark, set_without_data, take_batch, take_batches, violation_of,
 )
 from kafkarec._c.input_columns cimport (
-    BOOL, INT_16, INT_32, INT_64, INT_8, OFFSETS_32, UINT_32, VIEWS as CELL_VIEWS, Cells, Numbers, Span, cell,
+    BOOL, OFFSETS_32, VIEWS as CELL_VIEWS, Cells, Numbers, Span, cell,
 )
 from kafkarec._entry.arrow_capsules cimport (
     ArrayOrigin, bind_cells, capsule_pointer, list_capsule, pack_schema, schema_capsule, stream_capsule,
@@ -70,8 +70,8 @@ from kafkarec._entry.calls cimport (
     DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, reasons_by_status, same_arguments,
 )
 from kafkarec._entry.py_columns cimport (
-    PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, bytes_of, has_flag, headers_at, int_at, new_texts,
-    record_view, untracked,
+    PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, bytes_of, headers_at, int_at, new_texts, record_view,
+    untracked,
 )
 
 cdef extern from *:
@@ -88,6 +88,7 @@ cdef enum:
     ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
     MOST_IDLE = 4                # Decoders of a request that are kept for the next input
     MOST_KEPT = 1 << 20          # bytes of the buffers of each
+    MOST_CONTENT = 4 << 20       # bytes of a payload that are decompressed at once for Python
     MOST_LISTED = 4096           # Records that are made at once
     MOST_LISTED_BYTES = 64 << 10         # of their keys, values and headers, if the columns are kept for the next input
     # what is read, and shaped, without releasing the GIL: that takes as long as a small batch
@@ -163,6 +164,28 @@ def install_codec(int codec_id, addresses):
     for i, address in enumerate(addresses):
         functions[<size_t>i] = address
     kr_publish(&codec_functions[codec_id & 7], functions)
+
+
+@cython.final
+cdef class PayloadDecompressor:
+    """Decompresses usual payloads by the C functions of the codecs; for one thread."""
+    cdef DecompressContext context
+
+    def __dealloc__(self):
+        decompress_release(&self.context)
+        buffer_free(&self.context.out)
+
+    def run(self, int8_t codec, payload, int64_t limit, int8_t magic):
+        """The content; None: it has more bytes than MOST_CONTENT, or the payload is not of the usual form. See
+        `_c/decompress.pxd`."""
+        cdef HeldBytes held = HeldBytes(payload)
+        cdef Lz4Frame frame
+        cdef int64_t length = 0
+        cdef int status
+        with nogil:
+            status = decompress_payload(&self.context, codec, held.data, held.size, magic,
+                                        min(limit, <int64_t>MOST_CONTENT), &length, &frame)
+        return None if status != OK else PyBytes_FromStringAndSize(<const char*>self.context.out.data, length)
 
 
 def hash_of_batch(int64_t last_offset, uint32_t crc, int64_t size):
@@ -607,7 +630,7 @@ cdef class BatchRows:
             if run[i].batch >= stop:
                 break
             batch = self.at(run[i].batch)
-            if run[i].batch >= start and not has_flag(batch, CONTROL) and not isolation_excludes(&options, batch):
+            if run[i].batch >= start and not (is_control_batch(batch) or isolation_excludes(&options, batch)):
                 if row > last > first:
                     spans.append((first, last))
                 first, last = first if row == last else row, row + run[i].rows
@@ -661,7 +684,7 @@ cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout
         record.pairs = headers_at(&view, i, texts)
         sequence = ABSENT if offsets == NULL else sequence_of(batch, offsets[i])
         record.sequence = None if sequence == ABSENT else sequence
-        record.is_control = has_flag(batch, CONTROL)
+        record.is_control = is_control_batch(batch)
         record.unread = (WANT_KEY | WANT_VALUE) & ~layout.shown
         PyObject_GC_UnTrack(<PyObject*>record)
         found.append(record)
@@ -748,8 +771,8 @@ cdef class Chunk:
             view = record_view(&self.storage.columns, WANT_HEADERS, 1, binary_header_keys)
             return [headers_at(&view, i, texts) for i in range(start, stop)]
         if c.kind == FIXED:
-            kind = {"i": INT_32, "I": UINT_32, "s": INT_16, "c": INT_8, "b": BOOL}.get(format_, INT_64)
-            numbers = Numbers(kind, kind == INT_64 and validity == NULL, validity, c.buffers[1], 0, 1, 1)
+            width = {"i": 4, "I": -4, "s": 2, "c": 1, "b": BOOL}.get(format_, 8)
+            numbers = Numbers(width, width == 8 and validity == NULL, validity, c.buffers[1], 0, 1, 1)
             found = [int_at(&numbers, i) for i in range(start, stop)]
             return list(map(bool, found)) if format_ == "b" else found
         cells = Cells(CELL_VIEWS if c.kind == VIEWS else OFFSETS_32, False, validity, c.buffers[1],
@@ -875,7 +898,7 @@ cdef class Decoder:
     cdef public tuple tried              # by AfterDamage.try_to_restore: (end, positions); begins anew with each input
     cdef Candidate followed              # by frames_from, from .start on: the next chains are mostly the ends of it
     cdef bint anchored, followed_to_its_end
-    cdef dict last_sizes, note_details
+    cdef dict note_details
     cdef object rules
     cdef Decoder next_idle               # see Decoders
 
@@ -895,7 +918,7 @@ cdef class Decoder:
         self.constants.partition = ABSENT if partition is None else partition
         self.damage, self.restored, self.taken_batches = [], [], []
         self.rules = rules
-        self.last_sizes, self.note_details = {}, {}
+        self.note_details = {}
         e.columns.want = layout.want
         fill_options(&e.options, options, &self.aborted)
         e.options.ticks = layout.ticks if layout.shown & WANT_TIMESTAMP else 1   # times of a range stay milliseconds
@@ -1046,7 +1069,7 @@ cdef class Decoder:
                 out = self.check_no_records(codec, payload, limit)
             else:
                 seen = self.codecs.StreamAudit() if e.options.audit else None
-                out = self.codecs.decompress(codec, payload, limit, self.last_sizes.get(codec, 0), e.row.magic, seen)
+                out = self.codecs.decompress(codec, payload, limit, e.row.magic, seen)
                 if seen is not None:
                     note_stream(&e.audit, seen.streams, seen.trailing_bytes, seen.checksum_wrong, seen.size_wrong)
         except self.codecs.MissingCodec as missing:
@@ -1057,7 +1080,6 @@ cdef class Decoder:
         except self.codecs.CodecError as wrong:
             return PAYLOAD_CORRUPT, wrong.detail
         PyObject_GetBuffer(out, &view, PyBUF_SIMPLE)
-        self.last_sizes[codec] = view.len
         with nogil:
             status = engine_decode(e, <const uint8_t*>view.buf, view.len, 0)
         PyBuffer_Release(&view)

@@ -25,7 +25,7 @@ PyCapsules with the C structs of `_c/arrow.pxd`, for Arrow's PyCapsule interface
 Functions with Python objects, for the compiled modules.
 """
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
+from libc.stdint cimport int64_t, uint32_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strlen
 
@@ -36,7 +36,7 @@ from kafkarec._c.arrow cimport (
 from kafkarec._c.columns cimport WANT_VIEWS
 from kafkarec._c.input_columns cimport (
     FIXED, NO_CELLS, OFFSETS_32, OFFSETS_64, VIEWS, VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, Cells, EntryRange, Misfit,
-    count_nulls, lengths_fit, offset_buffer_rises, views_fit,
+    count_nulls, lengths_fit, offset_at, offset_buffer_rises, views_fit,
 )
 from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
 
@@ -166,17 +166,6 @@ cdef inline int check_nulls(object name, const ArrowArray* array, const ArrayOri
     return 0
 
 
-cdef inline bint ends_rise(const void* ends, bint wide, int64_t first, int64_t rows, Misfit* m) noexcept:
-    """Whether the offsets of rows [first, first + rows), of 64 bits if they are wide, rise."""
-    if wide:
-        return offset_buffer_rises(<const int64_t*>ends + first, rows, m)
-    return offset_buffer_rises(<const int32_t*>ends + first, rows, m)
-
-
-cdef inline int64_t end_at(const void* ends, bint wide, int64_t i) noexcept:
-    return (<const int64_t*>ends)[i] if wide else (<const int32_t*>ends)[i]
-
-
 cdef inline int check_bytes(object name, str format_, const ArrowArray* array, int64_t first, int64_t rows,
                             const ArrayOrigin* origin) except -1:
     """Checks rows [first, first + rows) of binary or utf8, in any layout, counted from the beginning of the buffers."""
@@ -188,9 +177,9 @@ cdef inline int check_bytes(object name, str format_, const ArrowArray* array, i
         return 0
     if format_[0] == "v":
         return check_views(name, array, first, rows, origin)
-    if not ends_rise(array.buffers[1], wide, first, rows, &m):
+    if not offset_buffer_rises(array.buffers[1], wide, first, rows, &m):
         raise offset_error(name, &m, origin)
-    used = end_at(array.buffers[1], wide, first + rows) - end_at(array.buffers[1], wide, first)
+    used = offset_at(array.buffers[1], wide, first + rows) - offset_at(array.buffers[1], wide, first)
     if wide and not lengths_fit(<const int64_t*>array.buffers[1] + first, rows, &m):
         raise ValueError(f"column {name!r}, row {origin.first_row + m.row}: {m.found} bytes, and a field of a record "
                          f"has {m.expected} at most")
@@ -232,14 +221,14 @@ cdef inline int check_lists(object name, str format_, const ArrowArray* array, i
                             EntryRange* used, const ArrayOrigin* origin) except -1:
     """Checks rows [first, first + rows) of a list; sets `used` to the range of their entries, all of which exist."""
     cdef Misfit m
+    cdef bint wide = format_ == "+L"
     cdef int64_t entries = array.children[0].length
     check_values(name, array, rows, origin)
     used.start = used.stop = 0
     if rows == 0:
         return 0
-    used.start = end_at(array.buffers[1], format_ == "+L", first)
-    used.stop = end_at(array.buffers[1], format_ == "+L", first + rows)
-    if not origin.own and not ends_rise(array.buffers[1], format_ == "+L", first, rows, &m):
+    used.start, used.stop = offset_at(array.buffers[1], wide, first), offset_at(array.buffers[1], wide, first + rows)
+    if not origin.own and not offset_buffer_rises(array.buffers[1], wide, first, rows, &m):
         raise offset_error(name, &m, origin)
     if used.stop > entries:
         raise invalid(name, None, f"its lists have {used.stop} entries, and there are {entries}", entries, used.stop)
@@ -302,7 +291,7 @@ cdef inline void drop_stream(object capsule) noexcept:
     free(stream)
 
 
-cdef inline object schema_capsule(const TableSchema* table_schema, bint lists):
+cdef inline object schema_capsule(TableSchema* table_schema, bint lists):
     cdef ArrowSchema* schema = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
     cdef int status = -1
     if schema != NULL:

@@ -23,8 +23,7 @@ from libc.string cimport memset
 from kafkarec._c.arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.input_columns cimport (
-    BOOL, INT_16, INT_32, INT_64, INT_8, LISTS_32, LISTS_64, NO_LISTS, NO_NUMBERS, UINT_16, UINT_32, UINT_8, Cells,
-    EntryRange, InputChunk, Lists, Numbers, count_nulls, number,
+    BOOL, LISTS_32, LISTS_64, NO_LISTS, NO_NUMBERS, Cells, EntryRange, InputChunk, Lists, Numbers, count_nulls, number,
 )
 from kafkarec._c.write cimport EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, BatchFields
 from kafkarec._entry.arrow_capsules cimport (
@@ -53,9 +52,8 @@ cdef inline int require_range(const Numbers* c, object name, int64_t rows, int64
 cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema, const ArrowArray* array,
                              int64_t first, int64_t rows, const ArrayOrigin* origin) except -1:
     cdef str format_ = format_of(schema)
-    cdef dict kinds = {
-        "l": INT_64, "L": INT_64, "i": INT_32, "s": INT_16, "c": INT_8, "I": UINT_32, "S": UINT_16, "C": UINT_8,
-        "b": BOOL, "n": NO_NUMBERS,
+    cdef dict widths = {
+        "l": 8, "L": 8, "i": 4, "s": 2, "c": 1, "I": -4, "S": -2, "C": -1, "b": BOOL, "n": NO_NUMBERS,
     }
     # Format of a timestamp -> (milliseconds per unit, units per millisecond).
     cdef dict units = {"tss:": (1000, 1), "tsm:": (1, 1), "tsu:": (1, 1000), "tsn:": (1, 1000000)}
@@ -68,19 +66,19 @@ cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema,
     if schema.dictionary != NULL:
         raise TypeError(f"column {name!r} is dictionary-encoded; cast it to an integer first")
     if name == "timestamp" and format_[:4] in units:
-        c.kind = INT_64
-    elif format_ in kinds:
-        c.kind = kinds[format_]
+        c.width = 8
+    elif format_ in widths:
+        c.width = widths[format_]
     else:
         raise wrong_type(name, format_, "a timestamp or an integer" if name == "timestamp" else "an integer")
     check_array(name, schema, array, first + rows)
     c.first = first + array.offset
-    if c.kind == NO_NUMBERS:
+    if c.width == NO_NUMBERS:
         return 0
     check_values(name, array, rows, origin)
     c.validity = validity_of(array)
     c.values = array.buffers[1]
-    c.plain = c.kind == INT_64 and c.validity == NULL and c.times == 1 and c.per == 1
+    c.plain = c.width == 8 and c.validity == NULL and c.times == 1 and c.per == 1
     most = INT64_MAX // c.times
     if format_ == "L" or c.times > 1:
         require_range(c, name, rows, 0 if format_ == "L" else -most, most, origin)
@@ -198,25 +196,25 @@ cdef inline int bind_column(InputChunk* chunk, object name, const ArrowSchema* c
 
 
 cdef inline int fill_batch_fields(BatchFields* f, object header) except -1:
-    """Fills `f` from a write.header.BatchHeader."""
+    """Fills `f` from a write.fields.BatchHeader."""
     memset(f, 0, sizeof(BatchFields))
-    f.magic, f.codec, f.timestamp_type = header.magic, header.codec, header.timestamp_type == 1
-    f.base_offset, f.partition_leader_epoch = header.base_offset, header.partition_leader_epoch
-    f.log_append_time = header.log_append_time
-    f.producer_id, f.producer_epoch, f.base_sequence = header.producer_id, header.producer_epoch, header.base_sequence
-    f.is_transactional, f.is_control = header.is_transactional, header.is_control
+    (
+        f.magic, f.codec, _, timestamp_type, f.base_offset, last_offset, f.partition_leader_epoch, f.log_append_time,
+        f.producer_id, f.producer_epoch, f.base_sequence, f.is_transactional, f.is_control, horizon, base_timestamp,
+        max_timestamp,
+    ) = header
+    f.timestamp_type, f.has_horizon = timestamp_type == 1, horizon is not None
     f.last_offset = f.max_timestamp = f.base_timestamp = ABSENT
-    f.has_horizon = header.delete_horizon_ms is not None
     if f.has_horizon:
-        f.delete_horizon_ms = f.base_timestamp = header.delete_horizon_ms
-    if header.base_timestamp is not None:
-        f.base_timestamp, f.explicit_fields = header.base_timestamp, f.explicit_fields | EXPLICIT_BASE_TIMESTAMP
-    if header.last_offset is not None:
-        f.last_offset, f.explicit_fields = header.last_offset, f.explicit_fields | EXPLICIT_LAST_OFFSET
-    if header.max_timestamp is not None:
-        f.max_timestamp, f.explicit_fields = header.max_timestamp, f.explicit_fields | EXPLICIT_MAX_TIMESTAMP
-    elif header.timestamp_type == 1:
-        f.max_timestamp = header.log_append_time
+        f.delete_horizon_ms = f.base_timestamp = horizon
+    if base_timestamp is not None:
+        f.base_timestamp, f.explicit_fields = base_timestamp, f.explicit_fields | EXPLICIT_BASE_TIMESTAMP
+    if last_offset is not None:
+        f.last_offset, f.explicit_fields = last_offset, f.explicit_fields | EXPLICIT_LAST_OFFSET
+    if max_timestamp is not None:
+        f.max_timestamp, f.explicit_fields = max_timestamp, f.explicit_fields | EXPLICIT_MAX_TIMESTAMP
+    elif f.timestamp_type == 1:
+        f.max_timestamp = f.log_append_time
     return 0
 
 

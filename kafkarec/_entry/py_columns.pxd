@@ -11,14 +11,14 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memset
 
-from kafkarec._c.batch cimport BATCH_MAGIC, CONTROL, TRANSACTIONAL, BatchRow, codec_name
+from kafkarec._c.batch cimport BatchRow, codec_name
 from kafkarec._c.output_columns cimport (
-    OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_TRANSACTIONAL, RowField, field_is_null, field_value, row_field,
+    OUT_COMPRESSION, OUT_CRC, NumberColumn, batch_number, batch_number_is_null, number_column,
 )
 from kafkarec._c.columns cimport (
     WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Bytes, Columns, is_set, value_at,
 )
-from kafkarec._c.input_columns cimport INT_64, Numbers, Span, number
+from kafkarec._c.input_columns cimport Numbers, Span, number
 
 cdef extern from *:
     void PyObject_GC_UnTrack(PyObject* o)
@@ -48,9 +48,9 @@ cdef inline RecordView record_view(const Columns* c, uint32_t shown, int64_t tic
     memset(&v, 0, sizeof(RecordView))
     v.columns, v.binary_header_keys = c, binary_header_keys
     if shown & WANT_OFFSET:
-        v.offset = Numbers(INT_64, True, NULL, c.offset.data, 0, 1, 1)
+        v.offset = Numbers(8, True, NULL, c.offset.data, 0, 1, 1)
     if shown & WANT_TIMESTAMP:
-        v.timestamp = Numbers(INT_64, known == NULL and ticks == 1, known, c.timestamp.data, 0, 1, ticks)
+        v.timestamp = Numbers(8, known == NULL and ticks == 1, known, c.timestamp.data, 0, 1, ticks)
     if shown & WANT_TYPE:
         v.timestamp_type = <const int8_t*>c.type.data
     if shown & WANT_KEY:
@@ -126,25 +126,18 @@ cdef inline tuple headers_at(RecordView* v, int64_t i, list texts):
     return untracked(pairs)
 
 
-cdef inline bint has_flag(const BatchRow* row, int mask) noexcept nogil:
-    """An attribute bit of magic 2; False for magic 0 and 1."""
-    return row.magic >= BATCH_MAGIC and row.attributes & mask != 0
-
-
 cdef inline object batch_value(const BatchRow* row, int code):
     """The value of a column of the batch table."""
-    cdef RowField field
+    cdef NumberColumn column
     cdef const char* name
     cdef int64_t value
     if code == OUT_COMPRESSION:
         name = codec_name(row.codec)
         return None if name == NULL else name.decode()
-    if code == OUT_TRANSACTIONAL:
-        return has_flag(row, TRANSACTIONAL)
-    if code == OUT_CONTROL:
-        return has_flag(row, CONTROL)
-    field = row_field(code)
-    value = field_value(row, field.at, field.width)
-    if field_is_null(row, value, field.rule):
+    column = number_column(code)
+    value = batch_number(row, &column)
+    if column.width == 0:
+        return value != 0
+    if batch_number_is_null(row, value, column.rule):
         return None
     return <uint32_t>value if code == OUT_CRC else value

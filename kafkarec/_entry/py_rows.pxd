@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.columns cimport Buffer, buffer_free, buffer_reserve
-from kafkarec._c.input_columns cimport INT_64, LISTS_64, InputChunk, NO_NUMBERS, SPANS, Span
+from kafkarec._c.input_columns cimport LISTS_64, InputChunk, NO_NUMBERS, SPANS, Span
 from kafkarec._c.status cimport OK
 from kafkarec._core cimport Record
 
@@ -433,8 +433,7 @@ cdef inline bint has_offsets(const PyRows* t) noexcept:
 cdef inline void rows_bind(const PyRows* t, InputChunk* chunk) noexcept:
     memset(chunk, 0, sizeof(InputChunk))
     chunk.rows = t.count
-    chunk.offset.kind = INT_64 if has_offsets(t) else NO_NUMBERS
-    chunk.timestamp.kind = INT_64
+    chunk.offset.width, chunk.timestamp.width = 8 if has_offsets(t) else <int>NO_NUMBERS, 8
     chunk.offset.values, chunk.timestamp.values = t.offsets, t.timestamps
     chunk.offset.plain, chunk.timestamp.plain = has_offsets(t), True
     chunk.key.kind = chunk.value.kind = chunk.headers.key.kind = chunk.headers.value.kind = SPANS

@@ -328,7 +328,7 @@ class RecordFilter(ABC):
             raw, check_crcs=False, from_zero=False, rising=False, leader_epoch=None, most_bytes=len(raw)
         )
         position, length = request.payload()
-        payload = codecs.decompress(batch.codec, raw[position : position + length], limit, 0, batch.magic)
+        payload = codecs.decompress(batch.codec, raw[position : position + length], limit, batch.magic)
         found = request.first_too_large(payload, most)
         if found is not None:
             record, size = found
