@@ -40,7 +40,7 @@ cdef enum CellKind:
 
 cdef enum:
     NO_NUMBERS = 0               # widths of columns of which every row is null, and of bools: a bit
-    BOOL = 16
+    BOOL = -16
 
 cdef enum ListKind:
     NO_LISTS = 0                 # every row is empty
@@ -144,13 +144,13 @@ cdef inline Span cell_by_kind(const Cells* c, int64_t row) noexcept nogil:
     span.data, span.length = NULL, -1
     if c.kind == NO_CELLS or not is_set(c.validity, i):
         return span
-    if c.kind == VIEWS:
-        return view_at(c, i)
-    if c.kind == FIXED:
+    if c.kind == OFFSETS_32 or wide:
+        start = offset_at(c.index, wide, i)
+        span.data, span.length = c.data + start, offset_at(c.index, wide, i + 1) - start
+    elif c.kind == VIEWS:
+        span = view_at(c, i)
+    else:
         span.data, span.length = c.data + i * c.width, c.width
-        return span
-    start = offset_at(c.index, wide, i)
-    span.data, span.length = c.data + start, offset_at(c.index, wide, i + 1) - start
     return span
 
 
@@ -167,10 +167,10 @@ cdef inline bint number_by_width(const Numbers* c, int64_t row, int64_t* out) no
     cdef const uint8_t* values = <const uint8_t*>c.values
     if c.width == NO_NUMBERS or not is_set(c.validity, i):
         return False
-    if c.width == BOOL:
-        raw = values[i >> 3] >> (i & 7) & 1
-    elif c.width > 0:
+    if c.width > 0:
         raw = native_int(values + i * c.width, c.width)
+    elif c.width == BOOL:
+        raw = values[i >> 3] >> (i & 7) & 1
     else:
         raw = native_int(values - i * c.width, -c.width) & ((<int64_t>1 << -8 * c.width) - 1)
     if c.per > 1:

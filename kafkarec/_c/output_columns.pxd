@@ -191,18 +191,23 @@ cdef inline int64_t fill_numbers(const Columns* c, int code, const NumberColumn*
     `out` of a bool."""
     cdef const Run* runs = <const Run*>c.runs.data
     cdef const BatchRow* row
-    cdef int64_t r, i = 0, stop = 0, value = partition, nulls = 0
+    cdef int64_t r, i = 0, stop = 0, value, nulls = 0
     cdef bint by_record = code in (OUT_TIMESTAMP_TYPE, OUT_SEQUENCE, OUT_CONTROL_TYPE), known = False
     for r in range(c.run_count):
         row = rows + runs[r].batch
         stop += runs[r].rows
         if not by_record:
-            if code != OUT_PARTITION:
-                value = batch_number(row, column)
+            value = partition if code == OUT_PARTITION else batch_number(row, column)
             known = not batch_number_is_null(row, value, column.rule)
+            value = value if known else 0
+            while i < stop:
+                store_number(out, i, value, column.width)
+                if not known:
+                    clear_bit(bits, i)
+                    nulls += 1
+                i += 1
         while i < stop:
-            if by_record:
-                known = record_number(row, c, code, i, &value)
+            known = record_number(row, c, code, i, &value)
             store_number(out, i, value if known else 0, column.width)
             if not known:
                 clear_bit(bits, i)
