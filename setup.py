@@ -50,7 +50,8 @@ elif SANITIZE:
     link_args += [f"-fsanitize={SANITIZE}"]
 else:
     # The loop over records (record.pxd) is a quarter faster when all of it is inlined: tests/project/test_inner_loop.py
-    inline = ["-mllvm", "-inlinehint-threshold=2000"] if is_clang() else ["-finline-limit=20000"]
+    of_gcc = ["-finline-limit=20000", "--param=inline-unit-growth=80"]
+    inline = ["-mllvm", "-inlinehint-threshold=2000"] if is_clang() else of_gcc
     compile_args += [os.environ.get("KAFKAREC_OPTIMIZE", "-O3"), *inline]
 
 extensions = [

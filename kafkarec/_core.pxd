@@ -44,4 +44,11 @@ cdef class HeldBytes:
     cdef int64_t size
 
 
+cdef class Record:
+    cdef readonly object offset, timestamp, timestamp_type, key, value, sequence
+    cdef readonly bint is_control
+    cdef object pairs                # the headers as a tuple, until they are asked for as a list
+    cdef uint32_t unread             # of WANT_KEY and WANT_VALUE those whose columns were not read
+
+
 cdef object memory_of(object owner, const void* start, int64_t length, bint is_readonly=*)

@@ -9,25 +9,25 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, P
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
-from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport (
-    Column, Storage, StreamState, TableSchema, new_stream_state, schema_drop, storage_drop, stream_add,
+    FIXED, HEADERS, VIEWS, ArrowArray, ArrowSchema, Column, Storage, StreamState, TableSchema, new_stream_state,
+    schema_drop, storage_drop, stream_add,
 )
 from kafkarec._c.output_columns cimport (
-    OUT_CONTROL_TYPE, OUT_KEY, OUT_OFFSET, OUT_SEQUENCE, OUT_VALUE, Constants, sequence_of, storage_fill, storage_new,
-    wants_of,
+    OUT_CONTROL_TYPE, OUT_OFFSET, OUT_SEQUENCE, Constants, sequence_of, storage_fill, storage_new, wants_of,
 )
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, note, note_stream
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
-    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_wrapper, read_batch,
+    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_control as is_control_batch, is_wrapper, read_batch,
 )
 from kafkarec._c.columns cimport (
-    WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_free, buffer_reserve,
-    columns_begin, columns_release, columns_reserve, columns_truncate,
+    WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run,
+    buffer_free, buffer_reserve, columns_begin, columns_release, columns_reserve, columns_truncate,
 )
 from kafkarec._c.decode cimport (
     NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_decode, engine_run, engine_step,
@@ -40,7 +40,7 @@ from kafkarec._c.end_of_input cimport (
 from kafkarec._c.input cimport ByteReader, Input, bad_until, input_begin_memory, input_begin_reader, reach
 from kafkarec._c.checksums cimport checksums_prepare, crc32_routine, crc32c_routine, isal_is_faster
 from kafkarec._c.compress cimport kr_publish
-from kafkarec._c.decompress cimport decompress_release, xxh32
+from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release, xxh32
 from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, cut_follows, is_on_chain,
     is_valid_batch, looks_plausible, search_forward,
@@ -51,8 +51,7 @@ from kafkarec._c.status cimport (
 )
 from kafkarec._c.pages cimport pool_free, pool_survive_forks, pool_take, pool_trim
 from kafkarec._c.row_checks cimport (
-    ENTRY, FAR, HIGHER_EPOCH, ORDER, TIME, TIME_ORDER, EntryCursor, IndexState, RowState, are_adjacent, batch_hash,
-    check_rows, entries_match, fits_one_batch, lower_epoch, take_index_row, time_event,
+    RowState, are_adjacent, batch_hash, check_rows, fits_one_batch, lower_epoch,
 )
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
@@ -60,16 +59,19 @@ from kafkarec._c.producer_table cimport (
     begin_rows, data_code, keep_batch, known_producer, producer_at, producer_or_new, producers_reserve, remove_open,
     set_mark, set_without_data, take_batch, take_batches, violation_of,
 )
+from kafkarec._c.input_columns cimport (
+    BOOL, OFFSETS_32, VIEWS as CELL_VIEWS, Cells, Numbers, Span, cell,
+)
 from kafkarec._entry.arrow_capsules cimport (
-    borrow_binary_array, list_capsule, pack_schema, schema_capsule, stream_capsule,
+    ArrayOrigin, bind_cells, capsule_pointer, list_capsule, pack_schema, schema_capsule, stream_capsule,
 )
 from kafkarec._entry.arguments cimport fill_aborted, fill_options, open_reader
 from kafkarec._entry.calls cimport (
     DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, reasons_by_status, same_arguments,
 )
 from kafkarec._entry.py_columns cimport (
-    KNOWN_KEYS, BytesColumn, KnownKeys, PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, has_flag, headers_at,
-    record_view, timestamp_at, untracked,
+    PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, bytes_of, headers_at, int_at, new_texts, record_view,
+    untracked,
 )
 
 cdef extern from *:
@@ -81,12 +83,12 @@ from atexit import register
 
 from kafkarec._checksum import find
 from kafkarec.damage import Restored, damage_from_entries, error, why_unreadable
-from kafkarec.errors import KafkaRecordError
 
 cdef enum:
     ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
     MOST_IDLE = 4                # Decoders of a request that are kept for the next input
     MOST_KEPT = 1 << 20          # bytes of the buffers of each
+    MOST_CONTENT = 4 << 20       # bytes of a payload that are decompressed at once for Python
     MOST_LISTED = 4096           # Records that are made at once
     MOST_LISTED_BYTES = 64 << 10         # of their keys, values and headers, if the columns are kept for the next input
     # what is read, and shaped, without releasing the GIL: that takes as long as a small batch
@@ -164,6 +166,28 @@ def install_codec(int codec_id, addresses):
     kr_publish(&codec_functions[codec_id & 7], functions)
 
 
+@cython.final
+cdef class PayloadDecompressor:
+    """Decompresses usual payloads by the C functions of the codecs; for one thread."""
+    cdef DecompressContext context
+
+    def __dealloc__(self):
+        decompress_release(&self.context)
+        buffer_free(&self.context.out)
+
+    def run(self, int8_t codec, payload, int64_t limit, int8_t magic):
+        """The content; None: it has more bytes than MOST_CONTENT, or the payload is not of the usual form. See
+        `_c/decompress.pxd`."""
+        cdef HeldBytes held = HeldBytes(payload)
+        cdef Lz4Frame frame
+        cdef int64_t length = 0
+        cdef int status
+        with nogil:
+            status = decompress_payload(&self.context, codec, held.data, held.size, magic,
+                                        min(limit, <int64_t>MOST_CONTENT), &length, &frame)
+        return None if status != OK else PyBytes_FromStringAndSize(<const char*>self.context.out.data, length)
+
+
 def hash_of_batch(int64_t last_offset, uint32_t crc, int64_t size):
     """32 bits by which a batch that was written is compared with the one that was planned."""
     return batch_hash(last_offset, crc, size)
@@ -175,7 +199,7 @@ def xxh32_of(data):
     return xxh32(held.data, held.size)
 
 
-# ---- input and output
+# ---- bytes of callers, and memory that they keep
 
 @cython.final
 @cython.no_gc                    # or the collector clears a memoryview of which this holds the buffer: CPython crashes
@@ -224,6 +248,7 @@ cdef class BorrowedMemory:
     cdef bint is_readonly
 
     def __getbuffer__(self, Py_buffer* view, int flags):
+        Py_DECREF(None)                  # a reference in view.obj, by Cython, which is overwritten
         PyBuffer_FillInfo(view, self, <void*>self.start, self.length, self.is_readonly, flags)
 
 
@@ -254,6 +279,33 @@ cdef void drop_reference(void* source) noexcept with gil:
 
 
 @cython.final
+cdef class BinaryArray:
+    """The values of a foreign Arrow array of binary or utf8, as memoryviews or None."""
+    cdef object array
+    cdef Cells cells
+    cdef int64_t count
+
+    def __cinit__(self, schema, array):
+        cdef const ArrowSchema* s = <const ArrowSchema*>capsule_pointer(schema, b"arrow_schema")
+        cdef const ArrowArray* a = <const ArrowArray*>capsule_pointer(array, b"arrow_array")
+        cdef ArrayOrigin origin = ArrayOrigin(False, 0)
+        bind_cells(&self.cells, "values", s, a, 0, 0, a.length, &origin)
+        self.array, self.count = array, a.length
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, int64_t i):
+        cdef Span value
+        if not 0 <= i < self.count:
+            raise IndexError(i)
+        value = cell(&self.cells, i)
+        return None if value.length < 0 else memory_of(self, value.data, value.length)
+
+
+# ---- records
+
+@cython.final
 cdef class Record:
     """One record. A field whose column is not in `columns` is None (headers: empty).
 
@@ -261,29 +313,26 @@ cdef class Record:
     headers           list of (key, value or None), in order, with repeated keys
     sequence: int     the producer's, None without a producer
     """
-    cdef readonly object offset, timestamp, timestamp_type, key, value, _pairs, sequence
-    cdef readonly bint is_control
-    cdef uint32_t unread             # of WANT_KEY and WANT_VALUE those whose columns were not read
-    # _pairs: the headers as a tuple, until they are asked for as a list. Before that a record that was read cannot be
-    # in a cycle, and is not tracked: the collector's look at many takes a third of the time to make them
+    # Until its headers are asked for as a list, a record that was read cannot be in a cycle, and is not tracked: the
+    # collector's look at many takes a third of the time to make them.
 
     __match_args__ = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "is_control")
 
     def __init__(self, offset, timestamp, timestamp_type, key, value, headers, sequence=None, is_control=False):
         self.offset, self.timestamp, self.timestamp_type, self.key, self.value = \
             offset, timestamp, timestamp_type, key, value
-        self._pairs, self.sequence, self.is_control = list(headers), sequence, is_control
+        self.pairs, self.sequence, self.is_control = list(headers), sequence, is_control
 
     @property
     def headers(self):
         """The list of (key, value or None)."""
-        pairs = self._pairs
+        pairs = self.pairs
         if type(pairs) is tuple:
             made = list(<tuple>pairs)           # the collector may run, and other threads, which read it as well
-            if self._pairs is pairs:
-                self._pairs = made
+            if self.pairs is pairs:
+                self.pairs = made
                 PyObject_GC_Track(<PyObject*>self)
-        return <list>self._pairs
+        return <list>self.pairs
 
     @property
     def datetime(self):
@@ -309,27 +358,28 @@ cdef class Record:
         from kafkarec.format.control import parse   # not at the top: a seventh of `import kafkarec`
         return parse(self.key, self.value)
 
-    cdef tuple fields(self):
-        return (self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.headers,
-                self.sequence, self.is_control)
-
     def __eq__(self, other):
         if not isinstance(other, Record):
             return NotImplemented
-        return self.fields() == (<Record>other).fields()
+        return fields_of(self) == fields_of(<Record>other)
 
     def __hash__(self):
         return hash((self.offset, self.timestamp, self.key, self.value))
 
     def __reduce__(self):
-        return (Record, self.fields(), self.unread) if self.unread else (Record, self.fields())
+        return (Record, fields_of(self), self.unread) if self.unread else (Record, fields_of(self))
 
     def __setstate__(self, unread):
         self.unread = unread
 
     def __repr__(self):
-        pairs = zip(self.__match_args__, self.fields(), strict=True)
+        pairs = zip(self.__match_args__, fields_of(self), strict=True)
         return f"Record({', '.join([f'{name}={value!r}' for name, value in pairs])})"
+
+
+cdef tuple fields_of(Record record):
+    return (record.offset, record.timestamp, record.timestamp_type, record.key, record.value, record.headers,
+            record.sequence, record.is_control)
 
 
 cdef extern from "structmember.h":
@@ -342,9 +392,9 @@ cdef extern from "structmember.h":
     int READONLY
     object PyDescr_NewMember(PyTypeObject* type_, PyMemberDef* definition)
 
-cdef const char* _names[7]
-_names[:] = [b"offset", b"timestamp", b"timestamp_type", b"key", b"value", b"_pairs", b"sequence"]
-cdef PyMemberDef[7] _members
+cdef const char* _names[6]
+_names[:] = [b"offset", b"timestamp", b"timestamp_type", b"key", b"value", b"sequence"]
+cdef PyMemberDef[6] _members
 
 
 cdef int use_member_descriptors() except -1:
@@ -353,7 +403,7 @@ cdef int use_member_descriptors() except -1:
     cdef Record probe = Record(object(), object(), object(), object(), object(), (), object())
     cdef PyObject** words = <PyObject**><PyObject*>probe
     cdef Py_ssize_t count = <Py_ssize_t>Record.__basicsize__ // <Py_ssize_t>sizeof(PyObject*), n, i
-    for n in range(7):
+    for n in range(6):
         name = _names[n].decode()
         value = getattr(probe, name)
         found = [i for i in range(count) if words[i] == <PyObject*>value]
@@ -368,40 +418,7 @@ cdef int use_member_descriptors() except -1:
 use_member_descriptors()
 
 
-cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout, int64_t start, int64_t stop):
-    """The rows [start, stop) of decoded columns as Records. rows: the batches of its runs."""
-    cdef RecordView view = record_view(columns, layout.shown)
-    cdef const Run* runs = <const Run*>columns.runs.data
-    cdef const int64_t* offsets = <const int64_t*>columns.offset.data if layout.has_sequences else NULL
-    cdef const BatchRow* batch
-    cdef int64_t run = 0, i, end = runs[0].rows if start < stop else 0
-    cdef list found = [], texts = None if columns.headers == 0 else [None] * <int>KNOWN_KEYS
-    cdef KnownKeys known
-    cdef Record record
-    cdef int32_t sequence
-    memset(&known, 0, sizeof(KnownKeys))
-    view.ticks, view.binary_header_keys = layout.ticks, layout.binary_header_keys
-    for i in range(start, stop):
-        while i >= end:
-            run += 1
-            end += runs[run].rows
-        batch = rows + runs[run].batch
-        record = Record.__new__(Record)
-        record.offset = None if view.offset == NULL else view.offset[i]
-        record.timestamp = timestamp_at(&view, i)
-        record.timestamp_type = None
-        if view.timestamp_type != NULL and view.timestamp_type[i] >= 0:
-            record.timestamp_type = view.timestamp_type[i]
-        record.key, record.value = bytes_at(&view.key, i), bytes_at(&view.value, i)
-        record._pairs = headers_at(&view, i, &known, texts)
-        sequence = ABSENT if offsets == NULL else sequence_of(batch, offsets[i])
-        record.sequence = None if sequence == ABSENT else sequence
-        record.is_control = has_flag(batch, CONTROL)
-        record.unread = (WANT_KEY | WANT_VALUE) & ~layout.shown
-        PyObject_GC_UnTrack(<PyObject*>record)
-        found.append(record)
-    return found
-
+# ---- columns and batches
 
 @cython.final
 cdef class Layout:
@@ -447,6 +464,10 @@ cdef class Layout:
         for chunk, start, stop in pieces:
             stream_add(state, chunk.storage, start, stop)
         return stream_capsule(state)
+
+
+cdef Constants _no_constants
+_no_constants.partition = ABSENT
 
 
 @cython.final
@@ -536,27 +557,6 @@ cdef class BatchRows:
                 found.add((row.producer_id, row.last_offset))
         return found
 
-    def match_entries(self, places, values, int64_t at, last, largest, int64_t base, bint by_time):
-        """(next entry, last offset, largest timestamp) after these batches, if the entries of an index from `at` on are
-        theirs; None: one is not. See `_c/row_checks.pxd`.
-
-        places, values: arrays of int64, the fields of the entries; last, largest: before these batches, or None
-        """
-        cdef const int64_t[::1] of_places = places, of_values = values
-        cdef int64_t entries = len(of_places)
-        cdef const BatchRow* rows = self.at(0)
-        cdef EntryCursor cursor
-        cdef bint usual
-        if len(of_values) != entries or not 0 <= at <= entries:
-            raise ValueError(f"entry {at} of {entries} and {len(of_values)}")
-        cursor.at, cursor.any = at, last is not None
-        cursor.last = 0 if last is None else last
-        cursor.largest = INT64_MIN if largest is None else largest
-        with nogil:
-            usual = entries_match(&cursor, rows, self.count, &of_places[0] if entries else NULL,
-                                  &of_values[0] if entries else NULL, entries, base, by_time)
-        return (cursor.at, cursor.last, cursor.largest) if usual else None
-
     def are_adjacent(self):
         """Whether each batch follows the one before in bytes and offsets, with the same leader epoch, and all have a
         record for each of their offsets."""
@@ -609,8 +609,7 @@ cdef class BatchRows:
 
     def committed_rows(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
         """What read_committed gets of the batches from `start` on, up to the first with a last offset of `end_offset`
-        or more: (the index of that one, the next offset of the one before or None, [(first, exclusive last row) of
-        consecutive records, ...]).
+        or more: (the index of that one, [(first, exclusive last row) of consecutive records, ...]).
 
         runs: of the Chunk with all their records; aborted: as in EngineOptions
         """
@@ -623,8 +622,6 @@ cdef class BatchRows:
         self.check_row_range(start, self.count)
         while stop < self.count and self.at(stop).last_offset < end_offset:
             stop += 1
-        if stop == start:
-            return stop, None, spans
         memset(&options, 0, sizeof(Options))
         memset(&buffer, 0, sizeof(Buffer))
         options.stable_offset = options.highest_base = INT64_MAX
@@ -633,7 +630,7 @@ cdef class BatchRows:
             if run[i].batch >= stop:
                 break
             batch = self.at(run[i].batch)
-            if run[i].batch >= start and not has_flag(batch, CONTROL) and not isolation_excludes(&options, batch):
+            if run[i].batch >= start and not (is_control_batch(batch) or isolation_excludes(&options, batch)):
                 if row > last > first:
                     spans.append((first, last))
                 first, last = first if row == last else row, row + run[i].rows
@@ -641,7 +638,7 @@ cdef class BatchRows:
         buffer_free(&buffer)
         if last > first:
             spans.append((first, last))
-        return stop, self.at(stop - 1).next_offset, spans
+        return stop, spans
 
     def as_chunk(self, Layout layout not None):
         """All rows as one Chunk: the batch table."""
@@ -659,387 +656,39 @@ cdef class BatchRows:
             runs[i].batch = i
             runs[i].rows = 1
         chunk.rows = self
-        chunk.adopt(&columns, layout, self.at(0), NULL, None)
+        chunk.adopt(&columns, layout, self.at(0), &_no_constants, None)
         return chunk
 
 
-@cython.final
-cdef class RecordBatch:
-    """One batch: the batch columns as attributes, `.raw`, and its records when iterated.
-
-    Iterating checks the CRC and decodes the payload, and raises CorruptRecordError and InvalidRecordError. Control
-    records are included. The bytes of a batch in a file are read when they are used.
-    """
-    cdef BatchRows rows
-    cdef int64_t row
-    cdef object source                   # a tables.records.BatchSource
-
-    def __init__(self):
-        raise TypeError("a RecordBatch is made by batches")
-
-    cdef const BatchRow* fields(self) except NULL:
-        if self.rows is None:
-            raise ValueError("a RecordBatch is made by batches")
-        return self.rows.at(self.row)
-
-    @property
-    def raw(self):
-        """The batch's bytes, with its header."""
-        cdef const BatchRow* row = self.fields()
-        return self.source.raw(row.position, row.position + row.size_in_bytes)
-
-    @cython.embedsignature(False)        # the stub has it, with types
-    def write_to(self, file):
-        """Writes the bytes to a file object, from file to file by sendfile if possible; returns how many."""
-        cdef const BatchRow* row = self.fields()
-        return self.source.write_to(row.position, row.position + row.size_in_bytes, file)
-
-    def __iter__(self):
-        cdef const BatchRow* row = self.fields()
-        cdef int64_t end = row.position + row.size_in_bytes
-        if type(self.source) is BatchesInMemory:
-            return iter((<BatchesInMemory>self.source).records(row.position, end))
-        return iter(self.source.read(row.position, end))
-
-    def __repr__(self):
-        return (f"<RecordBatch: magic {self.magic}, offsets {self.base_offset}..{self.last_offset}, "
-                f"{self.size_in_bytes} bytes at {self.position}, {self.compression}>")
-
-
-@cython.final
-cdef class BatchColumn:
-    """A column of the batch table as an attribute of RecordBatch; the layout is that of the batch table."""
-    cdef int code
-
-    def __cinit__(self, Layout layout not None, int64_t column):
-        self.code = layout.codes[column]
-
-    def __get__(self, batch, type_):
-        if type(batch) is not RecordBatch:
-            return self
-        return batch_value((<RecordBatch>batch).fields(), self.code)
-
-
-@cython.final
-cdef class Batches:
-    """The batches of tables, one by one.
-
-    tables    an iterator of BatchRows
-    source    a tables.records.BatchSource: where their bytes are
-    """
-    cdef object tables, source
-    cdef BatchRows rows
-    cdef int64_t row
-
-    def __cinit__(self, tables, source):
-        self.tables, self.source = iter(tables), source
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        cdef RecordBatch batch = RecordBatch.__new__(RecordBatch)
-        batch.rows, batch.row, batch.source = self.rows, self.row, self.source
-        while batch.rows is None or batch.row >= batch.rows.count:
-            batch.rows, batch.row = next(self.tables, None), 0
-            if batch.rows is None:
-                raise StopIteration
-        self.rows, self.row = batch.rows, batch.row + 1
-        return batch
-
-
-@cython.final
-cdef class RowCheck:
-    """What follows from one batch of a file to the next, and sums over all: see `_c/row_checks.pxd`.
-
-    rising   whether offsets must ascend, as in a segment of a log
-    """
-    cdef RowState state
-
-    def __cinit__(self, bint rising=True):
-        memset(&self.state, 0, sizeof(RowState))
-        self.state.rising, self.state.epoch = rising, INT64_MIN
-
-    def take(self, BatchRows rows not None):
-        """(flags of the batches together, indexes of those with a gap before them)."""
-        cdef const BatchRow* first = rows.at(0)
-        cdef Buffer gaps
-        cdef int64_t gap_count = 0, i
-        cdef int flags
-        memset(&gaps, 0, sizeof(Buffer))
-        if buffer_reserve(&gaps, 0, <size_t>(rows.count + 1) * sizeof(int64_t)) != 0:
-            raise MemoryError
-        with nogil:
-            flags = check_rows(&self.state, first, rows.count, <int64_t*>gaps.data, &gap_count)
-        found = [(<int64_t*>gaps.data)[i] for i in range(gap_count)]
-        buffer_free(&gaps)
-        return flags, found
-
-    def begin_at(self, int64_t position):
-        """Sets where the next batch begins: damage is before it."""
-        self.state.end = position
-
-    def expect_offset(self, int64_t offset):
-        """Sets the offset that the next batch should have."""
-        self.state.next_offset = offset
-
-    @property
-    def end(self):
-        """Where the last batch ends."""
-        return self.state.end
-
-    @property
-    def next_offset(self):
-        """The offset after all batches; None: there is none yet."""
-        return self.state.next_offset if self.state.batches else None
-
-    @property
-    def sums(self):
-        """(batches, records, bytes, size of the largest batch, signs of cleaning)."""
-        cdef RowState* s = &self.state
-        return s.batches, s.records, s.bytes, s.largest, s.signs_of_cleaning
-
-
-@cython.final
-cdef class IndexBuilder:
-    """The entries of one segment's indexes: see `_c/row_checks.pxd`.
-
-    problems   {kind: a sentence about the first batch of which that is so}
-    """
-    cdef IndexState state
-    cdef readonly dict problems
-
-    def __cinit__(self, int64_t base_offset, int64_t interval):
-        cdef IndexState* s = &self.state
-        s.base = s.largest_offset = s.written_offset = base_offset
-        s.last_offset = s.largest = s.written = ABSENT
-        s.interval, self.problems = interval, {}
-
-    def take(self, BatchRows rows not None, int64_t epoch):
-        """What the next batches add: entries of the .index, (offset, position), entries of the .timeindex, (timestamp,
-        offset), and leader epochs above all before, (epoch, base offset). epoch: the highest one before them"""
-        cdef tuple found = ([], [], [])
-        cdef int64_t i
-        self.state.epoch = max(epoch, <int64_t>ABSENT)
-        for i in range(rows.count):
-            self.add(rows.at(i), found)
-        return found
-
-    def take_fields(self, batches, int64_t epoch):
-        """As `take`. batches: (position, base offset, last offset, max timestamp, leader epoch), ...; None: absent"""
-        cdef BatchRow row
-        cdef tuple found = ([], [], [])
-        memset(&row, 0, sizeof(BatchRow))
-        self.state.epoch = max(epoch, <int64_t>ABSENT)
-        for row.position, base_offset, row.last_offset, timestamp, leader_epoch in batches:
-            row.base_offset = ABSENT if base_offset is None else base_offset
-            row.max_timestamp = ABSENT if timestamp is None else timestamp
-            row.partition_leader_epoch = ABSENT if leader_epoch is None else leader_epoch
-            self.add(&row, found)
-        return found
-
-    def last_time_entry(self):
-        """The entry of the .timeindex for the end of the segment, in a list; without one an empty list."""
-        cdef IndexState* s = &self.state
-        cdef int event = time_event(s)
-        self.add_problem(event, NULL)
-        return [(s.largest, s.largest_offset)] if event == TIME else []
-
-    cdef int add(self, const BatchRow* row, tuple found) except -1:
-        cdef IndexState* s = &self.state
-        cdef int events = take_index_row(s, row)
-        if events == 0:
-            return 0
-        entries, times, epochs = found
-        if events & ENTRY:
-            entries.append((row.last_offset, row.position))
-        if events & TIME:
-            times.append((s.largest, s.largest_offset))
-        if events & HIGHER_EPOCH:
-            epochs.append((row.partition_leader_epoch, row.base_offset))
-        return self.add_problem(events, row)
-
-    cdef int add_problem(self, int events, const BatchRow* row) except -1:
-        cdef int kind = events & (FAR | ORDER | TIME_ORDER)
-        if kind == 0 or kind in self.problems:
-            return 0
-        if kind == TIME_ORDER:
-            why = f"offset {self.state.largest_offset} of the largest timestamp is below that of an earlier one"
-        elif kind == FAR:
-            why = f"offset {row.last_offset} at byte {row.position} does not fit an index of base {self.state.base}"
-        else:
-            why = (f"offset {row.last_offset} at byte {row.position} is not above the previous one, "
-                   f"{self.state.last_offset}")
-        self.problems[kind] = why
-        return 0
-
-
-@cython.final
-cdef class Producers:
-    """The producers of one log, and their open transactions: see `_c/producer_table.pxd`.
-
-    An open transaction is a tuple in the order of recover.steps.TransactionData, an entry one in that of SnapshotEntry.
-    kind: the class of the former
-    """
-    cdef ProducerTable table
-    cdef object kind
-
-    def __cinit__(self, int policy=0, kind=tuple):
-        self.kind = kind
-        self.table.policy = policy
-        self.table.first_open = self.table.last_open = self.table.max_timestamp = -1
-        self.table.highest_base = INT64_MIN
-        if not offset_map_begin(&self.table.by_id, <uint64_t>int.from_bytes(os.urandom(8), "little")):
-            raise MemoryError
-
-    def __dealloc__(self):
-        offset_map_end(&self.table.by_id)
-        buffer_free(&self.table.producers)
-        buffer_free(&self.table.ended)
-        buffer_free(&self.table.without_data)
-        buffer_free(&self.table.oddities)
-
-    def take(self, BatchRows rows not None, Chunk chunk, int64_t start, int64_t stop, int64_t segment):
-        """Takes the batches [start, stop). Returns bytes of rows of int64: the ended transactions and the markers
-        without data, rows of recover.steps.EndedRow, and what was odd, rows of recover.steps.Oddity; each in order.
-
-        chunk: the records of the control batches, keys and values and perhaps timestamps; None: there are none
-        """
-        cdef bint taken
-        cdef Markers markers = rows.markers(chunk)
-        cdef const BatchRow* first = rows.at(0)
-        cdef ProducerTable* table = &self.table
-        rows.check_row_range(start, stop)
-        taken = take_batches(table, first, &markers, start, stop, segment)      # the GIL keeps other threads out
-        if not taken:
-            raise MemoryError
-        return (
-            PyBytes_FromStringAndSize(<char*>table.ended.data, table.ended_count * <Py_ssize_t>sizeof(EndedTxn)),
-            PyBytes_FromStringAndSize(
-                <char*>table.without_data.data, table.without_count * <Py_ssize_t>sizeof(EndedTxn)
-            ),
-            PyBytes_FromStringAndSize(<char*>table.oddities.data, table.oddity_count * <Py_ssize_t>sizeof(Oddity)),
-        )
-
-    cdef Producer* producer(self, int64_t producer_id) except NULL:
-        cdef Producer* found
-        if not producers_reserve(&self.table, 1):
-            raise MemoryError
-        found = producer_or_new(&self.table, producer_id)
-        if found == NULL:
-            raise MemoryError
-        return found
-
-    def load(self, entries):
-        """Sets the producers of entries, which must be new."""
-        cdef Producer* producer
-        cdef int64_t first
-        for producer_id, epoch, sequence, last_offset, delta, timestamp, coordinator, first in entries:
-            producer = self.producer(producer_id)
-            if producer.opened >= 0:
-                remove_open(&self.table, producer)
-            producer.epoch, producer.last_timestamp, producer.coordinator_epoch = epoch, timestamp, coordinator
-            producer.kept_count = 0
-            if last_offset >= 0:
-                keep_batch(producer, last_offset, delta, sequence)
-            if first >= 0:
-                set_without_data(&producer.open, epoch, 0)
-                producer.open.first = first
-                add_open(&self.table, producer)
-
-    def take_one(self, int64_t producer_id, int16_t epoch, int32_t last_sequence, int64_t base_offset,
-                 int64_t last_offset, int64_t max_timestamp, bint is_transactional, bint is_control, marker):
-        """Takes one batch. marker: (whether it is an ABORT, coordinator epoch, timestamp), or None: it ends nothing.
-        Returns (first offset, last stable offset) of the transaction that it ends, or None."""
-        cdef BatchRow row
-        cdef BatchMark mark
-        cdef const EndedTxn* ended = NULL
-        memset(&row, 0, sizeof(BatchRow))
-        memset(&mark, 0, sizeof(BatchMark))
-        row.producer_id, row.producer_epoch, row.last_sequence = producer_id, epoch, last_sequence
-        row.base_offset, row.last_offset, row.max_timestamp = base_offset, last_offset, max_timestamp
-        row.attributes = <int16_t>(is_transactional * TRANSACTIONAL | is_control * CONTROL)
-        mark.code = data_code(row.attributes)
-        if marker is not None:
-            aborted, mark.coordinator_epoch, mark.timestamp = marker
-            mark.code, mark.has_value = ABORT if aborted else COMMIT, True
-        if not begin_rows(&self.table, 1) or not take_batch(&self.table, &row, &mark, 0, 0):
-            raise MemoryError
-        if not self.table.ended_count:
-            return None
-        ended = <const EndedTxn*>self.table.ended.data
-        return (<const Transaction*>ended.data).first, ended.last_stable_offset
-
-    def violation(self, int64_t producer_id, int32_t epoch, int32_t base_sequence, int32_t last_sequence):
-        """Why a broker would refuse the sequences of a data batch: an index of producers.VIOLATIONS, from 1 on; 0: it
-        would not."""
-        cdef const Producer* producer = known_producer(&self.table, producer_id)
-        return 0 if producer == NULL else violation_of(producer, epoch, base_sequence, last_sequence)
-
-    def entry(self, int64_t producer_id):
-        """The entry of a producer; None: there is none with this id."""
-        cdef const Producer* producer = known_producer(&self.table, producer_id)
-        return None if producer == NULL else entry_of(producer)
-
-    def entries(self):
-        """The entries of all producers, in the order in which they were first seen."""
-        return [entry_of(<const Producer*>self.table.producers.data + i) for i in range(self.table.count)]
-
-    @property
-    def max_timestamp(self):
-        """Of the batches that `take` took, ms; -1: none has one."""
-        return self.table.max_timestamp
-
-    @property
-    def highest_base(self):
-        """The highest base offset of the batches that `take` took; the least int64: there is none."""
-        return self.table.highest_base
-
-    @property
-    def first_open_offset(self):
-        """The first offset of the oldest open transaction; None: none is open."""
-        cdef const Producer* producers = <const Producer*>self.table.producers.data
-        return None if self.table.first_open < 0 else producers[self.table.first_open].open.first
-
-    def open_transactions(self):
-        """{producer id: its open transaction}, in the order in which they were opened."""
-        cdef int64_t index = self.table.first_open
-        cdef list found = []
-        while index != ABSENT:
-            found.append(index)
-            index = producer_at(&self.table, index).after
-        found.sort(key=lambda at: producer_at(&self.table, at).opened)
-        return {producer_at(&self.table, at).id: open_transaction_of(producer_at(&self.table, at), self.kind)
-                for at in found}
-
-    def pop_open(self, int64_t producer_id):
-        """Closes and returns the open transaction of a producer; None: it has none."""
-        cdef Producer* producer = known_producer(&self.table, producer_id)
-        if producer == NULL or producer.opened < 0:
-            return None
-        remove_open(&self.table, producer)
-        return open_transaction_of(producer, self.kind)
-
-    def set_coordinator_epoch(self, int64_t producer_id, int64_t epoch):
-        """Of a marker that is not among the batches."""
-        self.producer(producer_id).coordinator_epoch = epoch
-
-
-cdef tuple entry_of(const Producer* producer):
-    cdef const KeptBatch* last = producer.kept + producer.kept_count - 1
-    first = producer.open.first if producer.opened >= 0 else -1
-    if producer.kept_count == 0:
-        return producer.id, producer.epoch, -1, -1, 0, producer.last_timestamp, producer.coordinator_epoch, first
-    return (producer.id, producer.epoch, last.last_sequence, last.last_offset, last.offset_delta,
-            producer.last_timestamp, producer.coordinator_epoch, first)
-
-
-cdef object open_transaction_of(const Producer* producer, kind):
-    cdef const Transaction* t = &producer.open
-    return tuple.__new__(kind, (
-        producer.id, producer.coordinator_epoch, t.epoch, t.first, t.last, t.first_time, t.last_time, t.batches,
-        t.records, t.bytes, t.segment, t.position, t.size,
-    ))
+cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout, int64_t start, int64_t stop):
+    """The rows [start, stop) of decoded columns as Records. rows: the batches of its runs."""
+    cdef RecordView view = record_view(columns, layout.shown, layout.ticks, layout.binary_header_keys)
+    cdef const Run* runs = <const Run*>columns.runs.data
+    cdef const int64_t* offsets = <const int64_t*>columns.offset.data if layout.has_sequences else NULL
+    cdef const BatchRow* batch
+    cdef int64_t run = 0, i, end = runs[0].rows if start < stop else 0
+    cdef list found = [], texts = new_texts(columns)
+    cdef Record record
+    cdef int32_t sequence
+    for i in range(start, stop):
+        while i >= end:
+            run += 1
+            end += runs[run].rows
+        batch = rows + runs[run].batch
+        record = Record.__new__(Record)
+        record.offset, record.timestamp = int_at(&view.offset, i), int_at(&view.timestamp, i)
+        record.timestamp_type = None
+        if view.timestamp_type != NULL and view.timestamp_type[i] >= 0:
+            record.timestamp_type = view.timestamp_type[i]
+        record.key, record.value = bytes_at(&view, view.key, i), bytes_at(&view, view.value, i)
+        record.pairs = headers_at(&view, i, texts)
+        sequence = ABSENT if offsets == NULL else sequence_of(batch, offsets[i])
+        record.sequence = None if sequence == ABSENT else sequence
+        record.is_control = is_control_batch(batch)
+        record.unread = (WANT_KEY | WANT_VALUE) & ~layout.shown
+        PyObject_GC_UnTrack(<PyObject*>record)
+        found.append(record)
+    return found
 
 
 @cython.final
@@ -1059,13 +708,7 @@ cdef class Chunk:
                    Source viewed) except -1:
         """Takes ownership of decoded columns and makes the requested columns of them. viewed: what their views point
         to."""
-        cdef Constants none
-        cdef const Constants* values = constants
         cdef int status
-        if values == NULL:
-            memset(&none, 0, sizeof(none))
-            none.partition = -1
-            values = &none
         self.storage = storage_new(layout.count)
         if self.storage == NULL:
             columns_release(columns)
@@ -1077,10 +720,10 @@ cdef class Chunk:
             self.storage.owner, self.storage.release_owner = <PyObject*>viewed, release_source
         columns_begin(columns)
         if self.storage.rows < SMALL_CHUNK:
-            status = storage_fill(self.storage, layout.codes, layout.count, rows, values)
+            status = storage_fill(self.storage, layout.codes, layout.count, rows, constants)
         else:
             with nogil:
-                status = storage_fill(self.storage, layout.codes, layout.count, rows, values)
+                status = storage_fill(self.storage, layout.codes, layout.count, rows, constants)
         if status != OK:
             raise MemoryError
         return 0
@@ -1110,15 +753,33 @@ cdef class Chunk:
             return validity, memory_of(self, c.buffers[1], (rows + 7) // 8), None
         return validity, memory_of(self, c.buffers[1], (rows + 1) * 4), memory_of(self, c.buffers[2], offsets[rows])
 
-    def viewed_values(self, Layout layout not None, int64_t column, int64_t start, int64_t stop):
-        """The values [start, stop) of a column of views as bytes or None: of a key or value the rows, of headers the
-        entries."""
-        cdef RecordView view = record_view(&self.storage.columns, layout.shown)
-        cdef int code = layout.codes[column]
-        cdef const BytesColumn* values = &view.header_value
-        if code == OUT_KEY or code == OUT_VALUE:
-            values = &view.key if code == OUT_KEY else &view.value
-        return [bytes_at(values, i) for i in range(start, stop)]
+    def values(self, int64_t column, str format_, int64_t start, int64_t stop, bint binary_header_keys=False):
+        """The values [start, stop) of a column of this Arrow type as a list: int (timestamps: as stored), bool, str,
+        bytes, None; headers as tuples of (key, value or None)."""
+        cdef const Column* c = self.storage.out + column
+        cdef const uint8_t* validity = NULL
+        cdef RecordView view
+        cdef Numbers numbers
+        cdef Cells cells
+        cdef int64_t i
+        if not 0 <= start <= stop <= self.storage.rows:
+            raise ValueError(f"rows {start} to {stop} of {self.storage.rows}")
+        if c.nulls > 0:
+            validity = <const uint8_t*>c.buffers[0]
+        if c.kind == HEADERS:
+            texts = new_texts(&self.storage.columns)
+            view = record_view(&self.storage.columns, WANT_HEADERS, 1, binary_header_keys)
+            return [headers_at(&view, i, texts) for i in range(start, stop)]
+        if c.kind == FIXED:
+            width = {"i": 4, "I": -4, "s": 2, "c": 1, "b": BOOL}.get(format_, 8)
+            numbers = Numbers(width, width == 8 and validity == NULL, validity, c.buffers[1], 0, 1, 1)
+            found = [int_at(&numbers, i) for i in range(start, stop)]
+            return list(map(bool, found)) if format_ == "b" else found
+        cells = Cells(CELL_VIEWS if c.kind == VIEWS else OFFSETS_32, False, validity, c.buffers[1],
+                      <const uint8_t*>c.buffers[2], NULL, 0, 0)
+        cells.buffers = <const void* const*>(c.buffers + 2)
+        found = [bytes_of(cell(&cells, i)) for i in range(start, stop)]
+        return [None if one is None else one.decode() for one in found] if format_ == "u" else found
 
     def records(self, Layout layout not None, int64_t start, int64_t stop):
         """The rows [start, stop) as Records."""
@@ -1126,16 +787,14 @@ cdef class Chunk:
 
     def tuples(self, Layout layout not None, int64_t start, int64_t stop):
         """The rows [start, stop) as tuples: see RecordColumns.tuples."""
-        cdef RecordView view = record_view(&self.storage.columns, layout.shown)
+        cdef Columns* c = &self.storage.columns
+        cdef RecordView view = record_view(c, layout.shown, layout.ticks, layout.binary_header_keys)
         cdef int64_t i
-        cdef list found = [], texts = None if self.storage.columns.headers == 0 else [None] * <int>KNOWN_KEYS
-        cdef KnownKeys known
-        memset(&known, 0, sizeof(KnownKeys))
-        view.ticks, view.binary_header_keys = layout.ticks, layout.binary_header_keys
+        cdef list found = [], texts = new_texts(c)
         for i in range(start, stop):
             found.append(untracked((
-                None if view.offset == NULL else view.offset[i], timestamp_at(&view, i), bytes_at(&view.key, i),
-                bytes_at(&view.value, i), headers_at(&view, i, &known, texts),
+                int_at(&view.offset, i), int_at(&view.timestamp, i), bytes_at(&view, view.key, i),
+                bytes_at(&view, view.value, i), headers_at(&view, i, texts),
             )))
         return found
 
@@ -1160,30 +819,20 @@ cdef class Chunk:
         call and then reused."""
         cdef Storage* s = self.storage
         cdef Buffer* to = s.extra + s.extra_count
-        cdef int i
-        cdef Source source
+        cdef HeldBytes ends, known
         if self.lists is None:
-            for i, buffer in enumerate((offsets, validity)):
-                source = Source(buffer)
-                if buffer_reserve(to + i, 0, <size_t>source.view.len) != 0:
-                    buffer_free(to)
-                    to.data, to.capacity = NULL, 0
-                    raise MemoryError
-                if source.view.len > 0:
-                    memcpy(to[i].data, source.view.buf, <size_t>source.view.len)
-            s.extra_count += 2
-            self.lists = (<uintptr_t>to[0].data, <uintptr_t>to[1].data, offsets.nbytes // 4 - 1, nulls)
+            ends, known = HeldBytes(offsets), HeldBytes(validity)
+            if buffer_reserve(to, 0, <size_t>(ends.size + known.size)) != 0:
+                raise MemoryError
+            s.extra_count += 1
+            memcpy(to.data, ends.data, <size_t>ends.size)
+            memcpy(to.data + ends.size, known.data, <size_t>known.size)
+            self.lists = (<uintptr_t>to.data, <uintptr_t>(to.data + ends.size), ends.size // 4 - 1, nulls)
         at, bits, length, nulls = self.lists
         return list_capsule(s, <const void*><uintptr_t>bits, <const void*><uintptr_t>at, length, nulls)
 
 
-def binary_array_buffers(schema, array):
-    """A foreign binary array: (validity or None, offsets, data, offset, length, bits of an offset: 32 or 64). The views
-    keep the array alive."""
-    spans, first, length, bits = borrow_binary_array(schema, array)
-    views = [None if at == 0 else memory_of(array, <const void*><uintptr_t>at, size) for at, size in spans]
-    return *views, first, length, bits
-
+# ---- the decoder
 
 @cython.final
 cdef class PassResult:
@@ -1202,6 +851,13 @@ cdef class PassResult:
                  list restored=None):
         self.chunks, self.tables, self.damage = chunks, tables, damage
         self.remaining, self.restored = remaining, [] if restored is None else restored
+
+
+cdef PassResult new_result():
+    """An empty one, without a call."""
+    cdef PassResult found = PassResult.__new__(PassResult)
+    found.chunks, found.tables, found.damage, found.restored = [], [], [], []
+    return found
 
 
 cdef tuple offsets_of(const BatchRow* row):
@@ -1242,7 +898,7 @@ cdef class Decoder:
     cdef public tuple tried              # by AfterDamage.try_to_restore: (end, positions); begins anew with each input
     cdef Candidate followed              # by frames_from, from .start on: the next chains are mostly the ends of it
     cdef bint anchored, followed_to_its_end
-    cdef dict last_sizes, note_details
+    cdef dict note_details
     cdef object rules
     cdef Decoder next_idle               # see Decoders
 
@@ -1262,7 +918,7 @@ cdef class Decoder:
         self.constants.partition = ABSENT if partition is None else partition
         self.damage, self.restored, self.taken_batches = [], [], []
         self.rules = rules
-        self.last_sizes, self.note_details = {}, {}
+        self.note_details = {}
         e.columns.want = layout.want
         fill_options(&e.options, options, &self.aborted)
         e.options.ticks = layout.ticks if layout.shown & WANT_TIMESTAMP else 1   # times of a range stay milliseconds
@@ -1411,13 +1067,11 @@ cdef class Decoder:
         try:
             if e.row.magic >= BATCH_MAGIC and e.row.record_count == 0:
                 out = self.check_no_records(codec, payload, limit)
-            elif e.options.audit:
-                seen = self.codecs.StreamAudit()
-                last_size = self.last_sizes.get(codec, 0)
-                out = self.codecs.decompress(codec, payload, limit, last_size, e.row.magic, seen)
-                note_stream(&e.audit, seen.streams, seen.trailing_bytes, seen.checksum_wrong, seen.size_wrong)
             else:
-                out = self.codecs.decompress(codec, payload, limit, self.last_sizes.get(codec, 0), e.row.magic)
+                seen = self.codecs.StreamAudit() if e.options.audit else None
+                out = self.codecs.decompress(codec, payload, limit, e.row.magic, seen)
+                if seen is not None:
+                    note_stream(&e.audit, seen.streams, seen.trailing_bytes, seen.checksum_wrong, seen.size_wrong)
         except self.codecs.MissingCodec as missing:
             raise error("missing_codec", fault_fields(&e.fault, self.file_name, str(missing))) from None
         except self.codecs.LimitReached as reached:
@@ -1426,7 +1080,6 @@ cdef class Decoder:
         except self.codecs.CodecError as wrong:
             return PAYLOAD_CORRUPT, wrong.detail
         PyObject_GetBuffer(out, &view, PyBUF_SIMPLE)
-        self.last_sizes[codec] = view.len
         with nogil:
             status = engine_decode(e, <const uint8_t*>view.buf, view.len, 0)
         PyBuffer_Release(&view)
@@ -1621,7 +1274,7 @@ cdef class Decoder:
 
     def read_restored(self, const uint8_t[::1] raw, int64_t position, dict changes):
         """Reads the batch at `position` from other bytes, and adds it to the list of restored batches. False: it is
-        refused nevertheless, and the position is the one before. changes: see `pop_restored`."""
+        refused nevertheless, and the position is the one before. changes: {field: (stored, used, witness)}"""
         cdef Engine* e = &self.e
         cdef Input file = e.input
         cdef int64_t end = position + len(raw), before = e.position
@@ -1636,15 +1289,10 @@ cdef class Decoder:
         finally:
             e.input = file
         if status == OK:
-            self.restored.append((self.file_name, position, changes))
+            self.restored.append(Restored.of(self.file_name, position, changes))
         elif not e.finished:
             e.position = before
         return status == OK or e.finished
-
-    def pop_restored(self):
-        """(file, position, {field: (stored, used, witness)}) of each restored batch since the last call."""
-        restored, self.restored = self.restored, []
-        return restored
 
     cdef dict fault(self, int status, detail):
         if status == UNREADABLE:
@@ -1653,12 +1301,9 @@ cdef class Decoder:
             detail = "the log goes on after it"
         return fault_fields(&self.e.fault, self.file_name, detail)
 
-    def read(self, Source source not None, start=0, stop=None, after=None):
+    cdef PassResult read(self, Source source, start, stop, after):
         """Bytes [start, stop) of an input, all at once. Keeps nothing of the input. after: the arguments of
         `continue_after`."""
-        return self.read_all(source, start, stop, after)
-
-    cdef PassResult read_all(self, Source source, start, stop, after):
         claim(&self.busy)
         try:
             self.begin_input(source, start, stop)
@@ -1672,22 +1317,11 @@ cdef class Decoder:
 
     cdef PassResult take_all(self, bint more):
         """What is read so far, and with `more` all that follows."""
-        cdef PassResult found = PassResult.__new__(PassResult)
-        found.chunks, found.tables, found.damage, found.restored = [], [], [], []
-        while True:
-            if self.damage:
-                found.damage += [one for _, _, one in self.pop_damage(not more)]
-            if self.restored:
-                found.restored += [Restored.of(*one) for one in self.pop_restored()]
-            rows = self.take_batch_rows()
-            chunk = self.take_chunk(rows, False)
-            if chunk is not None:
-                found.chunks.append(chunk)
-            found.tables.append(rows)
-            if not more:
-                break
+        cdef PassResult found = new_result()
+        self.move_to(found, more, False)
+        while more:
             more = self.fill_chunk()
-        found.remaining = self.remaining
+            self.move_to(found, more, False)
         return found
 
     cdef object records(self, Source source, int64_t start, int64_t stop):
@@ -1714,43 +1348,30 @@ cdef class Decoder:
             self.end_input()
             self.busy = False
 
-    def read_stretch(self, Source source not None, border, next_border, int64_t most):
-        """The stretch between two borders of Stretches, in chunks: a list of (Chunk or None, BatchRows). None if it has
-        anything but undamaged batches, or more than `most` bytes of payload: this decoder is not used again then."""
-        cdef int64_t left = most
-        cdef list found = []
-        if next_border[0] - border[0] > 2 * most:            # a large batch
-            return None
-        claim(&self.busy)
-        try:
-            self.begin_input(source, border[0], next_border[0])
-            while self.e.position < self.e.input.stop:
-                if not self.fill_chunk():
-                    return None
-                left -= self.e.chunk_used
-                if left < 0:
-                    return None
-                rows = self.take_batch_rows()
-                found.append((self.take_chunk(rows, False), rows))
-            return found
-        except KafkaRecordError:         # found again by the decoder that reads it in place of this one
-            return None
-        finally:
-            self.end_input()
-            self.busy = False
-
     @property
     def border(self):
-        """Where the decoder is and what it knows of the batches before, as Stretches.border; None while there may be
+        """Where the decoder is and what it knows of the batches before, for `continue_after`; None while there may be
         damage that it has not told."""
         cdef const Engine* e = &self.e
         if self.damage:
             return None
         return e.position, e.previous_next, e.previous_epoch, e.reached, left_out_of(e)
 
+    def next_border(self):
+        """Walks over the headers alone to where a chunk ends for its stored bytes, and returns the border there. None:
+        the input ends before, or there is anything but batches whose headers are undamaged (a cut batch, a wrong size,
+        an offset that contradicts the one before)."""
+        cdef Options* o = &self.e.options
+        cdef int status
+        o.payloads, o.check_crc, o.chunk_bytes = NO_PAYLOADS, NO_CHECKS, INT64_MAX
+        with nogil:
+            status = engine_run(&self.e)
+        engine_begin_chunk(&self.e)
+        return self.border if status == CHUNK_FULL else None
+
     def continue_after(self, border, tables):
-        """Sets what a decoder knows of the batches before its position, as if it had read them. border: a border of
-        Stretches; tables: the batches before it, at least the last 64 ones."""
+        """Sets what a decoder knows of the batches before its position, as if it had read them. border: that of another
+        decoder there; tables: the batches before it, at least the last 64 ones."""
         cdef BatchRows rows
         cdef BatchRow* row
         cdef int64_t i
@@ -1785,15 +1406,31 @@ cdef class Decoder:
         row.position, row.size_in_bytes, row.batch_length = position, size, size - LOG_OVERHEAD
         row.magic, row.crc, row.attributes, row.codec = magic, crc, attributes, attributes & CODEC_MASK
 
-    def take(self, bint empty=False):
-        """(Chunk of the records so far, BatchRows of their batches); the decoder begins new ones. Without records the
-        chunk is None, or with `empty` a Chunk without rows."""
+    def take(self, bint more=False, bint empty=False):
+        """What was read since the last call; more: reading goes on, so that damage after the last batch is kept until
+        the next one. Without records there is no chunk, or with `empty` one without rows."""
+        cdef PassResult found = new_result()
         claim(&self.busy)
         try:
-            rows = self.take_batch_rows()
-            return self.take_chunk(rows, empty), rows
+            self.move_to(found, more, empty)
+            return found
         finally:
             self.busy = False
+
+    cdef int move_to(self, PassResult found, bint more, bint empty) except -1:
+        """Appends what was read to `found`, and begins a new chunk."""
+        if self.damage:
+            found.damage += [one for _, _, one in self.pop_damage(not more)]
+        if self.restored:
+            found.restored += self.restored
+            self.restored = []
+        found.remaining = 0 if more else self.remaining
+        rows = self.take_batch_rows()
+        chunk = self.take_chunk(rows, empty)
+        if chunk is not None:
+            found.chunks.append(chunk)
+        found.tables.append(rows)
+        return 0
 
     cdef BatchRows take_batch_rows(self):
         cdef Engine* e = &self.e
@@ -1852,15 +1489,12 @@ cdef class Decoders:
             self.idle_count += 1
         return 0
 
-    cdef PassResult read_all(self, Source source, start, stop, after):
+    cpdef PassResult read(self, Source source, start=0, stop=None, after=None):
+        """See Decoder.read."""
         cdef Decoder decoder = self.idle_or_new()
-        cdef PassResult found = decoder.read_all(source, start, stop, after)
+        cdef PassResult found = decoder.read(source, start, stop, after)
         self.put_back(decoder)
         return found
-
-    def read(self, Source source not None, start=0, stop=None, after=None):
-        """See Decoder.read."""
-        return self.read_all(source, start, stop, after)
 
     cdef object records(self, Source source, int64_t start, int64_t stop):
         """See Decoder.records."""
@@ -1869,20 +1503,8 @@ cdef class Decoders:
         self.put_back(decoder)
         return found
 
-    def read_stretch(self, Source source not None, border, next_border, int64_t most):
-        """See Decoder.read_stretch."""
-        cdef Decoder decoder = self.idle_or_new()
-        found = decoder.read_stretch(source, border, next_border, most)
-        if found is not None:
-            self.put_back(decoder)
-        return found
 
-    def read_stretches(self, Stretches stretches not None):
-        """Decodes stretches of an input until none is left. Called by several threads."""
-        cdef Decoder decoder = self.idle_or_new()
-        if stretches.read(decoder):
-            self.put_back(decoder)
-
+# ---- batches one by one
 
 @cython.final
 cdef class BatchesInMemory:
@@ -1893,12 +1515,9 @@ cdef class BatchesInMemory:
     def __cinit__(self, Source source not None, Decoders decoders not None):
         self.source, self.decoders = source, decoders
 
-    cdef object records(self, int64_t start, int64_t stop):
-        return self.decoders.records(self.source, start, stop)
-
-    def read(self, int64_t start, int64_t stop):
+    cpdef object read(self, int64_t start, int64_t stop):
         """The Records of the batch [start, stop)."""
-        return self.records(start, stop)
+        return self.decoders.records(self.source, start, stop)
 
     def raw(self, int64_t start, int64_t stop):
         """The bytes [start, stop) as a memoryview."""
@@ -1910,131 +1529,89 @@ cdef class BatchesInMemory:
         return stop - start
 
 
-cdef int walk_headers(Engine* e, int64_t size) noexcept nogil:
-    """Reads headers over `size` bytes or more, or to where a chunk ends for its stored bytes. Anything but OK: reading
-    in stretches ends at the position."""
-    cdef int64_t stop = e.position + size
-    cdef int status = OK
-    e.stretch_used = 0
-    while status == OK and e.position < stop and e.stretch_used < e.options.stretch_bytes:
-        status = engine_step(e)
-        e.row_count = 0
-    return status
+@cython.final
+cdef class RecordBatch:
+    """One batch: the batch columns as attributes, `.raw`, and its records when iterated.
+
+    Iterating checks the CRC and decodes the payload, and raises CorruptRecordError and InvalidRecordError. Control
+    records are included. The bytes of a batch in a file are read when they are used.
+    """
+    cdef BatchRows rows
+    cdef int64_t row
+    cdef object source                   # a tables.records.BatchSource
+
+    def __init__(self):
+        raise TypeError("a RecordBatch is made by batches")
+
+    cdef const BatchRow* fields(self) except NULL:
+        if self.rows is None:
+            raise ValueError("a RecordBatch is made by batches")
+        return self.rows.at(self.row)
+
+    @property
+    def raw(self):
+        """The batch's bytes, with its header."""
+        cdef const BatchRow* row = self.fields()
+        return self.source.raw(row.position, row.position + row.size_in_bytes)
+
+    @cython.embedsignature(False)        # the stub has it, with types
+    def write_to(self, file):
+        """Writes the bytes to a file object, from file to file by sendfile if possible; returns how many."""
+        cdef const BatchRow* row = self.fields()
+        return self.source.write_to(row.position, row.position + row.size_in_bytes, file)
+
+    def __iter__(self):
+        cdef const BatchRow* row = self.fields()
+        cdef int64_t end = row.position + row.size_in_bytes
+        if type(self.source) is BatchesInMemory:
+            return iter((<BatchesInMemory>self.source).read(row.position, end))
+        return iter(self.source.read(row.position, end))
+
+    def __repr__(self):
+        return (f"<RecordBatch: magic {self.magic}, offsets {self.base_offset}..{self.last_offset}, "
+                f"{self.size_in_bytes} bytes at {self.position}, {self.compression}>")
 
 
 @cython.final
-cdef class Stretches:
-    """Consecutive stretches of an input, from batch to batch, that several threads read. A thread takes one when it
-    has read one: then the headers of the next are walked through.
+cdef class BatchColumn:
+    """A column of the batch table as an attribute of RecordBatch; the layout is that of the batch table."""
+    cdef int code
 
-    Only undamaged batches are read here. At the first stretch with anything else, and where the headers end (a cut
-    batch, a wrong size, an offset that contradicts the one before), reading goes on in one thread with
-    `Decoder.read(..., after=)`: so the result is that of one thread.
+    def __cinit__(self, Layout layout not None, int64_t column):
+        self.code = layout.codes[column]
 
-    walker    a Decoder with the options of the request, used for headers only
-    size      bytes of a stretch, at least; None: a stretch ends where `walker` would end a chunk for its stored bytes
+    def __get__(self, batch, type_):
+        if type(batch) is not RecordBatch:
+            return self
+        return batch_value((<RecordBatch>batch).fields(), self.code)
+
+
+@cython.final
+cdef class Batches:
+    """The batches of tables, one by one.
+
+    tables    an iterator of BatchRows
+    source    a tables.records.BatchSource: where their bytes are
     """
-    cdef Decoder walker
-    cdef Source source
-    cdef int64_t size
-    cdef bint ended
-    cdef int readers
-    cdef object lock, returned               # the latter: a queue with an entry for each reader that has returned
-    cdef list borders, parts
+    cdef object tables, source
+    cdef BatchRows rows
+    cdef int64_t row
 
-    def __cinit__(self, Decoder walker not None, Source source not None, start, stop, size=None):
-        from queue import SimpleQueue                # not at the top: few inputs are read by several threads
-        from threading import Lock
-        self.walker, self.source, self.size = walker, source, source.size if size is None else size
-        self.lock, self.returned = Lock(), SimpleQueue()
-        walker.begin_input(source, start, stop)
-        walker.e.options.payloads, walker.e.options.check_crc = NO_PAYLOADS, NO_CHECKS
-        self.borders, self.parts = [self.walker.border], []
+    def __cinit__(self, tables, source):
+        self.tables, self.source = iter(tables), source
 
-    @property
-    def first_border(self):
-        """The border at which reading begins."""
-        return self.borders[0]
+    def __iter__(self):
+        return self
 
-    def next_border(self):
-        """Walks to the next border after which a chunk ends for its stored bytes, and returns it; None: there is none.
-        For one thread, in place of `read`."""
-        with nogil:
-            walk_headers(&self.walker.e, self.size)
-        return self.walker.border if self.walker.e.stretch_used >= self.walker.e.options.stretch_bytes else None
-
-    cdef int64_t take(self) except -2:
-        """The number of the next stretch; -1: there is none."""
-        cdef int status
-        with self.lock:
-            if self.ended:
-                return -1
-            with nogil:
-                status = walk_headers(&self.walker.e, self.size)
-            self.ended = self.ended or status != OK
-            if self.walker.e.position == self.borders[len(self.borders) - 1][0]:
-                return -1
-            self.borders.append(self.walker.border)
-            self.parts.append(None)
-            return len(self.parts) - 1
-
-    def read(self, Decoder decoder not None):
-        """Reads stretches until none is left. Each thread that calls it has a Decoder of its own, which raises damage.
-        False: not to be used again, because it has."""
-        with self.lock:
-            if self.ended:
-                return True
-            self.readers += 1
-        try:
-            return self.read_all(decoder)
-        finally:
-            with self.lock:
-                self.readers -= 1
-            self.returned.put(None)
-
-    cdef bint read_all(self, Decoder decoder) except -1:
-        cdef int64_t number = self.take()
-        cdef PassResult part
-        while number >= 0:
-            try:
-                part = decoder.read(self.source, self.borders[number][0], self.borders[number + 1][0])
-            except KafkaRecordError:     # found again, and raised or recorded, by the one thread that goes on
-                self.ended = True
-                return False
-            if decoder.e.finished or part.remaining > 0:
-                self.ended = True
-                return True
-            self.parts[number] = part
-            number = self.take()
-        return True
-
-    def close(self):
-        """Waits until all threads that read have returned; none begins any more. Then lets go of the input: a helper
-        may keep this object for a moment after its work. An interrupt is raised afterwards, a second one at once."""
-        interrupt = None
-        with self.lock:
-            self.ended = True
-        while self.readers > 0:
-            try:
-                self.returned.get()
-            except KeyboardInterrupt as raised:
-                if interrupt is not None:
-                    raise
-                interrupt = raised
-        self.source = None
-        self.walker.end_input()
-        if interrupt is not None:
-            raise interrupt
-
-    def joined(self):
-        """The good stretches as one PassResult, and the border at which they end."""
-        cdef PassResult found = PassResult([], [], []), part
-        for border, part in zip(self.borders, self.parts):
-            if part is None:
-                return found, border
-            found.chunks += part.chunks
-            found.tables += part.tables
-        return found, self.borders[len(self.parts)]
+    def __next__(self):
+        cdef RecordBatch batch = RecordBatch.__new__(RecordBatch)
+        batch.rows, batch.row, batch.source = self.rows, self.row, self.source
+        while batch.rows is None or batch.row >= batch.rows.count:
+            batch.rows, batch.row = next(self.tables, None), 0
+            if batch.rows is None:
+                raise StopIteration
+        self.rows, self.row = batch.rows, batch.row + 1
+        return batch
 
 
 # ---- decode
@@ -2088,8 +1665,230 @@ cdef object decode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
     if count != 1 + DECODE_OPTIONS:
         raise TypeError("decode is called by read.reader")
     known = request_of(arguments + 1)
-    return _columns_of(known.layout, known.decoders.read_all(Source(<object>arguments[0]), 0, None, None))
+    return _columns_of(known.layout, known.decoders.read(Source(<object>arguments[0])))
 
 
 cdef PyMethodDef _decode_call
 decode = fast_function(&_decode_call, b"decode", <void*>decode_call)
+
+
+# ---- what the batches of a log tell together
+
+@cython.final
+cdef class RowCheck:
+    """What follows from one batch of a file to the next, and sums over all: see `_c/row_checks.pxd`.
+
+    rising   whether offsets must ascend, as in a segment of a log
+    """
+    cdef RowState state
+
+    def __cinit__(self, bint rising=True):
+        memset(&self.state, 0, sizeof(RowState))
+        self.state.rising, self.state.epoch = rising, INT64_MIN
+
+    def take(self, BatchRows rows not None):
+        """(flags of the batches together, indexes of those with a gap before them)."""
+        cdef const BatchRow* first = rows.at(0)
+        cdef Buffer gaps
+        cdef int64_t gap_count = 0, i
+        cdef int flags
+        memset(&gaps, 0, sizeof(Buffer))
+        if buffer_reserve(&gaps, 0, <size_t>(rows.count + 1) * sizeof(int64_t)) != 0:
+            raise MemoryError
+        with nogil:
+            flags = check_rows(&self.state, first, rows.count, <int64_t*>gaps.data, &gap_count)
+        found = [(<int64_t*>gaps.data)[i] for i in range(gap_count)]
+        buffer_free(&gaps)
+        return flags, found
+
+    def begin_at(self, int64_t position):
+        """Sets where the next batch begins: damage is before it."""
+        self.state.end = position
+
+    def expect_offset(self, int64_t offset):
+        """Sets the offset that the next batch should have."""
+        self.state.next_offset = offset
+
+    @property
+    def end(self):
+        """Where the last batch ends."""
+        return self.state.end
+
+    @property
+    def next_offset(self):
+        """The offset after all batches; None: there is none yet."""
+        return self.state.next_offset if self.state.batches else None
+
+    @property
+    def sums(self):
+        """(batches, records, bytes, size of the largest batch, signs of cleaning)."""
+        cdef RowState* s = &self.state
+        return s.batches, s.records, s.bytes, s.largest, s.signs_of_cleaning
+
+
+cdef tuple entry_of(const Producer* producer):
+    cdef const KeptBatch* last = producer.kept + producer.kept_count - 1
+    first = producer.open.first if producer.opened >= 0 else -1
+    if producer.kept_count == 0:
+        return producer.id, producer.epoch, -1, -1, 0, producer.last_timestamp, producer.coordinator_epoch, first
+    return (producer.id, producer.epoch, last.last_sequence, last.last_offset, last.offset_delta,
+            producer.last_timestamp, producer.coordinator_epoch, first)
+
+
+cdef object open_transaction_of(const Producer* producer, kind):
+    cdef const Transaction* t = &producer.open
+    return tuple.__new__(kind, (
+        producer.id, producer.coordinator_epoch, t.epoch, t.first, t.last, t.first_time, t.last_time, t.batches,
+        t.records, t.bytes, t.segment, t.position, t.size,
+    ))
+
+
+@cython.final
+cdef class Producers:
+    """The producers of one log, and their open transactions: see `_c/producer_table.pxd`.
+
+    An open transaction is a tuple in the order of recover.steps.TransactionData, an entry one in that of SnapshotEntry.
+    kind: the class of the former
+    """
+    cdef ProducerTable table
+    cdef object kind
+
+    def __cinit__(self, int policy=0, kind=tuple):
+        self.kind = kind
+        self.table.policy = policy
+        self.table.first_open = self.table.last_open = self.table.max_timestamp = -1
+        self.table.highest_base = INT64_MIN
+        if not offset_map_begin(&self.table.by_id, <uint64_t>int.from_bytes(os.urandom(8), "little")):
+            raise MemoryError
+
+    def __dealloc__(self):
+        offset_map_end(&self.table.by_id)
+        buffer_free(&self.table.producers)
+        buffer_free(&self.table.ended)
+        buffer_free(&self.table.without_data)
+        buffer_free(&self.table.oddities)
+
+    def take(self, BatchRows rows not None, Chunk chunk, int64_t start, int64_t stop, int64_t segment):
+        """Takes the batches [start, stop). Returns bytes of rows of int64: the ended transactions and the markers
+        without data, rows of recover.steps.EndedRow, and what was odd, rows of recover.steps.Oddity; each in order.
+
+        chunk: the records of the control batches, keys and values and perhaps timestamps; None: there are none
+        """
+        cdef bint taken
+        cdef Markers markers = rows.markers(chunk)
+        cdef const BatchRow* first = rows.at(0)
+        cdef ProducerTable* table = &self.table
+        rows.check_row_range(start, stop)
+        taken = take_batches(table, first, &markers, start, stop, segment)      # the GIL keeps other threads out
+        if not taken:
+            raise MemoryError
+        return (
+            PyBytes_FromStringAndSize(<char*>table.ended.data, table.ended_count * <Py_ssize_t>sizeof(EndedTxn)),
+            PyBytes_FromStringAndSize(
+                <char*>table.without_data.data, table.without_count * <Py_ssize_t>sizeof(EndedTxn)
+            ),
+            PyBytes_FromStringAndSize(<char*>table.oddities.data, table.oddity_count * <Py_ssize_t>sizeof(Oddity)),
+        )
+
+    cdef Producer* producer(self, int64_t producer_id) except NULL:
+        cdef Producer* found
+        if not producers_reserve(&self.table, 1):
+            raise MemoryError
+        found = producer_or_new(&self.table, producer_id)
+        if found == NULL:
+            raise MemoryError
+        return found
+
+    def load(self, entries):
+        """Sets the producers of entries, which must be new."""
+        cdef Producer* producer
+        cdef int64_t first
+        for producer_id, epoch, sequence, last_offset, delta, timestamp, coordinator, first in entries:
+            producer = self.producer(producer_id)
+            if producer.opened >= 0:
+                remove_open(&self.table, producer)
+            producer.epoch, producer.last_timestamp, producer.coordinator_epoch = epoch, timestamp, coordinator
+            producer.kept_count = 0
+            if last_offset >= 0:
+                keep_batch(producer, last_offset, delta, sequence)
+            if first >= 0:
+                set_without_data(&producer.open, epoch, 0)
+                producer.open.first = first
+                add_open(&self.table, producer)
+
+    def take_one(self, int64_t producer_id, int16_t epoch, int32_t last_sequence, int64_t base_offset,
+                 int64_t last_offset, int64_t max_timestamp, bint is_transactional, bint is_control, marker):
+        """Takes one batch. marker: (whether it is an ABORT, coordinator epoch, timestamp), or None: it ends nothing.
+        Returns (first offset, last stable offset) of the transaction that it ends, or None."""
+        cdef BatchRow row
+        cdef BatchMark mark
+        cdef const EndedTxn* ended = NULL
+        memset(&row, 0, sizeof(BatchRow))
+        memset(&mark, 0, sizeof(BatchMark))
+        row.producer_id, row.producer_epoch, row.last_sequence = producer_id, epoch, last_sequence
+        row.base_offset, row.last_offset, row.max_timestamp = base_offset, last_offset, max_timestamp
+        row.attributes = <int16_t>(is_transactional * TRANSACTIONAL | is_control * CONTROL)
+        mark.code = data_code(row.attributes)
+        if marker is not None:
+            aborted, mark.coordinator_epoch, mark.timestamp = marker
+            mark.code, mark.has_value = ABORT if aborted else COMMIT, True
+        if not begin_rows(&self.table, 1) or not take_batch(&self.table, &row, &mark, 0, 0):
+            raise MemoryError
+        if not self.table.ended_count:
+            return None
+        ended = <const EndedTxn*>self.table.ended.data
+        return (<const Transaction*>ended.data).first, ended.last_stable_offset
+
+    def violation(self, int64_t producer_id, int32_t epoch, int32_t base_sequence, int32_t last_sequence):
+        """Why a broker would refuse the sequences of a data batch: an index of producers.VIOLATIONS, from 1 on; 0: it
+        would not."""
+        cdef const Producer* producer = known_producer(&self.table, producer_id)
+        return 0 if producer == NULL else violation_of(producer, epoch, base_sequence, last_sequence)
+
+    def entry(self, int64_t producer_id):
+        """The entry of a producer; None: there is none with this id."""
+        cdef const Producer* producer = known_producer(&self.table, producer_id)
+        return None if producer == NULL else entry_of(producer)
+
+    def entries(self):
+        """The entries of all producers, in the order in which they were first seen."""
+        return [entry_of(<const Producer*>self.table.producers.data + i) for i in range(self.table.count)]
+
+    @property
+    def max_timestamp(self):
+        """Of the batches that `take` took, ms; -1: none has one."""
+        return self.table.max_timestamp
+
+    @property
+    def highest_base(self):
+        """The highest base offset of the batches that `take` took; the least int64: there is none."""
+        return self.table.highest_base
+
+    @property
+    def first_open_offset(self):
+        """The first offset of the oldest open transaction; None: none is open."""
+        cdef const Producer* producers = <const Producer*>self.table.producers.data
+        return None if self.table.first_open < 0 else producers[self.table.first_open].open.first
+
+    def open_transactions(self):
+        """{producer id: its open transaction}, in the order in which they were opened."""
+        cdef int64_t index = self.table.first_open
+        cdef list found = []
+        while index != ABSENT:
+            found.append(index)
+            index = producer_at(&self.table, index).after
+        found.sort(key=lambda at: producer_at(&self.table, at).opened)
+        return {producer_at(&self.table, at).id: open_transaction_of(producer_at(&self.table, at), self.kind)
+                for at in found}
+
+    def pop_open(self, int64_t producer_id):
+        """Closes and returns the open transaction of a producer; None: it has none."""
+        cdef Producer* producer = known_producer(&self.table, producer_id)
+        if producer == NULL or producer.opened < 0:
+            return None
+        remove_open(&self.table, producer)
+        return open_transaction_of(producer, self.kind)
+
+    def set_coordinator_epoch(self, int64_t producer_id, int64_t epoch):
+        """Of a marker that is not among the batches."""
+        self.producer(producer_id).coordinator_epoch = epoch

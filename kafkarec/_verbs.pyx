@@ -18,12 +18,12 @@ from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.input_columns cimport (
-    BOOL, INT_16, INT_32, INT_64, INT_8, OFFSETS_32, UINT_32, Cells, Misfit, Span, offset_buffer_rises,
+    BOOL, OFFSETS_32, Cells, Misfit, Span, offset_buffer_rises,
 )
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET,
+    ABSENT, BATCH_MAGIC, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET,
     TRANSACTIONAL, UP_TO_MAGIC, BatchRow, codec_name, frame, is_control, is_transactional, is_wrapper, least_size,
-    read_message_header, read_v2_header, verify_crc, wrapping_add,
+    read_header, verify_crc, wrapping_add,
 )
 from kafkarec._c.magic_3 cimport (
     HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, FieldScan, RecordsOut, begin_field_scan, copy_records,
@@ -86,7 +86,7 @@ cdef class HeldColumns:
         """Offsets of the rows [start, stop), which rise and are at most `most`."""
         cdef const int32_t* ends = <const int32_t*>self.bytes_of(source, stop + 1, 4)
         cdef Misfit misfit
-        if not offset_buffer_rises(ends + start, stop - start, &misfit) or ends[stop] > most:
+        if not offset_buffer_rises(ends, False, start, stop - start, &misfit) or ends[stop] > most:
             raise ValueError("offsets that fall, or end behind the data")
         return ends
 
@@ -109,20 +109,13 @@ cdef int read_framed_batch(const uint8_t* base, int64_t length, int64_t position
     cdef int status = frame(p, length - position, position, &size, &row.magic, fault)
     if status != OK:
         return status
-    row.position, row.size_in_bytes = position, <int32_t>size
-    row.batch_length = <int32_t>(size - LOG_OVERHEAD)
-    if row.magic >= BATCH_MAGIC:
-        if size < least_size(row.magic):
-            memset(header, 0, LARGEST_HEADER)
-            memcpy(header, p, <size_t>size)
-            read_v2_header(header, row)
-            return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), size)
-        read_v2_header(p, row)
-    else:
-        read_message_header(p, row)
-    row.codec = row.attributes & CODEC_MASK
-    row.first_offset = row.base_offset
-    return OK
+    if row.magic < BATCH_MAGIC or size >= least_size(row.magic):
+        read_header(p, position, size, row)
+        return OK
+    memset(header, 0, LARGEST_HEADER)
+    memcpy(header, p, <size_t>size)
+    read_header(header, position, size, row)
+    return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), size)
 
 
 cdef inline void set_fault_place(Fault* fault, const BatchRow* row) noexcept nogil:
@@ -475,10 +468,7 @@ _HOW = {
     "number": AS_NUMBER, "bool": AS_BOOL, "time": AS_TIME, "utf8": AS_TEXT, "json": AS_BASE64, "base64": AS_BASE64,
     "hex": AS_HEX, "int32": AS_INT32, "int64": AS_INT64, "headers": AS_HEADERS, "ready": AS_READY,
 }
-# Arrow format -> kind and bits of a number.
-_NUMBERS = {
-    "l": (INT_64, 64), "i": (INT_32, 32), "s": (INT_16, 16), "c": (INT_8, 8), "I": (UINT_32, 32), "b": (BOOL, 1),
-}
+_WIDTHS = {"l": 8, "i": 4, "s": 2, "c": 1, "I": -4, "b": BOOL}      # Arrow format -> Numbers.width
 _SHORT = {8: b"\\b", 9: b"\\t", 10: b"\\n", 12: b"\\f", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
 cdef Escape[128] escapes
 
@@ -513,17 +503,19 @@ cdef class Formatter(HeldColumns):
         return span
 
     cdef int add(self, LineColumn* c, tuple column, int64_t start, int64_t stop) except -1:
-        cdef int bits
         how, name, source, ready = column
         c.how, c.name = _HOW[how], self.text(name)
         if ready is not None:
             self.add_ready(c, ready, start, stop)
         if is_numeric(c.how):
             format_, validity, values = source
-            c.numbers.kind, bits = _NUMBERS[format_]
+            c.numbers.width = _WIDTHS[format_]
             c.numbers.validity = self.bits_of(validity, stop)
-            c.numbers.values = self.bytes_of(values, (stop * bits + 7) // 8, 1)
-            c.numbers.plain = c.numbers.kind == INT_64 and c.numbers.validity == NULL
+            if format_ == "b":
+                c.numbers.values = self.bits_of(values, stop)
+            else:
+                c.numbers.values = self.bytes_of(values, stop, abs(c.numbers.width))
+            c.numbers.plain = c.numbers.width == 8 and c.numbers.validity == NULL
         elif c.how == AS_HEADERS:
             ends, count, keys, values = source
             c.entries = self.ends_of(ends, start, stop, count)
@@ -670,7 +662,6 @@ def rewrite_records(
 
 
 cdef enum:
-    PLAIN_PIECE = 4 << 10        # bytes of records without a codec that are read at a time
     UNTIL_SIGNALS = 16 << 20     # bytes of batches after which the caller looks for Ctrl-C
 
 
@@ -760,13 +751,7 @@ cdef class HeaderFirstCheck:
             if decompress_payload(&self.context, row.codec, walk.p, first, BATCH_MAGIC, self.limit, &size, &lz4) != OK:
                 return NEEDS_CODEC
             return self.read_fields(self.context.out.data, size, first, True, fault)
-        status = NEEDS_CODEC if row.codec else CUT
-        while status == CUT:
-            size = min(size + PLAIN_PIECE, self.payload_length)
-            if size > self.limit:
-                return NEEDS_CODEC
-            status = self.read_fields(payload, size, size, size == self.payload_length, fault)
-        return status
+        return NEEDS_CODEC if row.codec else self.read_fields(payload, self.payload_length, 0, True, fault)
 
     cdef int read_fields(self, const uint8_t* content, int64_t size, int64_t compressed_bytes, bint is_all,
                          Fault* fault) noexcept nogil:
@@ -779,7 +764,9 @@ cdef class HeaderFirstCheck:
         if self.row.attributes & TWO_FRAMES:
             data = size - scan.at
         elif self.row.codec == 0:
-            data, expected = self.payload_length - scan.at, scan.data_size
+            data, expected, size, compressed_bytes = size - scan.at, scan.data_size, scan.at, scan.at
+            if size > self.limit:
+                return NEEDS_CODEC
         if data < expected:
             return refuse(fault, MESSAGE_TRUNCATED, expected, data)
         if data > expected:

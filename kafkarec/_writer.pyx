@@ -114,17 +114,16 @@ cdef PyRows _spare_rows                  # without rows
 
 cdef class OpenBatch:
     """The records of an open batch and their sizes: see `_entry/written_batches.pxd`.
-    The base of RecordBatchBuilder, so its names are private.
+    The base of RecordBatchBuilder, whose properties these are; the other names are private.
 
     _append_row and _has_room return None if a field must be converted or cannot be written; nothing has changed then.
     """
     cdef OpenBatchState g
     cdef EncodeOptions options
-    cdef object header                   # the BatchHeader, once it is asked for
     cdef int writing                     # how many calls of `write` are running
     cdef readonly str _state             # None before `begin`
     cdef bytes built
-    cdef readonly float _ratio           # of the built batch's records
+    cdef float ratio                     # of the built batch's records
     cdef public object _topic
     cdef public int64_t _most_bytes      # of a batch before compression
 
@@ -140,8 +139,8 @@ cdef class OpenBatch:
         memset(&self.g, 0, sizeof(OpenBatchState))
         self.g.rows = _spare_rows
         memset(&_spare_rows, 0, sizeof(PyRows))
-        self.options, self.header, self._state, self.built, self._topic = options, None, OPEN, b"", None
-        self._ratio = 1.0
+        self.options, self._state, self.built, self._topic = options, OPEN, b"", None
+        self.ratio = 1.0
         self.g.fields = fields[0]
         self.g.limit.most, self.g.limit.ratio = options.e.limit.most, FIRST_RATIO
         self.g.limit.header_size = batch_header_size(fields.magic, fields.codec)
@@ -192,7 +191,7 @@ cdef class OpenBatch:
             self.built = self.write() if self.g.rows.count > 0 else b""
             self._state = BUILT
             if self.g.rows.count > 0 and (self.g.fields.magic >= BATCH_MAGIC or self.g.limit.compressed):
-                self._ratio = <float>(len(self.built) - self.g.limit.header_size) / <float>self.g.size
+                self.ratio = <float>(len(self.built) - self.g.limit.header_size) / <float>self.g.size
         elif self._state is not BUILT:
             raise ValueError("the builder is aborted")
         return self.built
@@ -235,62 +234,108 @@ cdef class OpenBatch:
             self.drop_rows()
 
     @property
-    def _header(self):
-        """The header fields, as a write.fields.BatchHeader without the last offset."""
-        if self.options is None:
-            raise ValueError("a builder whose __init__ was not called")
-        if self.header is None:
-            self.header = self.options.header._replace(
-                base_offset=self.g.fields.base_offset, base_sequence=self.g.fields.base_sequence,
-                log_append_time=self.g.fields.log_append_time,
-            )
-        return self.header
+    def is_full(self):
+        """Whether no further record fits, or the batch is built or aborted. False while it is open without records."""
+        return self._state is not OPEN or (self.g.rows.count > 0 and is_full(&self.g.limit, self.g.size))
 
     @property
-    def _size_so_far(self):
-        """Bytes of the batch with its header; with a codec an estimate."""
+    def estimated_bytes_written(self):
+        """Bytes so far with the header: exact without a codec, with one estimated by the expected ratio."""
         return batch_size_so_far(&self.g.limit, self.g.size)
 
     @property
-    def _size(self):
-        """Bytes of the batch once it is built; before that _size_so_far."""
-        return len(self.built) if self._state is BUILT else self._size_so_far
+    def estimated_size(self):
+        """Bytes of the batch once it is built; before that `estimated_bytes_written`."""
+        return len(self.built) if self._state is BUILT else self.estimated_bytes_written
 
     @property
-    def _is_full(self):
-        """Whether no further record fits, or none is accepted. False without records."""
-        return self._state is not OPEN or (self.g.rows.count > 0 and is_full(&self.g.limit, self.g.size))
+    def estimated_compression_ratio(self):
+        """The expected ratio that `has_room_for` uses. May be set; rounded to a 32-bit float."""
+        return self.g.limit.ratio
+
+    @estimated_compression_ratio.setter
+    def estimated_compression_ratio(self, ratio):
+        self.g.limit.ratio = ratio
+
+    @property
+    def compression_ratio(self):
+        """Bytes of the built batch's payload / uncompressed bytes of its records; 1.0 before it is built."""
+        return self.ratio
+
+    @property
+    def max_timestamp(self):
+        """ms; -1 without one."""
+        return self.g.fields.log_append_time if self.g.fields.timestamp_type == 1 else self.g.max_timestamp
+
+    @property
+    def offset_of_max_timestamp(self):
+        """The offset of the first record that has the max timestamp; -1 without one."""
+        if self.g.fields.timestamp_type == 0:
+            return self.g.offset_of_max_timestamp
+        return self.g.rows.offsets[0] if self.g.rows.count > 0 else <int64_t>ABSENT
+
+    @property
+    def last_offset(self):
+        """The last record's offset, or the one set by `override_last_offset`; None without records."""
+        return self.g.fields.last_offset if has_last_offset(&self.g) else None
+
+    @property
+    def next_offset(self):
+        """The offset of the next record that is appended without one."""
+        return <object>self.g.fields.last_offset + 1 if has_last_offset(&self.g) else self.g.fields.base_offset
+
+    @property
+    def magic(self):
+        return self.g.fields.magic
+
+    @property
+    def base_offset(self):
+        return self.g.fields.base_offset
+
+    @property
+    def producer_id(self):
+        return self.g.fields.producer_id
+
+    @property
+    def producer_epoch(self):
+        return self.g.fields.producer_epoch
+
+    @property
+    def base_sequence(self):
+        return self.g.fields.base_sequence
+
+    @property
+    def is_transactional(self):
+        return self.g.fields.is_transactional
+
+    @property
+    def is_control(self):
+        return self.g.fields.is_control
+
+    @property
+    def delete_horizon_ms(self):
+        return self.g.fields.delete_horizon_ms if self.g.fields.has_horizon else None
+
+    @property
+    def is_closed(self):
+        """Whether the batch is built."""
+        return self._state is BUILT
+
+    @property
+    def _codec(self):
+        return self.g.fields.codec
+
+    @property
+    def _leader_epoch(self):
+        return self.g.fields.partition_leader_epoch
 
     @property
     def _limit(self):
         """Bytes: see `batch_size`."""
         return self.g.limit.most
 
-    @property
-    def _expected_ratio(self):
-        """The expected compression ratio."""
-        return self.g.limit.ratio
-
-    @_expected_ratio.setter
-    def _expected_ratio(self, ratio):
-        self.g.limit.ratio = ratio
-
-    @property
-    def _first_offset(self):
-        return self.g.rows.offsets[0] if self.g.rows.count > 0 else <int64_t>ABSENT
-
-    @property
-    def _last_offset(self):
-        return self.g.fields.last_offset if has_last_offset(&self.g) else None
-
-    @_last_offset.setter
-    def _last_offset(self, offset):
+    def _set_last_offset(self, int64_t offset):
         set_last_offset(&self.g, offset)
-
-    @property
-    def _max_timestamp(self):
-        """(largest timestamp, offset of the first record that has it)."""
-        return self.g.max_timestamp, self.g.offset_of_max_timestamp
 
 
 # ---- methods of RecordBatchBuilder that are compiled. Each calls its Python function for what it does not know
@@ -411,7 +456,7 @@ cdef class RecordInput:
             self.rows = chunks_row_count(&self.input)
             self.has_field_columns = not self.columns.isdisjoint(BATCH_COLUMNS)
             for chunk in range(self.input.count):
-                self.has_offsets = self.has_offsets or self.input.chunks[chunk].offset.kind != NO_NUMBERS
+                self.has_offsets = self.has_offsets or self.input.chunks[chunk].offset.width != NO_NUMBERS
 
     def __dealloc__(self):
         chunks_release(&self.input)

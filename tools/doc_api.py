@@ -179,8 +179,8 @@ def _members(of: Any, name: str, described_in: dict[str, str]) -> Iterator[Any]:
 
 
 def _ours(bases: list[Any]) -> list[Any]:
-    """Those that the page describes; compiled ones have private members only."""
-    return [one for one in bases if not one.path.startswith("kafkarec._") and not one.name.endswith("Error")]
+    """Those that the page describes."""
+    return [one for one in bases if one.path.startswith("kafkarec.") and not one.name.endswith("Error")]
 
 
 def _link(above: Any, described_in: dict[str, str]) -> str:

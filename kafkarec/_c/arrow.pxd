@@ -6,14 +6,15 @@
     ArrowArrayStream   a list of (storage, start, stop), read chunk by chunk
 
 References are counted atomically and in C: a consumer may call `release` from any thread, without the GIL, even after
-the interpreter has ended. Each struct has one function that makes it and one that releases it; `release` stays NULL
-until nothing can fail any more. Slices set the offset of the children: importers reject a record batch whose own
-offset is not 0.
+the interpreter has ended. One block has all that an array or a schema owns: a reference to the storage or the
+TableSchema that its buffers or strings are in, and the structs of its children, each with a reference of its own. If
+one cannot be made, the outermost one is released, with those that were. Slices set the offset of the children:
+importers reject a record batch whose own offset is not 0.
 """
 from libc.errno cimport ENOMEM
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset, strlen
+from libc.string cimport memcpy, memset
 
 from kafkarec._c.columns cimport IN_DATA, IN_MEMORY, WANT_VIEWS, Buffer, Bytes, Columns, buffer_free, columns_release
 
@@ -131,11 +132,14 @@ cdef struct StreamState:
     int64_t next
     StorageSlice slices[1]
 
-# What an exported ArrowArray owns: a reference to its storage, space for its buffer pointers, its children's structs.
-cdef struct OwnedByArray:
-    Storage* storage
-    const void* buffers[5]
-    void* children[1]
+# What an exported struct owns. Behind it are the pointers to its children, and these.
+cdef struct Owned:
+    void* shared                 # a Storage or TableSchema, which begin with the number of references
+    const void* buffers[5]       # of an array
+
+ctypedef fused Exported:
+    ArrowArray
+    ArrowSchema
 
 
 cdef inline void storage_drop(Storage* s) noexcept nogil:
@@ -157,56 +161,63 @@ cdef inline void schema_drop(TableSchema* table_schema) noexcept nogil:
         free(table_schema)
 
 
-# ---- arrays
+# ---- arrays and schemas
 
-cdef inline void release_array(ArrowArray* array) noexcept nogil:
+cdef inline void release_exported(Exported* exported) noexcept nogil:
     cdef int64_t i
-    cdef OwnedByArray* owned = <OwnedByArray*>array.private_data
-    for i in range(array.n_children):
-        if array.children[i] != NULL:
-            if array.children[i].release != NULL:
-                array.children[i].release(array.children[i])
-            free(array.children[i])
-    storage_drop(owned.storage)
+    cdef Owned* owned = <Owned*>exported.private_data
+    for i in range(exported.n_children):
+        if exported.children[i].release != NULL:
+            exported.children[i].release(exported.children[i])
+    if Exported is ArrowArray:
+        storage_drop(<Storage*>owned.shared)
+    else:
+        schema_drop(<TableSchema*>owned.shared)
     free(owned)
-    array.release = NULL
+    exported.release = NULL
 
 
-cdef inline int make_array(ArrowArray* array, Storage* storage, int64_t buffers, int64_t children) noexcept nogil:
-    """Makes an ArrowArray with space for its buffers and empty structs for its children; release works from then on."""
+cdef inline int make(Exported* exported, void* shared, int64_t children) noexcept nogil:
+    """Makes an array with space for its buffers, or a schema, with empty structs for its children; release works from
+    then on."""
     cdef int64_t i
-    cdef OwnedByArray* owned = <OwnedByArray*>calloc(1, sizeof(OwnedByArray) + <size_t>children * sizeof(void*))
-    memset(array, 0, sizeof(ArrowArray))
+    cdef size_t below = <size_t>children * (sizeof(void*) + sizeof(Exported))
+    cdef Owned* owned = <Owned*>calloc(1, sizeof(Owned) + below)
+    memset(exported, 0, sizeof(Exported))
     if owned == NULL:
         return ENOMEM
-    count_up(&storage.references)
-    owned.storage = storage
-    array.buffers = owned.buffers
-    array.n_buffers = buffers
-    array.children = <ArrowArray**>owned.children
-    array.n_children = children
-    array.private_data = owned
-    array.release = release_array
+    count_up(<int64_t*>shared)
+    owned.shared = shared
+    exported.private_data = owned
+    exported.n_children = children
+    exported.children = <Exported**>(owned + 1)
     for i in range(children):
-        array.children[i] = <ArrowArray*>calloc(1, sizeof(ArrowArray))
-        if array.children[i] == NULL:
-            release_array(array)
-            return ENOMEM
+        exported.children[i] = <Exported*>(exported.children + children) + i
+    if Exported is ArrowArray:
+        exported.buffers = owned.buffers
+        exported.release = release_exported[ArrowArray]
+    else:
+        exported.release = release_exported[ArrowSchema]
     return 0
 
 
+cdef inline int made_whole(Exported* exported, int status) noexcept nogil:
+    """Releases the struct if `status` says that a part of it could not be made; returns that."""
+    if status != 0 and exported.release != NULL:
+        release_exported(exported)
+    return status
+
+
+# ---- arrays
+
 cdef inline int export_unnested(ArrowArray* array, Storage* s, const Column* column, int64_t start,
                                 int64_t stop) noexcept nogil:
-    cdef int i
-    cdef int buffers = 2 if column.kind == FIXED else 3 if column.kind == BYTES else MOST_BUFFERS
-    cdef int status = make_array(array, s, buffers, 0)
+    cdef int status = make(array, s, 0)
     if status != 0:
         return status
-    for i in range(buffers):
-        array.buffers[i] = column.buffers[i]
-    array.offset = start
-    array.length = stop - start
-    array.null_count = column.nulls
+    array.n_buffers = 2 if column.kind == FIXED else 3 if column.kind == BYTES else MOST_BUFFERS
+    memcpy(array.buffers, column.buffers, sizeof(column.buffers))
+    array.offset, array.length, array.null_count = start, stop - start, column.nulls
     if column.nulls == 0:
         array.buffers[0] = NULL
     elif stop - start < s.rows:
@@ -241,116 +252,81 @@ cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* colu
     cdef Columns* c = &s.columns
     cdef Column key, value
     cdef ArrowArray* entries
-    cdef int status = make_array(array, s, 2, 1)
+    cdef int status = make(array, s, 1)
     if status != 0:
         return status
-    array.buffers[1] = column.buffers[1]
-    array.offset = start
-    array.length = stop - start
+    array.n_buffers, array.buffers[1] = 2, column.buffers[1]
+    array.offset, array.length = start, stop - start
     entries = array.children[0]
-    status = make_array(entries, s, 1, 2)
-    if status == 0:
-        entries.length = c.headers
-        set_bytes_column(&key, &c.header_key.offsets, &c.header_key.data, &c.header_key.validity, 0)
-        set_value_column(&value, c, &c.header_value)
-        status = export_unnested(entries.children[0], s, &key, 0, c.headers)
-        if status == 0:
-            status = export_unnested(entries.children[1], s, &value, 0, c.headers)
-    if status == 0:
-        entries.children[1].null_count = c.header_value.nulls
-    else:
-        release_array(array)
+    status = make(entries, s, 2)
+    if status != 0:
+        return status
+    entries.n_buffers, entries.length = 1, c.headers
+    set_bytes_column(&key, &c.header_key.offsets, &c.header_key.data, &c.header_key.validity, 0)
+    set_value_column(&value, c, &c.header_value)
+    status = export_unnested(entries.children[0], s, &key, 0, c.headers)
+    status |= export_unnested(entries.children[1], s, &value, 0, c.headers)
+    entries.children[1].null_count = c.header_value.nulls
     return status
 
 
 cdef inline int export_rows(ArrowArray* array, Storage* s, int64_t start, int64_t stop) noexcept nogil:
     """Exports rows [start, stop) of a chunk as a struct array: a record batch."""
     cdef int64_t i
-    cdef int status = make_array(array, s, 1, s.out_count)
-    if status != 0:
-        return status
-    array.length = stop - start
-    for i in range(s.out_count):
+    cdef int status = make(array, s, s.out_count)
+    array.n_buffers, array.length = 1, stop - start
+    for i in range(array.n_children):
         if s.out[i].kind == HEADERS:
-            status = export_headers(array.children[i], s, s.out + i, start, stop)
+            status |= export_headers(array.children[i], s, s.out + i, start, stop)
         else:
-            status = export_unnested(array.children[i], s, s.out + i, start, stop)
-        if status != 0:
-            release_array(array)
-            return status
-    return 0
+            status |= export_unnested(array.children[i], s, s.out + i, start, stop)
+    return status
 
 
 # ---- schemas
 
-cdef inline void release_schema(ArrowSchema* schema) noexcept nogil:
-    cdef int64_t i
-    for i in range(schema.n_children):
-        if schema.children[i] != NULL:
-            if schema.children[i].release != NULL:
-                schema.children[i].release(schema.children[i])
-            free(schema.children[i])
-    free(<void*>schema.private_data)
-    schema.release = NULL
-
-
-cdef inline int make_schema(ArrowSchema* schema, const char* name, const char* format, int nullable,
-                            int64_t children) noexcept nogil:
-    """Makes an ArrowSchema that owns copies of its strings, with empty structs for its children."""
-    cdef size_t names = strlen(name) + 1, formats = strlen(format) + 1
-    cdef size_t head = <size_t>children * sizeof(void*)
-    cdef char* block = <char*>calloc(1, head + names + formats)
-    cdef int64_t i
-    memset(schema, 0, sizeof(ArrowSchema))
-    if block == NULL:
-        return ENOMEM
-    memcpy(block + head, name, names)
-    memcpy(block + head + names, format, formats)
-    schema.name = block + head
-    schema.format = block + head + names
-    schema.flags = ARROW_FLAG_NULLABLE if nullable else 0
-    schema.children = <ArrowSchema**>block
-    schema.n_children = children
-    schema.private_data = block
-    schema.release = release_schema
-    for i in range(children):
-        schema.children[i] = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
-        if schema.children[i] == NULL:
-            release_schema(schema)
-            return ENOMEM
-    return 0
-
-
-cdef inline int export_column_schema(ArrowSchema* schema, const SchemaColumn* column) noexcept nogil:
-    cdef ArrowSchema* entries
-    cdef int status
-    if column.key_format == NULL:
-        return make_schema(schema, column.name, column.format, column.nullable, 0)
-    status = make_schema(schema, column.name, "+l", column.nullable, 1)
-    if status != 0:
-        return status
-    entries = schema.children[0]
-    status = make_schema(entries, "item", "+s", 0, 2)
-    if status == 0:
-        status = make_schema(entries.children[0], "key", column.key_format, 0, 0)
-    if status == 0:
-        status = make_schema(entries.children[1], "value", column.value_format, 1, 0)
-    if status != 0:
-        release_schema(schema)
+cdef inline int export_type(ArrowSchema* schema, TableSchema* table_schema, const char* name, const char* format,
+                            int nullable, int64_t children) noexcept nogil:
+    """The strings must live as long as the TableSchema."""
+    cdef int status = make(schema, table_schema, children)
+    schema.name, schema.format, schema.flags = name, format, ARROW_FLAG_NULLABLE if nullable else 0
     return status
 
 
-cdef inline int export_table_schema(ArrowSchema* schema, const TableSchema* table_schema) noexcept nogil:
-    cdef int64_t i
-    cdef int status = make_schema(schema, "", "+s", 0, table_schema.count)
+cdef inline int export_column_schema(ArrowSchema* schema, TableSchema* table_schema,
+                                     const SchemaColumn* column) noexcept nogil:
+    cdef ArrowSchema* entries
+    cdef int status
+    if column.key_format == NULL:
+        return export_type(schema, table_schema, column.name, column.format, column.nullable, 0)
+    status = export_type(schema, table_schema, column.name, "+l", column.nullable, 1)
     if status != 0:
         return status
-    for i in range(table_schema.count):
-        status = export_column_schema(schema.children[i], &table_schema.columns[i])
-        if status != 0:
-            release_schema(schema)
-            return status
-    return 0
+    entries = schema.children[0]
+    status = export_type(entries, table_schema, "item", "+s", 0, 2)
+    if status != 0:
+        return status
+    return (export_type(entries.children[0], table_schema, "key", column.key_format, 0, 0)
+            | export_type(entries.children[1], table_schema, "value", column.value_format, 1, 0))
+
+
+cdef inline int export_columns_schema(ArrowSchema* schema, TableSchema* table_schema) noexcept nogil:
+    cdef int64_t i
+    cdef int status = export_type(schema, table_schema, "", "+s", 0, table_schema.count)
+    for i in range(schema.n_children):
+        status |= export_column_schema(schema.children[i], table_schema, &table_schema.columns[i])
+    return status
+
+
+cdef inline int export_table_schema(ArrowSchema* schema, TableSchema* table_schema) noexcept nogil:
+    return made_whole(schema, export_columns_schema(schema, table_schema))
+
+
+cdef inline int export_list_schema(ArrowSchema* schema, TableSchema* table_schema) noexcept nogil:
+    cdef int status = export_type(schema, table_schema, "", "+l", 1, 1)
+    if status == 0:
+        status = export_columns_schema(schema.children[0], table_schema)
+    return made_whole(schema, status)
 
 
 # ---- streams
@@ -368,9 +344,8 @@ cdef inline int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept 
         return 0                     # an array without `release` ends the stream
     slice_ = &state.slices[state.next]
     status = export_rows(out, slice_.storage, slice_.start, slice_.stop)
-    if status == 0:
-        state.next += 1
-    return status
+    state.next += status == 0
+    return made_whole(out, status)
 
 
 cdef inline const char* stream_error(ArrowArrayStream* stream) noexcept nogil:
@@ -416,23 +391,9 @@ cdef inline void make_stream(ArrowArrayStream* stream, StreamState* state) noexc
 cdef inline int export_lists(ArrowArray* array, Storage* s, const void* validity, const void* offsets, int64_t length,
                              int64_t nulls) noexcept nogil:
     """Exports a chunk as list<struct<columns>>: one list for each decoded value."""
-    cdef int status = make_array(array, s, 2, 1)
+    cdef int status = make(array, s, 1)
     if status != 0:
         return status
-    array.buffers[0] = validity if nulls > 0 else NULL
-    array.buffers[1] = offsets
-    array.length = length
-    array.null_count = nulls
-    status = export_rows(array.children[0], s, 0, s.rows)
-    if status != 0:
-        release_array(array)
-    return status
-
-
-cdef inline int export_list_schema(ArrowSchema* schema, const TableSchema* table_schema) noexcept nogil:
-    cdef int status = make_schema(schema, "", "+l", 1, 1)
-    if status == 0:
-        status = export_table_schema(schema.children[0], table_schema)
-        if status != 0:
-            release_schema(schema)
-    return status
+    array.n_buffers, array.buffers[0], array.buffers[1] = 2, validity if nulls > 0 else NULL, offsets
+    array.length, array.null_count = length, nulls
+    return made_whole(array, export_rows(array.children[0], s, 0, s.rows))

@@ -9,10 +9,11 @@ caller's buffer may have changed since, so it checks its own bounds; where they 
 A note is a kind, how often it was seen in the batch, and up to three numbers of the first time.
 `kafkarec/ops/verify/batch_checks.py` has a row for each kind, in this order.
 """
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
 
 from kafkarec._c.batch cimport (
     BATCH_MAGIC, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, wrapping_add,
+    wrapping_subtract,
 )
 from kafkarec._c.columns cimport Buffer, Columns, buffer_reserve
 from kafkarec._c.numbers cimport load_i32, load_i64
@@ -183,7 +184,7 @@ cdef inline void audit_inner(Audit* audit, const BatchRow* row, const uint8_t* p
     begin_offsets(&seen)
     while next_inner(&p, end, INT64_MAX, &at, &size, &fault) == OK and size > 0:
         if number == 0:
-            shift = <int64_t>(<uint64_t>row.first_offset - <uint64_t>load_i64(at))
+            shift = wrapping_subtract(row.first_offset, load_i64(at))
         note_largest_record(audit, size - LOG_OVERHEAD, wrapping_add(shift, load_i64(at)))
         note_offset(audit, &seen, INNER_OFFSETS_UNORDERED, wrapping_add(shift, load_i64(at)))
         magic = at[MAGIC_OFFSET]

@@ -226,6 +226,17 @@ cdef inline void read_message_header(const uint8_t* p, BatchRow* row) noexcept n
         row.timestamp_type = 1 if row.attributes & LOG_APPEND_TIME else 0
 
 
+cdef inline void read_header(const uint8_t* p, int64_t position, int64_t size, BatchRow* row) noexcept nogil:
+    """Fills the row of the batch at p, of a known magic, which has `size` bytes, its whole header among them."""
+    row.position, row.size_in_bytes, row.batch_length = position, <int32_t>size, <int32_t>(size - LOG_OVERHEAD)
+    if row.magic >= BATCH_MAGIC:
+        read_v2_header(p, row)
+    else:
+        read_message_header(p, row)
+    row.first_offset = row.base_offset
+    row.codec = row.attributes & CODEC_MASK
+
+
 cdef inline int32_t least_size(int8_t magic) noexcept nogil:
     """The smallest size in bytes of a batch of this magic: of a message with empty key and value, else of the header,
     after which the records begin."""
@@ -262,17 +273,9 @@ cdef inline int read_batch(Input* source, int64_t position, int64_t end, ReadMod
     status = frame(p, left, position, &size, &row.magic, fault)
     if status != OK:
         return status
-    row.position = position
-    row.size_in_bytes = <int32_t>size
-    row.batch_length = <int32_t>(size - LOG_OVERHEAD)
-    if row.size_in_bytes < least_size(row.magic):
-        return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), row.size_in_bytes)
-    if row.magic >= BATCH_MAGIC:
-        read_v2_header(p, row)
-    else:
-        read_message_header(p, row)
-    row.first_offset = row.base_offset
-    row.codec = row.attributes & CODEC_MASK
+    if size < least_size(row.magic):
+        return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), size)
+    read_header(p, position, size, row)
     return OK
 
 

@@ -444,82 +444,79 @@ cdef inline bint set_bit(uint8_t* bits, int64_t i) noexcept nogil:
     return was
 
 
-cdef inline void bytes_move(Bytes* column, bint views, int64_t row, int64_t to, bint keep) noexcept nogil:
-    """Moves the cell of `row` to row `to` (<= `row`), or removes it. `column.used` is where the cell of `to` begins."""
+cdef inline void bytes_filter(Bytes* column, bint views, const int32_t* cells, int64_t start, int64_t stop,
+                              const uint8_t* keep) noexcept nogil:
+    """Removes the cells of rows [start, stop) whose byte in `keep` is 0. cells: where those of each row begin; NULL: a
+    row has one."""
     cdef int32_t* ends = <int32_t*>column.offsets.data
-    cdef bint known = set_bit(column.validity.data, row)
-    cdef int32_t start, length
-    column.nulls -= not known
-    if not keep:
-        return
-    if views:
-        (<View*>column.offsets.data)[to] = (<View*>column.offsets.data)[row]
-    else:
-        start, length = ends[row], ends[row + 1] - ends[row]
-        memmove(column.data.data + column.used, column.data.data + start, <size_t>length)
-        column.used += length
-        ends[to + 1] = <int32_t>column.used
-    if not known:
-        clear_bit(column.validity.data, to)
-        column.nulls += 1
-
-
-cdef inline void row_move(Columns* c, bint views, int64_t row, int64_t to, bint keep) noexcept nogil:
+    cdef View* all_views = <View*>column.offsets.data
+    cdef int64_t row, cell, end, to = start if cells == NULL else cells[start]
+    cdef int32_t length
     cdef bint known
-    if c.want & WANT_OFFSET:
-        (<int64_t*>c.offset.data)[to] = (<int64_t*>c.offset.data)[row]
-    if c.want & WANT_TIMESTAMP:
-        (<int64_t*>c.timestamp.data)[to] = (<int64_t*>c.timestamp.data)[row]
-        known = set_bit(c.timestamp_validity.data, row)
-        c.timestamp_nulls -= not known
-        if keep and not known:
-            clear_bit(c.timestamp_validity.data, to)
-            c.timestamp_nulls += 1
-    if c.want & WANT_TYPE:
-        (<int8_t*>c.type.data)[to] = (<int8_t*>c.type.data)[row]
-        c.type_nulls -= not keep and (<int8_t*>c.type.data)[row] < 0
-    if c.want & WANT_KEY:
-        bytes_move(&c.key, views, row, to, keep)
-    if c.want & WANT_VALUE:
-        bytes_move(&c.value, views, row, to, keep)
+    if ends == NULL:
+        return
+    if not views:
+        column.used = ends[to]
+    for row in range(start, stop):
+        cell, end = row, row + 1
+        if cells != NULL:
+            cell, end = cells[row], cells[row + 1]
+        while cell < end:
+            known = set_bit(column.validity.data, cell)
+            column.nulls -= not known
+            if keep[row - start]:
+                if views:
+                    all_views[to] = all_views[cell]
+                else:
+                    length = ends[cell + 1] - ends[cell]
+                    memmove(column.data.data + column.used, column.data.data + ends[cell], <size_t>length)
+                    column.used += length
+                    ends[to + 1] = <int32_t>column.used
+                if not known:
+                    clear_bit(column.validity.data, to)
+                    column.nulls += 1
+                to += 1
+            cell += 1
+    if views and to == (start if cells == NULL else cells[start]):
+        column.used = column.used_before         # nothing of the batch is left
 
 
 cdef inline void columns_filter(Columns* c, int64_t start, const uint8_t* keep) noexcept nogil:
     """Removes the rows from `start` on whose byte in `keep` is 0; the others stay in order."""
-    cdef bint views = (c.want & WANT_VIEWS) != 0, stays
-    cdef int64_t rows = c.rows, to = start, header_to = 0, row, header
+    cdef bint views = (c.want & WANT_VIEWS) != 0, known, stays
     cdef int32_t* header_ends = <int32_t*>c.header_offsets.data
-    cdef int32_t first = 0, last = 0
-    if c.want & WANT_KEY and not views:
-        c.key.used = (<int32_t*>c.key.offsets.data)[start]
-    if c.want & WANT_VALUE and not views:
-        c.value.used = (<int32_t*>c.value.offsets.data)[start]
+    cdef int64_t* offsets = <int64_t*>c.offset.data
+    cdef int64_t* timestamps = <int64_t*>c.timestamp.data
+    cdef int8_t* types = <int8_t*>c.type.data
+    cdef int64_t row, to = start
+    cdef int32_t first, last = 0
+    bytes_filter(&c.key, views, NULL, start, c.rows, keep)
+    bytes_filter(&c.value, views, NULL, start, c.rows, keep)
     if c.want & WANT_HEADERS:
+        bytes_filter(&c.header_key, False, header_ends, start, c.rows, keep)
+        bytes_filter(&c.header_value, views, header_ends, start, c.rows, keep)
         last = header_ends[start]
-        header_to = last
-        if c.headers > header_to:
-            c.header_key.used = (<int32_t*>c.header_key.offsets.data)[header_to]
-            if not views:
-                c.header_value.used = (<int32_t*>c.header_value.offsets.data)[header_to]
-    for row in range(start, rows):
+    for row in range(start, c.rows):
         stays = keep[row - start] != 0
-        row_move(c, views, row, to, stays)
+        if c.want & WANT_OFFSET:
+            offsets[to] = offsets[row]
+        if c.want & WANT_TIMESTAMP:
+            timestamps[to] = timestamps[row]
+            known = set_bit(c.timestamp_validity.data, row)
+            c.timestamp_nulls -= not known
+            if stays and not known:
+                clear_bit(c.timestamp_validity.data, to)
+                c.timestamp_nulls += 1
+        if c.want & WANT_TYPE:
+            types[to] = types[row]
+            c.type_nulls -= not stays and types[row] < 0
         if c.want & WANT_HEADERS:
-            first = last
-            last = header_ends[row + 1]
-            for header in range(first, last):
-                bytes_move(&c.header_key, False, header, header_to, stays)
-                bytes_move(&c.header_value, views, header, header_to, stays)
-                header_to += stays
-        if stays:
-            to += 1
-            if c.want & WANT_HEADERS:
-                header_ends[to] = <int32_t>header_to
+            first, last = last, header_ends[row + 1]
+            if stays:
+                header_ends[to + 1] = header_ends[to] + last - first
+        to += stays
     if c.want & WANT_HEADERS:
-        c.headers = header_to
-    if views and to == start:
-        c.key.used, c.value.used = c.key.used_before, c.value.used_before
-        c.header_value.used = c.header_value.used_before
+        c.headers = header_ends[to]
     c.rows = to
 
 

@@ -8,7 +8,7 @@
                 fixed_size_binary            FIXED       bytes[n * width]
                 Python rows                  SPANS       address and length of each
     Numbers   integers, timestamps, booleans of any width; timestamps as milliseconds, rounded down
-    Lists     list, large_list, list_view, map of (key, value): the headers of each row
+    Lists     list, large_list, map of (key, value): the headers of each row
     InputChunk   one array: the columns of a record, each absent or one of the above
 
 Follows Arrow's C data interface. Validity bits and the offset of an array are applied here: callers pass row numbers.
@@ -16,17 +16,17 @@ The arrays have been checked before: offsets, views and validity bits of a forei
 
     offsets     int32 or int64[rows + 1]: the first is not negative, none is smaller than the previous one
     views       16 bytes per row: length >= 0; above 12 bytes: an existing buffer, and a range within its size
-    list views  start[rows] and size[rows]: not negative, and within the entries
     validity    one bit per row, 0 for null: as many zeros as null_count states
 
 Arrow's C data interface does not state the size of a buffer, so sizes cannot be checked here, except those of the data
 buffers of views, which the array states. Each function returns True when all rows are valid; otherwise it fills the
 Misfit with the first row that is not.
 """
-from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t, uint8_t
 from libc.string cimport memcpy
 
 from kafkarec._c.columns cimport is_set
+from kafkarec._c.numbers cimport native_int
 
 # ---- rows
 
@@ -38,23 +38,14 @@ cdef enum CellKind:
     FIXED
     SPANS
 
-cdef enum NumberKind:
-    NO_NUMBERS = 0               # every row is null
-    INT_8
-    INT_16
-    INT_32
-    INT_64
-    UINT_8
-    UINT_16
-    UINT_32
-    BOOL
+cdef enum:
+    NO_NUMBERS = 0               # widths of columns of which every row is null, and of bools: a bit
+    BOOL = -16
 
 cdef enum ListKind:
     NO_LISTS = 0                 # every row is empty
     LISTS_32
     LISTS_64
-    LIST_VIEWS_32
-    LIST_VIEWS_64
 
 cdef struct Span:                # a byte string; length -1: null
     const uint8_t* data
@@ -71,7 +62,7 @@ cdef struct Cells:
     int64_t width                # FIXED: bytes per row; SPANS: spans per row
 
 cdef struct Numbers:
-    int kind
+    int width                    # bytes of a number; negative: unsigned
     bint plain                   # int64 without a unit, and no nulls: `number` reads them directly
     const uint8_t* validity
     const void* values
@@ -84,7 +75,6 @@ cdef struct Lists:
     bint plain                   # 32-bit offsets and no nulls: `list_at` reads them directly
     const uint8_t* validity
     const void* starts
-    const void* lengths          # of list views
     int64_t first
     Cells key
     Cells value
@@ -112,6 +102,11 @@ cdef struct InputChunk:
     Lists headers
     Cells codec                  # codec names: the column `compression`
     Numbers fields[9]
+
+
+cdef inline int64_t offset_at(const void* offsets, bint wide, int64_t i) noexcept nogil:
+    """An offset, of 64 bits if they are wide, else of 32."""
+    return (<const int64_t*>offsets)[i] if wide else (<const int32_t*>offsets)[i]
 
 
 cdef inline Span view_at(const Cells* c, int64_t i) noexcept nogil:
@@ -144,18 +139,14 @@ cdef inline const Span* spans_of(const Cells* c) noexcept nogil:
 
 cdef inline Span cell_by_kind(const Cells* c, int64_t row) noexcept nogil:
     cdef Span span
-    cdef int64_t i = row + c.first
-    cdef const int32_t* short_
-    cdef const int64_t* long_
+    cdef int64_t i = row + c.first, start
+    cdef bint wide = c.kind == OFFSETS_64
     span.data, span.length = NULL, -1
     if c.kind == NO_CELLS or not is_set(c.validity, i):
         return span
-    if c.kind == OFFSETS_32:
-        short_ = <const int32_t*>c.index + i
-        span.data, span.length = c.data + short_[0], short_[1] - short_[0]
-    elif c.kind == OFFSETS_64:
-        long_ = <const int64_t*>c.index + i
-        span.data, span.length = c.data + long_[0], long_[1] - long_[0]
+    if c.kind == OFFSETS_32 or wide:
+        start = offset_at(c.index, wide, i)
+        span.data, span.length = c.data + start, offset_at(c.index, wide, i + 1) - start
     elif c.kind == VIEWS:
         span = view_at(c, i)
     else:
@@ -166,33 +157,22 @@ cdef inline Span cell_by_kind(const Cells* c, int64_t row) noexcept nogil:
 cdef inline bint number(const Numbers* c, int64_t row, int64_t* out) noexcept nogil:
     """Sets `out` to the number of a row. False where it is null; `out` is then unchanged."""
     if not c.plain:
-        return number_by_kind(c, row, out)
+        return number_by_width(c, row, out)
     out[0] = (<const int64_t*>c.values)[row + c.first]
     return True
 
 
-cdef inline bint number_by_kind(const Numbers* c, int64_t row, int64_t* out) noexcept nogil:
+cdef inline bint number_by_width(const Numbers* c, int64_t row, int64_t* out) noexcept nogil:
     cdef int64_t i = row + c.first, raw
-    cdef int32_t four
-    if c.kind == NO_NUMBERS or not is_set(c.validity, i):
+    cdef const uint8_t* values = <const uint8_t*>c.values
+    if c.width == NO_NUMBERS or not is_set(c.validity, i):
         return False
-    if c.kind == INT_64:
-        raw = (<const int64_t*>c.values)[i]
-    elif c.kind == INT_32:
-        four = (<const int32_t*>c.values)[i]
-        raw = four
-    elif c.kind == INT_16:
-        raw = (<const int16_t*>c.values)[i]
-    elif c.kind == INT_8:
-        raw = (<const int8_t*>c.values)[i]
-    elif c.kind == BOOL:
-        raw = (<const uint8_t*>c.values)[i >> 3] >> (i & 7) & 1
-    elif c.kind == UINT_8:
-        raw = (<const uint8_t*>c.values)[i]
-    elif c.kind == UINT_16:
-        raw = (<const uint16_t*>c.values)[i]
+    if c.width > 0:
+        raw = native_int(values + i * c.width, c.width)
+    elif c.width == BOOL:
+        raw = values[i >> 3] >> (i & 7) & 1
     else:
-        raw = (<const uint32_t*>c.values)[i]
+        raw = native_int(values - i * c.width, -c.width) & ((<int64_t>1 << -8 * c.width) - 1)
     if c.per > 1:
         raw = raw // c.per - (raw % c.per < 0)           # rounds down, C towards 0
     elif c.times > 1:
@@ -212,19 +192,11 @@ cdef inline void list_at(const Lists* c, int64_t row, int64_t* start, int64_t* s
 
 cdef inline void list_at_by_kind(const Lists* c, int64_t row, int64_t* start, int64_t* stop) noexcept nogil:
     cdef int64_t i = row + c.first
+    cdef bint wide = c.kind == LISTS_64
     start[0] = stop[0] = 0
     if c.kind == NO_LISTS or not is_set(c.validity, i):
         return
-    if c.kind == LISTS_32:
-        start[0], stop[0] = (<const int32_t*>c.starts)[i], (<const int32_t*>c.starts)[i + 1]
-    elif c.kind == LISTS_64:
-        start[0], stop[0] = (<const int64_t*>c.starts)[i], (<const int64_t*>c.starts)[i + 1]
-    elif c.kind == LIST_VIEWS_32:
-        start[0] = (<const int32_t*>c.starts)[i]
-        stop[0] = start[0] + (<const int32_t*>c.lengths)[i]
-    else:
-        start[0] = (<const int64_t*>c.starts)[i]
-        stop[0] = start[0] + (<const int64_t*>c.lengths)[i]
+    start[0], stop[0] = offset_at(c.starts, wide, i), offset_at(c.starts, wide, i + 1)
 
 
 cdef inline Span header_key(const Lists* c, int64_t entry) noexcept nogil:
@@ -273,9 +245,6 @@ cdef inline int64_t estimated_encoded_size(const InputChunk* chunk) noexcept nog
 
 # ---- checks of foreign arrays
 
-cdef enum:
-    STEP = 2048                  # rows that are compared without a branch before the result is looked at
-
 cdef struct Misfit:
     int64_t row
     int64_t expected             # the smallest or the largest valid value
@@ -285,32 +254,26 @@ cdef struct EntryRange:          # entries [start, stop)
     int64_t start
     int64_t stop
 
-ctypedef fused Offset:
-    int32_t
-    int64_t
-
 
 cdef inline bint set_misfit(Misfit* m, int64_t row, int64_t expected, int64_t found) noexcept nogil:
     m.row, m.expected, m.found = row, expected, found
     return False
 
 
-cdef inline bint offset_buffer_rises(const Offset* offsets, int64_t rows, Misfit* m) noexcept nogil:
-    cdef int64_t start = 0, stop, i
-    cdef int falls
-    if offsets[0] < 0:
-        return set_misfit(m, 0, 0, offsets[0])
-    while start < rows:
-        stop = rows if rows - start < STEP else start + STEP
-        falls = 0
-        for i in range(start, stop):
-            falls |= offsets[i + 1] < offsets[i]
-        if falls:
-            break
-        start = stop
-    for i in range(start, rows):
-        if offsets[i + 1] < offsets[i]:
-            return set_misfit(m, i, offsets[i], offsets[i + 1])
+cdef inline bint offset_buffer_rises(const void* offsets, bint wide, int64_t first, int64_t rows,
+                                     Misfit* m) noexcept nogil:
+    """Checks the offsets of rows [first, first + rows), of 64 bits if they are wide: at first all without a branch."""
+    cdef int64_t start = offset_at(offsets, wide, first), i
+    cdef int falls = start < 0
+    for i in range(first, first + rows):
+        falls |= offset_at(offsets, wide, i + 1) < offset_at(offsets, wide, i)
+    if not falls:
+        return True
+    if start < 0:
+        return set_misfit(m, 0, 0, start)
+    for i in range(first, first + rows):
+        if offset_at(offsets, wide, i + 1) < offset_at(offsets, wide, i):
+            return set_misfit(m, i - first, offset_at(offsets, wide, i), offset_at(offsets, wide, i + 1))
     return True
 
 
@@ -350,28 +313,6 @@ cdef inline int views_fit(const uint8_t* views, const uint8_t* validity, int64_t
             set_misfit(m, i, size, <int64_t>words[0] + words[3])
             return VIEW_RANGE
     return VIEW_FITS
-
-
-cdef inline bint list_views_fit(const Offset* starts, const Offset* lengths, const uint8_t* validity, int64_t first,
-                                int64_t rows, int64_t entries, EntryRange* used, Misfit* m) noexcept nogil:
-    """Sets `used` to the smallest range with the entries of all rows; a null row has none."""
-    cdef int64_t i, start, length
-    used.start, used.stop = entries, 0
-    for i in range(rows):
-        if not is_set(validity, first + i):
-            continue
-        start, length = starts[first + i], lengths[first + i]
-        if start < 0 or length < 0:
-            return set_misfit(m, i, 0, start if start < 0 else length)
-        if start > entries or length > entries - start:
-            return set_misfit(m, i, entries, start if start > entries else start + length)
-        if start < used.start:
-            used.start = start
-        if start + length > used.stop:
-            used.stop = start + length
-    if used.stop <= used.start:
-        used.start = used.stop = 0
-    return True
 
 
 cdef inline int64_t count_nulls(const uint8_t* validity, int64_t first, int64_t rows) noexcept nogil:

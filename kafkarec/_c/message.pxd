@@ -24,6 +24,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from kafkarec._c.batch cimport (
     ABSENT, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, BatchRow, wrapping_add,
+    wrapping_subtract,
 )
 from kafkarec._c.columns cimport (
     WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, WANT_VIEWS, Bytes, Columns, clear_bit,
@@ -196,7 +197,7 @@ cdef inline int inner_shift(const uint8_t* p, const uint8_t* end, const BatchRow
     if outer.magic == 1 and outer.last_offset != 0:
         if outer.last_offset < last:
             return refuse(fault, WRAPPER_OFFSET_TOO_SMALL, last, outer.last_offset)
-        shift[0] = <int64_t>(<unsigned long long>outer.last_offset - <unsigned long long>last)
+        shift[0] = wrapping_subtract(outer.last_offset, last)
     return OK
 
 

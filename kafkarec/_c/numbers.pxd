@@ -16,7 +16,7 @@ Follows org.apache.kafka.common.utils.ByteUtils, which also drops surplus bits s
 and reads no byte from there on; `read_unsigned_unchecked` is for callers that know that 10 bytes are readable. Both
 leave the cursor where they stopped. What is written, `put_*`, is as short as possible.
 """
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memcpy
 
 from kafkarec._c.status cimport MESSAGE_TRUNCATED, OK, VARINT_TOO_LONG
@@ -72,6 +72,23 @@ cdef inline uint32_t load_le32(const uint8_t* p) noexcept nogil:
     cdef uint32_t x
     memcpy(&x, p, 4)
     return le32(x)
+
+
+cdef inline int64_t native_int(const uint8_t* p, int width) noexcept nogil:
+    """A signed number of 1, 2, 4 or 8 bytes, in the machine's order."""
+    cdef int64_t eight
+    cdef int32_t four
+    cdef int16_t two
+    if width == 8:
+        memcpy(&eight, p, 8)
+        return eight
+    if width == 4:
+        memcpy(&four, p, 4)
+        return four
+    if width == 2:
+        memcpy(&two, p, 2)
+        return two
+    return <int8_t>p[0]
 
 
 # ---- varints

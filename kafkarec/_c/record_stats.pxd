@@ -11,10 +11,11 @@ For each record: whether a required key is missing, whether the timestamp is in 
 are 0, 1, 2, .... Follows LogValidator.validateRecord: only the first error of a record is reported. Timestamps are
 compared as in Java, with 64-bit overflow.
 """
-from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t
 
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, BatchRow, wrapping_add,
+    wrapping_subtract,
 )
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.numbers cimport load_i32, load_i64, load_u32, read_varint
@@ -85,8 +86,8 @@ cdef inline int record_error(const RecordRules* rules, bint keyed, int64_t times
     if rules.compacted and not keyed:
         return NO_KEY
     if rules.create_time and timestamp != ABSENT:
-        age = <int64_t>(<uint64_t>rules.now - <uint64_t>timestamp)
-        if age > rules.before_ms or <int64_t>(0 - <uint64_t>age) > rules.after_ms:
+        age = wrapping_subtract(rules.now, timestamp)
+        if age > rules.before_ms or wrapping_subtract(0, age) > rules.after_ms:
             return OUT_OF_RANGE
         return FINE
     return APPEND_TIME if append_time else FINE

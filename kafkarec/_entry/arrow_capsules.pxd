@@ -9,7 +9,6 @@ Checks foreign Arrow arrays: compares an array with its schema before any of its
     z u / Z U                     validity, int32 / int64 offsets, data    0
     vz vu                         validity, views, data..., data's sizes   0
     +l +m / +L                    validity, int32 / int64 offsets          1
-    +vl / +vL                     validity, starts, sizes                  1
     +s                            validity                                 the schema's
 
 `check_array` compares only the two structs; the functions after it compare the contents of the buffers with each other
@@ -26,9 +25,9 @@ PyCapsules with the C structs of `_c/arrow.pxd`, for Arrow's PyCapsule interface
 Functions with Python objects, for the compiled modules.
 """
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t, uint8_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, strlen
 
 from kafkarec._c.arrow cimport (
     ArrowArray, ArrowArrayStream, ArrowSchema, SchemaColumn, Storage, StreamState, TableSchema, export_list_schema,
@@ -36,8 +35,8 @@ from kafkarec._c.arrow cimport (
 )
 from kafkarec._c.columns cimport WANT_VIEWS
 from kafkarec._c.input_columns cimport (
-    VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, EntryRange, Misfit, count_nulls, lengths_fit, list_views_fit,
-    offset_buffer_rises, views_fit,
+    FIXED, NO_CELLS, OFFSETS_32, OFFSETS_64, VIEWS, VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, Cells, EntryRange, Misfit,
+    count_nulls, lengths_fit, offset_at, offset_buffer_rises, views_fit,
 )
 from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
 
@@ -100,42 +99,45 @@ cdef inline int check_array(object name, const ArrowSchema* schema, const ArrowA
     """Compares array and schema: numbers of rows, nulls, buffers and children. `rows`: how many the array must have."""
     cdef int64_t i, buffers, children
     cdef str format_ = format_of(schema)
+    what = expected = found = None
     check_schema(name, schema)
     # of a supported format; children -1: as many as in the schema
     buffers, children = {
         "n": (0, 0), "z": (3, 0), "u": (3, 0), "Z": (3, 0), "U": (3, 0), "vz": (3, 0), "vu": (3, 0),
-        "+l": (2, 1), "+m": (2, 1), "+L": (2, 1), "+vl": (3, 1), "+vL": (3, 1), "+s": (1, -1),
+        "+l": (2, 1), "+m": (2, 1), "+L": (2, 1), "+s": (1, -1),
     }.get(format_, (2, 0))
     if children < 0:
         children = schema.n_children
     if array.release == NULL:
-        raise invalid(name, None, "its array was already released")
-    if not (0 <= array.length <= <int64_t>MOST_ROWS and 0 <= array.offset <= <int64_t>MOST_ROWS):
-        raise invalid(name, None, f"it states {array.length} rows from row {array.offset} on")
-    if not -1 <= array.null_count <= array.length:
-        raise invalid(name, None, f"it states {array.null_count} nulls in {array.length} rows")
-    if array.length < rows:
-        raise invalid(name, None, f"it has {array.length} rows where {rows} are needed", rows, array.length)
-    if array.dictionary != NULL or schema.dictionary != NULL:
-        raise invalid(name, None, "its schema and its array disagree about a dictionary")
-    if schema.n_children != children or array.n_children != children:
-        found = array.n_children if schema.n_children == children else schema.n_children
-        raise invalid(name, None, f"Arrow type {format_!r} with {found} children, {children} are expected",
-                      children, found)
-    if array.n_buffers != buffers and not (
+        what = "its array was already released"
+    elif not (0 <= array.length <= <int64_t>MOST_ROWS and 0 <= array.offset <= <int64_t>MOST_ROWS):
+        what = f"it states {array.length} rows from row {array.offset} on"
+    elif not -1 <= array.null_count <= array.length:
+        what = f"it states {array.null_count} nulls in {array.length} rows"
+    elif array.length < rows:
+        what, expected, found = f"it has {array.length} rows where {rows} are needed", rows, array.length
+    elif array.dictionary != NULL or schema.dictionary != NULL:
+        what = "its schema and its array disagree about a dictionary"
+    elif schema.n_children != children or array.n_children != children:
+        expected, found = children, array.n_children if schema.n_children == children else schema.n_children
+        what = f"Arrow type {format_!r} with {found} children, {children} are expected"
+    elif array.n_buffers != buffers and not (
         format_[:1] == "v" and array.n_buffers > buffers
         # some producers state one buffer for type null, which is NULL
         or format_ == "n" and array.n_buffers == 1 and array.buffers != NULL and array.buffers[0] == NULL
     ):
-        raise invalid(name, None, f"Arrow type {format_!r} with {array.n_buffers} buffers, {buffers} are expected",
-                      buffers, array.n_buffers)
-    if array.n_buffers > 0 and array.buffers == NULL or children > 0 and array.children == NULL:
-        raise invalid(name, None, "its array states buffers or children and has none")
-    for i in range(children):
-        if array.children[i] == NULL:
-            raise invalid(name, None, f"its array has no child {i}")
-    if array.null_count > 0 and buffers > 0 and array.buffers[0] == NULL:
-        raise invalid(name, None, f"it states {array.null_count} nulls and has no validity bits")
+        expected, found = buffers, array.n_buffers
+        what = f"Arrow type {format_!r} with {found} buffers, {buffers} are expected"
+    elif array.n_buffers > 0 and array.buffers == NULL or children > 0 and array.children == NULL:
+        what = "its array states buffers or children and has none"
+    elif array.null_count > 0 and buffers > 0 and array.buffers[0] == NULL:
+        what = f"it states {array.null_count} nulls and has no validity bits"
+    else:
+        for i in range(children):
+            if array.children[i] == NULL:
+                what = f"its array has no child {i}"
+    if what is not None:
+        raise invalid(name, None, what, expected, found)
     return 0
 
 
@@ -164,17 +166,6 @@ cdef inline int check_nulls(object name, const ArrowArray* array, const ArrayOri
     return 0
 
 
-cdef inline bint ends_rise(const void* ends, bint wide, int64_t first, int64_t rows, Misfit* m) noexcept:
-    """Whether the offsets of rows [first, first + rows), of 64 bits if they are wide, rise."""
-    if wide:
-        return offset_buffer_rises(<const int64_t*>ends + first, rows, m)
-    return offset_buffer_rises(<const int32_t*>ends + first, rows, m)
-
-
-cdef inline int64_t end_at(const void* ends, bint wide, int64_t i) noexcept:
-    return (<const int64_t*>ends)[i] if wide else (<const int32_t*>ends)[i]
-
-
 cdef inline int check_bytes(object name, str format_, const ArrowArray* array, int64_t first, int64_t rows,
                             const ArrayOrigin* origin) except -1:
     """Checks rows [first, first + rows) of binary or utf8, in any layout, counted from the beginning of the buffers."""
@@ -186,9 +177,9 @@ cdef inline int check_bytes(object name, str format_, const ArrowArray* array, i
         return 0
     if format_[0] == "v":
         return check_views(name, array, first, rows, origin)
-    if not ends_rise(array.buffers[1], wide, first, rows, &m):
+    if not offset_buffer_rises(array.buffers[1], wide, first, rows, &m):
         raise offset_error(name, &m, origin)
-    used = end_at(array.buffers[1], wide, first + rows) - end_at(array.buffers[1], wide, first)
+    used = offset_at(array.buffers[1], wide, first + rows) - offset_at(array.buffers[1], wide, first)
     if wide and not lengths_fit(<const int64_t*>array.buffers[1] + first, rows, &m):
         raise ValueError(f"column {name!r}, row {origin.first_row + m.row}: {m.found} bytes, and a field of a record "
                          f"has {m.expected} at most")
@@ -230,32 +221,50 @@ cdef inline int check_lists(object name, str format_, const ArrowArray* array, i
                             EntryRange* used, const ArrayOrigin* origin) except -1:
     """Checks rows [first, first + rows) of a list; sets `used` to the range of their entries, all of which exist."""
     cdef Misfit m
-    cdef bint fits
+    cdef bint wide = format_ == "+L"
     cdef int64_t entries = array.children[0].length
     check_values(name, array, rows, origin)
     used.start = used.stop = 0
     if rows == 0:
         return 0
-    if format_[1] == "v":
-        if array.buffers[2] == NULL:
-            raise invalid(name, None, f"it states {array.length} rows and has no buffer of sizes")
-        if format_ == "+vl":
-            fits = list_views_fit(<const int32_t*>array.buffers[1], <const int32_t*>array.buffers[2],
-                                  validity_of(array), first, rows, entries, used, &m)
-        else:
-            fits = list_views_fit(<const int64_t*>array.buffers[1], <const int64_t*>array.buffers[2],
-                                  validity_of(array), first, rows, entries, used, &m)
-        if fits:
-            return 0
-        what = f"its range of entries has {m.found}" if m.found < 0 else (
-            f"its range ends at entry {m.found}, and there are {m.expected}")
-        raise invalid(name, origin.first_row + m.row, what, m.expected, m.found)
-    used.start = end_at(array.buffers[1], format_ == "+L", first)
-    used.stop = end_at(array.buffers[1], format_ == "+L", first + rows)
-    if not origin.own and not ends_rise(array.buffers[1], format_ == "+L", first, rows, &m):
+    used.start, used.stop = offset_at(array.buffers[1], wide, first), offset_at(array.buffers[1], wide, first + rows)
+    if not origin.own and not offset_buffer_rises(array.buffers[1], wide, first, rows, &m):
         raise offset_error(name, &m, origin)
     if used.stop > entries:
         raise invalid(name, None, f"its lists have {used.stop} entries, and there are {entries}", entries, used.stop)
+    return 0
+
+
+# ---- byte strings
+
+cdef inline object wrong_type(object name, object format_, object expected):
+    return TypeError(f"column {name!r} has Arrow type {format_!r}; {expected} is needed")
+
+
+cdef inline int bind_cells(Cells* c, object name, const ArrowSchema* schema, const ArrowArray* array,
+                           int64_t first, int64_t start, int64_t stop, const ArrayOrigin* origin) except -1:
+    """Binds a binary or utf8 column. Row i is the array's row first + i; rows [start, stop) are checked."""
+    cdef str format_ = format_of(schema)
+    cdef dict kinds = {
+        "n": NO_CELLS, "z": OFFSETS_32, "u": OFFSETS_32, "Z": OFFSETS_64, "U": OFFSETS_64, "vz": VIEWS, "vu": VIEWS,
+    }
+    if schema.dictionary != NULL:
+        raise TypeError(f"column {name!r} is dictionary-encoded; cast it to binary first")
+    if format_ not in kinds and not format_.startswith("w:"):
+        raise wrong_type(name, format_, "binary or utf8")
+    c.kind = kinds.get(format_, FIXED)
+    check_array(name, schema, array, first + stop)
+    c.first = first + array.offset
+    if c.kind == NO_CELLS:
+        return 0
+    if c.kind == FIXED:
+        c.width = fixed_width(name, format_)
+    check_bytes(name, format_, array, c.first + start, stop - start, origin)
+    c.validity = validity_of(array)
+    c.index, c.data = array.buffers[1], <const uint8_t*>array.buffers[1 if c.kind == FIXED else 2]
+    if c.kind == VIEWS:
+        c.buffers = <const void* const*>(array.buffers + 2)
+    c.plain = c.kind == OFFSETS_32 and c.validity == NULL
     return 0
 
 
@@ -282,7 +291,7 @@ cdef inline void drop_stream(object capsule) noexcept:
     free(stream)
 
 
-cdef inline object schema_capsule(const TableSchema* table_schema, bint lists):
+cdef inline object schema_capsule(TableSchema* table_schema, bint lists):
     cdef ArrowSchema* schema = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
     cdef int status = -1
     if schema != NULL:
@@ -319,54 +328,25 @@ cdef inline TableSchema* pack_schema(object schema, bint binary_header_keys, int
     """Copies the schema's names and formats to one C block with a reference count; sets `codes`, and adds the WANT_*
     bits that they need to `want`."""
     cdef int64_t count = len(schema), i
-    cdef size_t text = sum([len(field.name.encode()) + len(field.format) + 2 for field in schema])
+    cdef bytes texts = b"".join([f"{field.name}\0{field.format}\0".encode() for field in schema])
     cdef size_t head = sizeof(TableSchema) + <size_t>count * sizeof(SchemaColumn)
-    cdef TableSchema* table_schema = <TableSchema*>calloc(1, head + text)
-    cdef char* to = <char*>table_schema + head
-    cdef bytes name, format_
+    cdef TableSchema* table_schema = <TableSchema*>calloc(1, head + <size_t>len(texts))
+    cdef const char* text = <const char*>table_schema + head
+    cdef SchemaColumn* column
     if table_schema == NULL:
         raise MemoryError
-    table_schema.references = 1
-    table_schema.count = count
+    memcpy(<char*>text, <const char*>texts, <size_t>len(texts))
+    table_schema.references, table_schema.count = 1, count
     for i in range(count):
-        field = schema[i]
-        name, format_ = field.name.encode(), field.format.encode()
+        field, column = schema[i], table_schema.columns + i
         codes[i] = field.code
         want[0] |= <uint32_t>wants_of(codes[i])
         if field.views:
             want[0] |= <uint32_t>WANT_VIEWS
-        table_schema.columns[i].nullable = field.nullable
-        memcpy(to, <const char*>name, <size_t>len(name))
-        table_schema.columns[i].name = to
-        to += len(name) + 1
-        memcpy(to, <const char*>format_, <size_t>len(format_))
-        table_schema.columns[i].format = to
-        to += len(format_) + 1
+        column.nullable, column.name = field.nullable, text
+        column.format = column.name + strlen(column.name) + 1
+        text = column.format + strlen(column.format) + 1
         if codes[i] == OUT_HEADERS:
-            table_schema.columns[i].key_format = b"z" if binary_header_keys else b"u"
-            table_schema.columns[i].value_format = b"vz" if field.views else b"z"
+            column.key_format = b"z" if binary_header_keys else b"u"
+            column.value_format = b"vz" if field.views else b"z"
     return table_schema
-
-
-cdef inline tuple borrow_binary_array(object schema_capsule, object array_capsule):
-    """Checks a foreign binary array. Returns (((address, bytes) of validity, offsets, data), offset, length, bits of an
-    offset: 32 or 64)."""
-    cdef ArrowSchema* schema = <ArrowSchema*>capsule_pointer(schema_capsule, b"arrow_schema")
-    cdef ArrowArray* array = <ArrowArray*>capsule_pointer(array_capsule, b"arrow_array")
-    cdef str format_ = format_of(schema)
-    cdef int64_t width, end
-    cdef ArrayOrigin origin
-    if format_ not in ("z", "Z", "u", "U"):
-        raise TypeError(f"a binary column is needed, not one of Arrow format {format_!r}")
-    origin.own, origin.first_row = False, 0
-    check_array("values", schema, array, 0)
-    if array.length == 0:
-        return ((0, 0), (0, 0), (0, 0)), 0, 0, 32
-    check_bytes("values", format_, array, array.offset, array.length, &origin)
-    end = array.offset + array.length
-    width = 4 if format_ in ("z", "u") else 8
-    return (
-        (<uintptr_t>validity_of(array), (end + 7) // 8),
-        (<uintptr_t>array.buffers[1], (end + 1) * width),
-        (<uintptr_t>array.buffers[2], end_at(array.buffers[1], width == 8, end)),
-    ), array.offset, array.length, width * 8

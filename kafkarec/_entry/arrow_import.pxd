@@ -6,7 +6,7 @@ the header fields of a batch.
     name                 types                                                    struct
     offset, timestamp    integers; timestamps of any unit (-> ms)                 Numbers
     key, value           binary, utf8; large, view, fixed size; null              Cells
-    headers              list, large list, list view or map of (key, value)       Lists
+    headers              list, large list or map of (key, value)                  Lists
     compression          utf8                                                     Cells
     batch fields         integers, booleans                                       Numbers
 
@@ -23,49 +23,16 @@ from libc.string cimport memset
 from kafkarec._c.arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.input_columns cimport (
-    BOOL, FIXED, INT_16, INT_32, INT_64, INT_8, LISTS_32, LISTS_64, LIST_VIEWS_32, LIST_VIEWS_64, NO_CELLS, NO_LISTS,
-    NO_NUMBERS, OFFSETS_32, OFFSETS_64, UINT_16, UINT_32, UINT_8, VIEWS, Cells, EntryRange, InputChunk, Lists, Numbers,
-    count_nulls, number,
+    BOOL, LISTS_32, LISTS_64, NO_LISTS, NO_NUMBERS, Cells, EntryRange, InputChunk, Lists, Numbers, count_nulls, number,
 )
 from kafkarec._c.write cimport EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, BatchFields
 from kafkarec._entry.arrow_capsules cimport (
-    ArrayOrigin, capsule_pointer, check_array, check_bytes, check_lists, check_nulls, check_schema, check_values,
-    fixed_width, format_of, invalid, validity_of,
+    ArrayOrigin, bind_cells, capsule_pointer, check_array, check_lists, check_nulls, check_schema, check_values,
+    format_of, invalid, validity_of, wrong_type,
 )
 from kafkarec._entry.py_rows cimport PyRows, rows_bind
 
 # ---- columns
-
-cdef inline object wrong_type(object name, object format_, object expected):
-    return TypeError(f"column {name!r} has Arrow type {format_!r}; {expected} is needed")
-
-
-cdef inline int bind_cells(Cells* c, object name, const ArrowSchema* schema, const ArrowArray* array,
-                           int64_t first, int64_t start, int64_t stop, const ArrayOrigin* origin) except -1:
-    """Binds a binary or utf8 column. Row i is the array's row first + i; rows [start, stop) are checked."""
-    cdef str format_ = format_of(schema)
-    cdef dict kinds = {
-        "n": NO_CELLS, "z": OFFSETS_32, "u": OFFSETS_32, "Z": OFFSETS_64, "U": OFFSETS_64, "vz": VIEWS, "vu": VIEWS,
-    }
-    if schema.dictionary != NULL:
-        raise TypeError(f"column {name!r} is dictionary-encoded; cast it to binary first")
-    if format_ not in kinds and not format_.startswith("w:"):
-        raise wrong_type(name, format_, "binary or utf8")
-    c.kind = kinds.get(format_, FIXED)
-    check_array(name, schema, array, first + stop)
-    c.first = first + array.offset
-    if c.kind == NO_CELLS:
-        return 0
-    if c.kind == FIXED:
-        c.width = fixed_width(name, format_)
-    check_bytes(name, format_, array, c.first + start, stop - start, origin)
-    c.validity = validity_of(array)
-    c.index, c.data = array.buffers[1], <const uint8_t*>array.buffers[1 if c.kind == FIXED else 2]
-    if c.kind == VIEWS:
-        c.buffers = <const void* const*>(array.buffers + 2)
-    c.plain = c.kind == OFFSETS_32 and c.validity == NULL
-    return 0
-
 
 cdef inline int require_range(const Numbers* c, object name, int64_t rows, int64_t least, int64_t most,
                               const ArrayOrigin* origin) except -1:
@@ -85,9 +52,8 @@ cdef inline int require_range(const Numbers* c, object name, int64_t rows, int64
 cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema, const ArrowArray* array,
                              int64_t first, int64_t rows, const ArrayOrigin* origin) except -1:
     cdef str format_ = format_of(schema)
-    cdef dict kinds = {
-        "l": INT_64, "L": INT_64, "i": INT_32, "s": INT_16, "c": INT_8, "I": UINT_32, "S": UINT_16, "C": UINT_8,
-        "b": BOOL, "n": NO_NUMBERS,
+    cdef dict widths = {
+        "l": 8, "L": 8, "i": 4, "s": 2, "c": 1, "I": -4, "S": -2, "C": -1, "b": BOOL, "n": NO_NUMBERS,
     }
     # Format of a timestamp -> (milliseconds per unit, units per millisecond).
     cdef dict units = {"tss:": (1000, 1), "tsm:": (1, 1), "tsu:": (1, 1000), "tsn:": (1, 1000000)}
@@ -100,19 +66,19 @@ cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema,
     if schema.dictionary != NULL:
         raise TypeError(f"column {name!r} is dictionary-encoded; cast it to an integer first")
     if name == "timestamp" and format_[:4] in units:
-        c.kind = INT_64
-    elif format_ in kinds:
-        c.kind = kinds[format_]
+        c.width = 8
+    elif format_ in widths:
+        c.width = widths[format_]
     else:
         raise wrong_type(name, format_, "a timestamp or an integer" if name == "timestamp" else "an integer")
     check_array(name, schema, array, first + rows)
     c.first = first + array.offset
-    if c.kind == NO_NUMBERS:
+    if c.width == NO_NUMBERS:
         return 0
     check_values(name, array, rows, origin)
     c.validity = validity_of(array)
     c.values = array.buffers[1]
-    c.plain = c.kind == INT_64 and c.validity == NULL and c.times == 1 and c.per == 1
+    c.plain = c.width == 8 and c.validity == NULL and c.times == 1 and c.per == 1
     most = INT64_MAX // c.times
     if format_ == "L" or c.times > 1:
         require_range(c, name, rows, 0 if format_ == "L" else -most, most, origin)
@@ -127,9 +93,7 @@ cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, c
     cdef str format_ = format_of(schema)
     cdef const ArrowSchema* entry
     cdef const ArrowArray* entries
-    cdef dict kinds = {
-        "+l": LISTS_32, "+L": LISTS_64, "+m": LISTS_32, "+vl": LIST_VIEWS_32, "+vL": LIST_VIEWS_64, "n": NO_LISTS,
-    }
+    cdef dict kinds = {"+l": LISTS_32, "+L": LISTS_64, "+m": LISTS_32, "n": NO_LISTS}
     cdef EntryRange used
     cdef ArrayOrigin inner
     cdef bint is_untyped
@@ -155,8 +119,6 @@ cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, c
     check_nulls(f"{name}.entry", entries, origin)
     c.validity = validity_of(array)
     c.starts = array.buffers[1]
-    if c.kind in (LIST_VIEWS_32, LIST_VIEWS_64):
-        c.lengths = array.buffers[2]
     c.plain = c.kind == LISTS_32 and c.validity == NULL
     c.entry_validity = validity_of(entries)
     c.entry_first = entries.offset
@@ -208,46 +170,51 @@ cdef inline set bind_chunk(InputChunk* chunk, const ArrowSchema* schema, const A
 
 cdef inline int bind_column(InputChunk* chunk, object name, const ArrowSchema* column, const ArrowArray* array,
                             int64_t first, dict fields, const ArrayOrigin* origin) except -1:
-    cdef int64_t rows = chunk.rows
-    if name == "offset":
-        bind_numbers(&chunk.offset, name, column, array, first, rows, origin)
-    elif name == "timestamp":
-        bind_numbers(&chunk.timestamp, name, column, array, first, rows, origin)
-    elif name == "key":
-        bind_cells(&chunk.key, name, column, array, first, 0, rows, origin)
+    cdef Cells* cells = NULL
+    cdef Numbers* numbers = NULL
+    if name == "key":
+        cells = &chunk.key
     elif name == "value":
-        bind_cells(&chunk.value, name, column, array, first, 0, rows, origin)
-    elif name == "headers":
-        bind_headers(&chunk.headers, name, column, array, first, rows, origin)
+        cells = &chunk.value
     elif name == "compression":
-        bind_cells(&chunk.codec, name, column, array, first, 0, rows, origin)
+        cells = &chunk.codec
+    elif name == "offset":
+        numbers = &chunk.offset
+    elif name == "timestamp":
+        numbers = &chunk.timestamp
     elif name in fields:
-        if chunk.fields[<int>fields[name]].values != NULL:
+        numbers = chunk.fields + <int>fields[name]
+        if numbers.values != NULL:
             raise ValueError(f"column {name!r} occurs twice, with two names")
-        bind_numbers(chunk.fields + <int>fields[name], name, column, array, first, rows, origin)
+    elif name == "headers":
+        bind_headers(&chunk.headers, name, column, array, first, chunk.rows, origin)
+    if cells != NULL:
+        bind_cells(cells, name, column, array, first, 0, chunk.rows, origin)
+    elif numbers != NULL:
+        bind_numbers(numbers, name, column, array, first, chunk.rows, origin)
     return 0
 
 
 cdef inline int fill_batch_fields(BatchFields* f, object header) except -1:
-    """Fills `f` from a write.header.BatchHeader."""
+    """Fills `f` from a write.fields.BatchHeader."""
     memset(f, 0, sizeof(BatchFields))
-    f.magic, f.codec, f.timestamp_type = header.magic, header.codec, header.timestamp_type == 1
-    f.base_offset, f.partition_leader_epoch = header.base_offset, header.partition_leader_epoch
-    f.log_append_time = header.log_append_time
-    f.producer_id, f.producer_epoch, f.base_sequence = header.producer_id, header.producer_epoch, header.base_sequence
-    f.is_transactional, f.is_control = header.is_transactional, header.is_control
+    (
+        f.magic, f.codec, _, timestamp_type, f.base_offset, last_offset, f.partition_leader_epoch, f.log_append_time,
+        f.producer_id, f.producer_epoch, f.base_sequence, f.is_transactional, f.is_control, horizon, base_timestamp,
+        max_timestamp,
+    ) = header
+    f.timestamp_type, f.has_horizon = timestamp_type == 1, horizon is not None
     f.last_offset = f.max_timestamp = f.base_timestamp = ABSENT
-    f.has_horizon = header.delete_horizon_ms is not None
     if f.has_horizon:
-        f.delete_horizon_ms = f.base_timestamp = header.delete_horizon_ms
-    if header.base_timestamp is not None:
-        f.base_timestamp, f.explicit_fields = header.base_timestamp, f.explicit_fields | EXPLICIT_BASE_TIMESTAMP
-    if header.last_offset is not None:
-        f.last_offset, f.explicit_fields = header.last_offset, f.explicit_fields | EXPLICIT_LAST_OFFSET
-    if header.max_timestamp is not None:
-        f.max_timestamp, f.explicit_fields = header.max_timestamp, f.explicit_fields | EXPLICIT_MAX_TIMESTAMP
-    elif header.timestamp_type == 1:
-        f.max_timestamp = header.log_append_time
+        f.delete_horizon_ms = f.base_timestamp = horizon
+    if base_timestamp is not None:
+        f.base_timestamp, f.explicit_fields = base_timestamp, f.explicit_fields | EXPLICIT_BASE_TIMESTAMP
+    if last_offset is not None:
+        f.last_offset, f.explicit_fields = last_offset, f.explicit_fields | EXPLICIT_LAST_OFFSET
+    if max_timestamp is not None:
+        f.max_timestamp, f.explicit_fields = max_timestamp, f.explicit_fields | EXPLICIT_MAX_TIMESTAMP
+    elif f.timestamp_type == 1:
+        f.max_timestamp = f.log_append_time
     return 0
 
 

@@ -1,6 +1,6 @@
 """Makes Python objects of columns: the values that a Record has, and the fields of a batch as a dict.
 
-    RecordView   where the values of the columns of a Record are; NULL: the column was not asked for, or has no nulls
+    RecordView   where the values of the columns of a Record are; NULL: the column was not asked for
 
 Functions with Python objects, for the compiled modules.
 """
@@ -11,113 +11,96 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memset
 
-from kafkarec._c.batch cimport BATCH_MAGIC, CONTROL, TRANSACTIONAL, BatchRow, codec_name
+from kafkarec._c.batch cimport BatchRow, codec_name
 from kafkarec._c.output_columns cimport (
-    OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_TRANSACTIONAL, RowField, field_is_null, field_value, row_field,
+    OUT_COMPRESSION, OUT_CRC, NumberColumn, batch_number, batch_number_is_null, number_column,
 )
 from kafkarec._c.columns cimport (
-    IN_MEMORY, MOST_INLINE, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, WANT_VIEWS,
-    Bytes, Columns, View, is_set,
+    WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Bytes, Columns, is_set, value_at,
 )
-from kafkarec._c.input_columns cimport is_set
+from kafkarec._c.input_columns cimport Numbers, Span, number
 
 cdef extern from *:
     void PyObject_GC_UnTrack(PyObject* o)
 
-cdef struct BytesColumn:         # of int32 offsets and bytes, or of views
-    const int32_t* ends
-    const char* data
-    const uint8_t* validity
-    const View* views            # else NULL
-    const char* memory           # where views IN_MEMORY point
-
-cdef struct RecordView:
-    const int64_t* offset
-    const int64_t* timestamp
-    const uint8_t* timestamp_validity
-    const int8_t* timestamp_type     # -1: null
-    BytesColumn key
-    BytesColumn value
-    const int32_t* header_ends   # the headers of row i are [header_ends[i], header_ends[i + 1])
-    BytesColumn header_key
-    BytesColumn header_value
-    int64_t ticks                # of the timestamp, in a millisecond
-    bint binary_header_keys
-
-
-cdef inline BytesColumn bytes_column(const Columns* c, const Bytes* column) noexcept nogil:
-    """Of a key, value or header value."""
-    cdef const uint8_t* validity = NULL if column.nulls == 0 else column.validity.data
-    cdef const View* views = <const View*>column.offsets.data if c.want & WANT_VIEWS else NULL
-    return BytesColumn(<const int32_t*>column.offsets.data, <const char*>column.data.data, validity, views,
-                       <const char*>c.memory)
-
-
-cdef inline RecordView record_view(const Columns* c, uint32_t shown) noexcept nogil:
-    """shown: the columns that a Record has, as WANT_* bits."""
-    cdef RecordView v
-    memset(&v, 0, sizeof(RecordView))
-    if shown & WANT_OFFSET:
-        v.offset = <const int64_t*>c.offset.data
-    if shown & WANT_TIMESTAMP:
-        v.timestamp = <const int64_t*>c.timestamp.data
-        v.timestamp_validity = NULL if c.timestamp_nulls == 0 else c.timestamp_validity.data
-    if shown & WANT_TYPE:
-        v.timestamp_type = <const int8_t*>c.type.data
-    if shown & WANT_KEY:
-        v.key = bytes_column(c, &c.key)
-    if shown & WANT_VALUE:
-        v.value = bytes_column(c, &c.value)
-    if shown & WANT_HEADERS:
-        v.header_ends = <const int32_t*>c.header_offsets.data
-        v.header_key = BytesColumn(<const int32_t*>c.header_key.offsets.data, <const char*>c.header_key.data.data,
-                                   NULL, NULL, NULL)
-        v.header_value = bytes_column(c, &c.header_value)
-    return v
-
-
-cdef inline object bytes_at(const BytesColumn* t, int64_t i):
-    """Value i as bytes; None: null, or no such column."""
-    if t.ends == NULL or not is_set(t.validity, i):
-        return None
-    if t.views != NULL:
-        return viewed_bytes(t, t.views + i)
-    return PyBytes_FromStringAndSize(t.data + t.ends[i], t.ends[i + 1] - t.ends[i])
-
-
-cdef inline object viewed_bytes(const BytesColumn* t, const View* view):
-    if view.length <= MOST_INLINE:
-        return PyBytes_FromStringAndSize(<const char*>view.bytes, view.length)
-    return PyBytes_FromStringAndSize((t.memory if view.buffer == IN_MEMORY else t.data) + view.offset, view.length)
-
-
-cdef inline object timestamp_at(const RecordView* v, int64_t i):
-    """Milliseconds; None: null, or no such column."""
-    cdef int64_t value
-    if v.timestamp == NULL or not is_set(v.timestamp_validity, i):
-        return None
-    value = v.timestamp[i]
-    return value if v.ticks == 1 else value // v.ticks - (value % v.ticks < 0)      # rounds down, C towards 0
-
-
 cdef enum:
     KNOWN_KEYS = 16
 
-cdef struct KnownKeys:           # the header keys of earlier records, where their bytes are: most records have the same
-    const char* data[16]
-    int32_t lengths[16]
+cdef struct RecordView:
+    const Columns* columns
+    Numbers offset
+    Numbers timestamp
+    const int8_t* timestamp_type     # -1: null
+    const Bytes* key
+    const Bytes* value
+    const int32_t* header_ends   # the headers of row i are [header_ends[i], header_ends[i + 1])
+    bint binary_header_keys
+    # the header keys of earlier records, where their bytes are: most records have the same
+    const char* known_keys[16]
+    int32_t known_lengths[16]
 
 
-cdef inline object header_key(const RecordView* v, int64_t n, KnownKeys* known, list texts):
-    """Key n as text. `texts`: those of the known keys."""
-    cdef const char* data = v.header_key.data + v.header_key.ends[n]
-    cdef int32_t length = v.header_key.ends[n + 1] - v.header_key.ends[n]
+cdef inline RecordView record_view(const Columns* c, uint32_t shown, int64_t ticks,
+                                   bint binary_header_keys) noexcept nogil:
+    """shown: the columns that a Record has, as WANT_* bits; ticks: of the timestamp, in a millisecond."""
+    cdef RecordView v
+    cdef const uint8_t* known = NULL if c.timestamp_nulls == 0 else c.timestamp_validity.data
+    memset(&v, 0, sizeof(RecordView))
+    v.columns, v.binary_header_keys = c, binary_header_keys
+    if shown & WANT_OFFSET:
+        v.offset = Numbers(8, True, NULL, c.offset.data, 0, 1, 1)
+    if shown & WANT_TIMESTAMP:
+        v.timestamp = Numbers(8, known == NULL and ticks == 1, known, c.timestamp.data, 0, 1, ticks)
+    if shown & WANT_TYPE:
+        v.timestamp_type = <const int8_t*>c.type.data
+    if shown & WANT_KEY:
+        v.key = &c.key
+    if shown & WANT_VALUE:
+        v.value = &c.value
+    if shown & WANT_HEADERS:
+        v.header_ends = <const int32_t*>c.header_offsets.data
+    return v
+
+
+cdef inline object bytes_at(const RecordView* v, const Bytes* column, int64_t i):
+    """A key, value or header value as bytes; None: null, or no such column."""
+    cdef const uint8_t* data
+    cdef int64_t length = 0
+    if column == NULL or (column.nulls > 0 and not is_set(column.validity.data, i)):
+        return None
+    data = value_at(v.columns, column, i, &length)
+    return PyBytes_FromStringAndSize(<const char*>data, length)
+
+
+cdef inline object bytes_of(Span span):
+    return None if span.length < 0 else PyBytes_FromStringAndSize(<const char*>span.data, span.length)
+
+
+cdef inline object int_at(const Numbers* numbers, int64_t i):
+    """Number i; None: null, or no such column."""
+    cdef int64_t value = 0
+    return value if number(numbers, i, &value) else None
+
+
+cdef inline list new_texts(const Columns* c):
+    """For the texts of the known header keys."""
+    return None if c.headers == 0 else [None] * <int>KNOWN_KEYS
+
+
+cdef inline object header_key(RecordView* v, int64_t n, list texts):
+    """Key n. `texts`: those of the known keys."""
+    cdef const int32_t* ends = <const int32_t*>v.columns.header_key.offsets.data + n
+    cdef const char* data = <const char*>v.columns.header_key.data.data + ends[0]
+    cdef int32_t length = ends[1] - ends[0]
     cdef int slot = 0
+    if v.binary_header_keys:
+        return PyBytes_FromStringAndSize(data, length)
     if length > 0:
         slot = (length + 5 * <uint8_t>data[length - 1]) % <int>KNOWN_KEYS
-    if known.data[slot] == NULL or known.lengths[slot] != length or memcmp(known.data[slot], data, <size_t>length):
+    if (v.known_keys[slot] == NULL or v.known_lengths[slot] != length
+            or memcmp(v.known_keys[slot], data, <size_t>length)):
         texts[slot] = PyUnicode_DecodeUTF8(data, length, NULL)
-        known.data[slot], known.lengths[slot] = data, length
+        v.known_keys[slot], v.known_lengths[slot] = data, length
     return texts[slot]
 
 
@@ -128,14 +111,7 @@ cdef inline tuple untracked(tuple values):
     return values
 
 
-cdef inline tuple header_pair(const RecordView* v, int64_t n, KnownKeys* known, list texts):
-    """(key, value or None) of header n."""
-    if v.binary_header_keys:
-        return untracked((bytes_at(&v.header_key, n), bytes_at(&v.header_value, n)))
-    return untracked((header_key(v, n, known, texts), bytes_at(&v.header_value, n)))
-
-
-cdef inline tuple headers_at(const RecordView* v, int64_t i, KnownKeys* known, list texts):
+cdef inline tuple headers_at(RecordView* v, int64_t i, list texts):
     """(key, value or None) of each header."""
     cdef int64_t n, first
     cdef tuple pairs
@@ -144,31 +120,24 @@ cdef inline tuple headers_at(const RecordView* v, int64_t i, KnownKeys* known, l
     first = v.header_ends[i]
     pairs = PyTuple_New(v.header_ends[i + 1] - first)
     for n in range(v.header_ends[i + 1] - first):
-        pair = header_pair(v, first + n, known, texts)
+        pair = untracked((header_key(v, first + n, texts), bytes_at(v, &v.columns.header_value, first + n)))
         Py_INCREF(pair)                  # PyTuple_SetItem takes a reference
         PyTuple_SetItem(pairs, n, pair)
     return untracked(pairs)
 
 
-cdef inline bint has_flag(const BatchRow* row, int mask) noexcept nogil:
-    """An attribute bit of magic 2; False for magic 0 and 1."""
-    return row.magic >= BATCH_MAGIC and row.attributes & mask != 0
-
-
 cdef inline object batch_value(const BatchRow* row, int code):
     """The value of a column of the batch table."""
-    cdef RowField field
+    cdef NumberColumn column
     cdef const char* name
     cdef int64_t value
     if code == OUT_COMPRESSION:
         name = codec_name(row.codec)
         return None if name == NULL else name.decode()
-    if code == OUT_TRANSACTIONAL:
-        return has_flag(row, TRANSACTIONAL)
-    if code == OUT_CONTROL:
-        return has_flag(row, CONTROL)
-    field = row_field(code)
-    value = field_value(row, field.at, field.width)
-    if field_is_null(row, value, field.rule):
+    column = number_column(code)
+    value = batch_number(row, &column)
+    if column.width == 0:
+        return value != 0
+    if batch_number_is_null(row, value, column.rule):
         return None
     return <uint32_t>value if code == OUT_CRC else value

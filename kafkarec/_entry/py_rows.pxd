@@ -16,8 +16,9 @@ from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.columns cimport Buffer, buffer_free, buffer_reserve
-from kafkarec._c.input_columns cimport INT_64, LISTS_64, InputChunk, NO_NUMBERS, SPANS, Span
+from kafkarec._c.input_columns cimport LISTS_64, InputChunk, NO_NUMBERS, SPANS, Span
 from kafkarec._c.status cimport OK
+from kafkarec._core cimport Record
 
 cdef extern from *:
     """
@@ -94,55 +95,24 @@ cdef extern from *:
         return o;
     }
 
-    /* The values of a dict that has exactly these names, in this order as a literal has: borrowed. 0 for any other
-       dict. */
-    static inline int kr_row_ordered(PyObject *dict, PyObject *const *names, int count, PyObject **values) {
-        int i = 0;
-        PyObject *name;
-        Py_ssize_t at = 0;
-        if (PyDict_Size(dict) == count)
-            while (i < count && PyDict_Next(dict, &at, &name, values + i) && name == names[i]) i++;
-        return i == count;
-    }
-
-    /* New references to the values of a dict, by the names 0 to count - 1; NULL for those that it does not have.
-       `read`: how many it has, and how many of the further names up to `known`. 0 with an error. */
-    static inline int kr_row_dict(PyObject *dict, PyObject *const *names, int count, int known, PyObject **values,
-                                  Py_ssize_t *read) {
-        int i = 0, present, failed = 0;
-        Py_ssize_t at;
-        for (; i < count && !failed; i++) {
-            values[i] = PyDict_GetItemWithError(dict, names[i]);
-            Py_XINCREF(values[i]);
-            failed = values[i] == NULL && PyErr_Occurred();
+    /* The values of a dict by the names 0 to count - 1, borrowed; None for those that it does not have. 0 if it has a
+       name that is not one of `known` ones. Names are nearly always the same objects, in the same order. */
+    static inline int kr_row_dict(PyObject *dict, PyObject *const *names, int count, int known, PyObject **values) {
+        PyObject *name, *value;
+        Py_ssize_t at = 0, left = PyDict_Size(dict);
+        int i, next = 0;
+        for (i = 0; i < count; i++) values[i] = Py_None;
+        for (; left > 0 && PyDict_Next(dict, &at, &name, &value); left--) {
+            for (i = next; i < known && names[i] != name; i++) {}
+            if (i == known) {
+                if (!PyUnicode_CheckExact(name)) return 0;
+                for (i = 0; i < known && PyUnicode_Compare(names[i], name) != 0; i++) {}
+                if (i == known) return 0;
+            }
+            if (i < count) values[i] = value;
+            next = i + 1;
         }
-        *read = 0;
-        for (at = 0; at < i; at++) *read += values[at] != NULL;
-        for (; i < known && !failed && *read < PyDict_Size(dict); i++) {
-            present = PyDict_Contains(dict, names[i]);
-            failed = present < 0;
-            *read += present;
-        }
-        if (!failed) return 1;
-        for (i = i < count ? i : count; i > 0; i--) Py_XDECREF(values[i - 1]);
-        return 0;
-    }
-
-    /* New references to the values of slots: PyObject_GetAttr without looking up the descriptors. 0 with an error. */
-    static inline int kr_row_slots(PyObject *o, PyObject *const *slots, const descrgetfunc *get, int count,
-                                   PyObject **values) {
-        int i;
-        for (i = 0; i < count; i++) {
-            values[i] = get[i](slots[i], o, (PyObject *)Py_TYPE(o));
-            if (values[i] == NULL) break;
-        }
-        if (i == count) return 1;
-        while (i > 0) Py_DECREF(values[--i]);
-        return 0;
-    }
-
-    static inline descrgetfunc kr_getter(PyObject *slot) {
-        return (descrgetfunc)PyType_GetSlot(Py_TYPE(slot), Py_tp_descr_get);
+        return 1;
     }
 
     /* Whether headers are None, or an exact tuple or list without elements. */
@@ -152,7 +122,6 @@ cdef extern from *:
     }
 
     #define kr_is_tuple(o, n) (PyTuple_CheckExact(o) && Py_SIZE(o) == (n))
-    #define kr_is_a(o, type) ((PyObject *)Py_TYPE(o) == (type))
     """
     bint kr_row_number(PyObject* number, int64_t* out)
     bint kr_row_bytes(PyObject* bytes_, const uint8_t** data, int64_t* length)
@@ -163,39 +132,28 @@ cdef extern from *:
     bint kr_is_empty(PyObject* headers)
     Py_ssize_t kr_list_size(PyObject* list_)
     PyObject* kr_row_listed(PyObject* list_, Py_ssize_t i)
-    ctypedef void* descrgetfunc
-    descrgetfunc kr_getter(PyObject* slot)
-    bint kr_row_ordered(PyObject* dict_, PyObject** names, int count, PyObject** values)
-    bint kr_row_dict(PyObject* dict_, PyObject** names, int count, int known, PyObject** values, Py_ssize_t* read)
-    bint kr_row_slots(PyObject* o, PyObject** slots, const descrgetfunc* get, int count, PyObject** values)
+    bint kr_row_dict(PyObject* dict_, PyObject** names, int count, int known, PyObject** values)
     bint kr_is_tuple(PyObject* o, Py_ssize_t n)
-    bint kr_is_a(PyObject* o, PyObject* type_)
 
 cdef extern from "Python.h":
     void Py_INCREF(PyObject* o)
     void Py_DECREF(PyObject* o)
     PyObject* Py_None
-    PyObject* Py_False
     bint PyDict_CheckExact(PyObject* o)
     bint PyList_CheckExact(PyObject* o)
     bint PyTuple_CheckExact(PyObject* o)
     Py_ssize_t PyTuple_Size(PyObject* o)
-    Py_ssize_t PyDict_Size(PyObject* o)
 
 cdef enum:
     FIELDS = 5                   # offset, timestamp, key, value, headers
-    SLOTS = 6                    # the fields and is_control
     NAMES = 7                    # the fields and the ignored names topic and partition
     BUFFERS = 7
     SPARE_ROWS = 1024            # whose memory is kept for the next call
     SPARE_BYTES = 64 << 10       # of output that are kept
 
-# How records of all types are read: see write/encoding.py, which keeps these objects alive.
+# How records of other types are read, and the names of dicts: see write/encoding.py, which keeps these objects alive.
 cdef struct RowTypes:
     PyObject* row_of
-    PyObject* record_type
-    PyObject* slots[6]
-    descrgetfunc getters[6]
     PyObject* names[7]
 
 cdef struct PyRows:
@@ -273,18 +231,20 @@ cdef inline void keep_reference(PyRows* t, PyObject* o) noexcept:
     t.kept_count += 1
 
 
+cdef inline void keep_new_reference(PyRows* t, PyObject* o) noexcept:
+    Py_INCREF(o)
+    keep_reference(t, o)
+
+
 # ---- rows
 
 cdef inline int row_types_fill(RowTypes* types, tuple conversion) except -1:
     """Fills the struct from write.encoding.RECORD_CONVERSION."""
     cdef int i
-    cdef tuple slots, names
+    cdef tuple names
     kr_rows_prepare()
-    row_of, record_type, slots, names = conversion
-    types.row_of, types.record_type = <PyObject*>row_of, <PyObject*>record_type
-    for i in range(SLOTS):
-        types.slots[i] = <PyObject*>slots[i]
-        types.getters[i] = kr_getter(types.slots[i])
+    row_of, names = conversion
+    types.row_of = <PyObject*>row_of
     for i in range(NAMES):
         types.names[i] = <PyObject*>names[i]
     return 0
@@ -305,12 +265,15 @@ cdef inline int rows_fill(PyRows* t, PyObject* rows, int64_t count, const RowTyp
             taken = take_tuple(t, record)
         elif PyDict_CheckExact(record):
             taken = take_dict(t, record, types)
-        elif kr_is_a(record, types.record_type):
-            taken = take_record(t, record, types)
+        elif type(<object>record) is Record:
+            taken = take_record(t, <Record>record)
         else:
             taken = False
         if not taken:
-            take_kept_tuple(t, (<object>types.row_of)(<object>record, i))
+            row = (<object>types.row_of)(<object>record, i)
+            kept_reserve(t, 1)
+            keep_new_reference(t, <PyObject*>row)
+            take_tuple(t, <PyObject*>row)
         i += 1
     if t.missing_offsets and t.missing_offsets != t.count:
         raise ValueError(f"{t.missing_offsets} of {t.count} records have no offset: all or none have one")
@@ -361,67 +324,32 @@ cdef inline bint take_tuple(PyRows* t, PyObject* row) except -1:
     return take_bytes(t, kr_item(row, 2), kr_item(row, 3), kr_item(row, 4))
 
 
-cdef inline bint take_kept_tuple(PyRows* t, tuple row) except -1:
-    """Appends a tuple and keeps a reference to it."""
-    kept_reserve(t, 1)
-    Py_INCREF(<PyObject*>row)
-    keep_reference(t, <PyObject*>row)
-    return take_tuple(t, <PyObject*>row)
-
-
-cdef inline bint take_record(PyRows* t, PyObject* record, const RowTypes* types) except -1:
-    """Appends a Record by its slots: offset, timestamp, key, value, headers, is_control. False for a control record."""
-    cdef PyObject *fields[6]
-    kept_reserve(t, FIELDS)
-    if not kr_row_slots(record, <PyObject**>types.slots, types.getters, SLOTS, fields):
-        return -1
-    Py_DECREF(fields[FIELDS])
-    if fields[FIELDS] != Py_False:
-        release_all(fields, FIELDS)
-        return False
-    return take_references(t, fields)
+cdef inline bint take_record(PyRows* t, Record record) except -1:
+    """Appends a Record. False for a control record."""
+    return not record.is_control and take_kept(
+        t, <PyObject*>record.offset, <PyObject*>record.timestamp, <PyObject*>record.key, <PyObject*>record.value,
+        <PyObject*>record.pairs,
+    )
 
 
 cdef inline bint take_dict(PyRows* t, PyObject* record, const RowTypes* types) except -1:
     """Appends a dict. False if it has a name that is neither a field nor ignored."""
     cdef PyObject *fields[5]
-    cdef Py_ssize_t read = 0
-    cdef int i
-    kept_reserve(t, FIELDS)
-    if kr_row_ordered(record, <PyObject**>types.names, FIELDS, fields):
-        if not take_numbers(t, fields[0], fields[1]):
-            return False
-        for i in range(2, FIELDS):
-            if fields[i] != Py_None:
-                Py_INCREF(fields[i])
-                keep_reference(t, fields[i])
-        return take_bytes(t, fields[2], fields[3], fields[4])
-    if not kr_row_dict(record, <PyObject**>types.names, FIELDS, NAMES, fields, &read):
-        return -1
-    for i in range(FIELDS):
-        if fields[i] == NULL:
-            fields[i] = Py_None
-            Py_INCREF(Py_None)
-    if read != PyDict_Size(record):
-        release_all(fields, FIELDS)
+    return kr_row_dict(record, <PyObject**>types.names, FIELDS, NAMES, fields) and take_kept(
+        t, fields[0], fields[1], fields[2], fields[3], fields[4]
+    )
+
+
+cdef inline bint take_kept(PyRows* t, PyObject* offset, PyObject* timestamp, PyObject* key, PyObject* value,
+                           PyObject* headers) except -1:
+    """Appends fields, and keeps references to them: another thread may change where they are from."""
+    if not take_numbers(t, offset, timestamp):
         return False
-    return take_references(t, fields)
-
-
-cdef inline bint take_references(PyRows* t, PyObject** fields) except -1:
-    """Appends a row from five references, which the table then owns or releases. There must be space to keep them."""
-    cdef bint taken = take_numbers(t, fields[0], fields[1])
-    cdef int i
-    release_all(fields, 2)
-    for i in range(2, FIELDS):
-        keep_reference(t, fields[i])
-    return taken and take_bytes(t, fields[2], fields[3], fields[4])
-
-
-cdef inline void release_all(PyObject** fields, Py_ssize_t count) noexcept:
-    cdef Py_ssize_t i
-    for i in range(count):
-        Py_DECREF(fields[i])
+    kept_reserve(t, 3)
+    keep_new_reference(t, key)
+    keep_new_reference(t, value)
+    keep_new_reference(t, headers)
+    return take_bytes(t, key, value, headers)
 
 
 cdef inline bint take_numbers(PyRows* t, PyObject* offset, PyObject* timestamp) noexcept:
@@ -505,8 +433,7 @@ cdef inline bint has_offsets(const PyRows* t) noexcept:
 cdef inline void rows_bind(const PyRows* t, InputChunk* chunk) noexcept:
     memset(chunk, 0, sizeof(InputChunk))
     chunk.rows = t.count
-    chunk.offset.kind = INT_64 if has_offsets(t) else NO_NUMBERS
-    chunk.timestamp.kind = INT_64
+    chunk.offset.width, chunk.timestamp.width = 8 if has_offsets(t) else <int>NO_NUMBERS, 8
     chunk.offset.values, chunk.timestamp.values = t.offsets, t.timestamps
     chunk.offset.plain, chunk.timestamp.plain = has_offsets(t), True
     chunk.key.kind = chunk.value.kind = chunk.headers.key.kind = chunk.headers.value.kind = SPANS

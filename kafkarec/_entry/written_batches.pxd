@@ -24,7 +24,7 @@ from kafkarec._c.write cimport (
     size_with_length,
 )
 from kafkarec._entry.py_rows cimport (
-    PyList_CheckExact, PyRows, Py_INCREF, Py_None, keep_reference, kept_reserve, rows_mark, rows_reserve, rows_undo,
+    PyList_CheckExact, PyRows, Py_None, keep_new_reference, kept_reserve, rows_mark, rows_reserve, rows_undo,
     take_bytes, take_numbers,
 )
 
@@ -222,9 +222,3 @@ cdef inline int add_record(OpenBatchState* g, int64_t most_bytes, PyObject* time
     if g.fields.magic > 0 and time > g.max_timestamp:
         g.max_timestamp, g.offset_of_max_timestamp = time, g.fields.last_offset
     return YES
-
-
-cdef inline void keep_new_reference(PyRows* t, PyObject* o) noexcept:
-    """Keeps a new reference to the object in the table."""
-    Py_INCREF(o)
-    keep_reference(t, o)

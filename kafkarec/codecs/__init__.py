@@ -4,10 +4,13 @@ Behaves like the JVM streams that Kafka uses (Compression.wrapForInput and wrapF
 Java classes and their peculiarities. Libraries are imported at first use.
 """
 
+import threading
 from collections.abc import Callable
 from itertools import starmap
 from types import ModuleType
 from typing import Any, NamedTuple
+
+from kafkarec._core import PayloadDecompressor
 
 from . import gzip, lz4, native, snappy, zstd
 from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec, StreamAudit
@@ -28,7 +31,7 @@ __all__ = [
     "probe",
 ]
 
-Decompress = Callable[[Any, int, int, int, StreamAudit | None], bytes | memoryview]
+Decompress = Callable[[Any, int, int, StreamAudit | None], bytes | memoryview]
 Probe = Callable[[Any, int, int], None]
 Compress = Callable[[Any, Any, int], bytes]
 
@@ -58,9 +61,7 @@ def _codec(codec_id: int, own: ModuleType) -> Codec:
     return Codec(codec_id, own.NAME, own.PIP_NAME, own.MODULE, *levels, *functions)
 
 
-def _as_it_is(
-    payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None
-) -> bytes | memoryview:
+def _as_it_is(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None) -> bytes | memoryview:
     return payload if isinstance(payload, bytes) else memoryview(payload)
 
 
@@ -84,20 +85,34 @@ CODECS: tuple[Codec, ...] = (
 BY_NAME: dict[str, Codec] = {codec.name: codec for codec in CODECS}
 
 
+class _Thread(threading.local):
+    """The contexts of the codecs' C functions are for one thread."""
+
+    def __init__(self) -> None:
+        self.decompress = PayloadDecompressor().run
+
+
+_thread = _Thread()
+
+
 def decompress(
-    codec_id: int, payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None
+    codec_id: int, payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None
 ) -> bytes | memoryview:
     """All decompressed bytes of `payload` (any buffer of bytes). Raises only CodecError.
 
+    Usual payloads are decompressed by C functions, others, and all where there are none, by the codec's module.
+
     limit: bytes, a hard limit for the output and its allocation: LimitReached above it.
-    guess: bytes, the decompressed size of the previous payload of this kind, 0: unknown.
     magic: of the batch or message; LZ4's header checksum differs in magic 0 (KAFKA-3160).
     seen: takes notes of what the Java stream reads without an error, and no writer writes.
     A returned memoryview is valid until this thread's next call, which may reuse its buffer.
     """
     if not 0 <= codec_id < len(CODECS):
         raise CodecError("unsupported_codec", f"codec id {codec_id}")
-    return CODECS[codec_id].decompress(payload, limit, guess, magic, seen)
+    codec = CODECS[codec_id]
+    native.install(codec.name)
+    content = _thread.decompress(codec_id, payload, limit, magic) if seen is None else None
+    return codec.decompress(payload, limit, magic, seen) if content is None else content
 
 
 def probe(codec_id: int, payload: Any, limit: int, magic: int = 2) -> None:

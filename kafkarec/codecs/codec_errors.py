@@ -45,9 +45,6 @@ class LimitReached(CodecError):
         super().__init__("limit_exceeded", detail or f"more than {limit} bytes when decompressed")
         self.limit = limit
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.limit, self.detail)
-
 
 _NO_MEMORY = re.compile("not enough memory|allocation|^Error -4 ", re.IGNORECASE)  # -4: zlib's Z_MEM_ERROR
 
@@ -73,12 +70,7 @@ class MissingCodec(CodecError):
     def __init__(self, codec: str, pip_name: str, problem: str = "") -> None:
         needed = f"{pip_name}, which cannot be loaded: {problem}" if problem else f"a library: pip install {pip_name}"
         super().__init__("missing_codec", f"{codec} needs {needed}")
-        self.codec = codec
         self.pip_name = pip_name
-        self.problem = problem
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.codec, self.pip_name, self.problem)
 
 
 class StreamAudit:
@@ -109,15 +101,3 @@ def load(module: str, codec: str, pip_name: str) -> Any:
         raise MissingCodec(codec, pip_name, str(error)) from error
     native.install(codec)
     return library
-
-
-MAX_FIRST_CAPACITY = 1 << 20
-
-
-def first_capacity(guess: int, payload_length: int, least: int) -> int:
-    """Size of the first output buffer: the last size plus an eighth, or four times the payload; 1 MiB at most.
-
-    It is never the limit itself, as the libraries allocate this size at once.
-    """
-    capacity = guess + (guess >> 3) if guess > 0 else payload_length << 2
-    return least if capacity < least else MAX_FIRST_CAPACITY if capacity > MAX_FIRST_CAPACITY else capacity

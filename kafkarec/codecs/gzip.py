@@ -9,33 +9,22 @@ stream without an error, and so does a rest of 18 bytes or less. Reserved flag b
 Deliberate difference: the JVM sometimes reads a rest of 18 bytes or less, depending on where its 8 KiB read buffer
 ends. No member is that short, so it is always ignored here.
 
-`compress` writes one member with zlib, which the JVM uses too, so levels mean the same. Its header is Java's (no time,
-no extra flags, operating system 255: unknown).
+Both directions use zlib, as the JVM does, so levels mean the same. `compress` writes one member. Its header is Java's
+(no time, no extra flags, operating system 255: unknown).
 """
 
-import threading
 import zlib
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import (
-    CodecError,
-    LimitReached,
-    StreamAudit,
-    as_codec_error,
-    first_capacity,
-    is_out_of_memory,
-    load,
-)
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, is_out_of_memory
 
 NAME, PIP_NAME, MODULE = "gzip", "isal", "isal.igzip_lib"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 9, -1  # of Kafka
 
-PLAIN_HEADER = b"\x1f\x8b\x08\x00"
 FLAG_HEADER_CRC, FLAG_EXTRA, FLAG_NAME, FLAG_COMMENT = 2, 4, 8, 16
 HEADER_SIZE, TRAILER_SIZE = 10, 8
 LONGEST_IGNORED_REST = 18
-LEAST_CAPACITY = 16 << 10
 FEED = 64 << 10
 JAVA_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 RAW_DEFLATE = -15
@@ -43,74 +32,8 @@ RAW_DEFLATE = -15
 _trailer = Struct("<II").pack
 
 
-class _Library(threading.local):
-    """The library's functions, looked up once per thread."""
-
-    def __init__(self) -> None:
-        igzip = load(MODULE, NAME, PIP_NAME)
-        self.decompressor = igzip.IgzipDecompressor
-        self.gzip_flag = igzip.DECOMP_GZIP
-        self.error = igzip.IsalError
-
-
-_library: Any = None
-
-
-def decompress(
-    payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None
-) -> bytes | memoryview:
-    """The members' content. The fast path handles one member with a plain header that fills the payload."""
-    global _library
-    if _library is None:
-        _library = _Library()
-    if payload[:4] == PLAIN_HEADER:
-        library = _library
-        try:
-            member = library.decompressor(library.gzip_flag)
-            capacity = first_capacity(guess, len(payload), LEAST_CAPACITY)
-            content: bytes = member.decompress(payload, capacity if capacity <= limit else limit + 1)
-            if member.eof:
-                if len(content) <= limit and not member.unused_data:
-                    return content
-            elif not member.needs_input:
-                return _rest_of_member(member, content, limit, payload, seen)
-        except library.error:
-            pass  # decompressed again below with zlib, which the JVM uses
-        except MemoryError as error:
-            raise as_codec_error(error, NAME, limit) from None
-    return _members(payload, limit, seen)
-
-
-def compress(payload: Any, level: int, magic: int = 2) -> bytes:
-    """One member; `level` 1 to 9, or -1, which is zlib's 6."""
-    size = memoryview(payload).nbytes
-    return b"".join(
-        (JAVA_HEADER, zlib.compress(payload, level, RAW_DEFLATE), _trailer(zlib.crc32(payload), size & 0xFFFFFFFF))
-    )
-
-
-def probe(payload: Any, limit: int, magic: int = 2) -> None:
-    """GZIPInputStream's constructor reads the first header."""
-    _header_end(payload, 0)
-
-
-def _rest_of_member(member: Any, begin: bytes, limit: int, payload: Any, seen: StreamAudit | None) -> memoryview:
-    """The content of a member that is longer than its first output buffer."""
-    content = bytearray(begin)
-    del begin
-    while True:
-        if len(content) > limit:
-            raise LimitReached(limit)
-        if member.eof:
-            break
-        if member.needs_input:
-            return _members(payload, limit, seen)
-        content += member.decompress(b"", min(1 << 20, limit - len(content) + 1))
-    return memoryview(content) if not member.unused_data else _members(payload, limit, seen)
-
-
-def _members(payload: Any, limit: int, seen: StreamAudit | None) -> memoryview:
-    """The members' content, with zlib, which the JVM uses."""
+def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None) -> memoryview:
+    """The members' content."""
     content = bytearray()
     size, members = len(payload), 0
     at = _header_end(payload, 0)
@@ -126,6 +49,19 @@ def _members(payload: Any, limit: int, seen: StreamAudit | None) -> memoryview:
     if seen is not None:
         seen.streams, seen.trailing_bytes = members, size - at
     return memoryview(content)
+
+
+def compress(payload: Any, level: int, magic: int = 2) -> bytes:
+    """One member; `level` 1 to 9, or -1, which is zlib's 6."""
+    size = memoryview(payload).nbytes
+    return b"".join(
+        (JAVA_HEADER, zlib.compress(payload, level, RAW_DEFLATE), _trailer(zlib.crc32(payload), size & 0xFFFFFFFF))
+    )
+
+
+def probe(payload: Any, limit: int, magic: int = 2) -> None:
+    """GZIPInputStream's constructor reads the first header."""
+    _header_end(payload, 0)
 
 
 def _inflate(payload: Any, at: int, content: bytearray, limit: int) -> int:

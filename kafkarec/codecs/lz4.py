@@ -9,7 +9,7 @@ top bit. A block without content ends the stream as well, because a read returns
 looked at. (Deliberate difference: within a record of which 2 KiB or more are to come, the JVM reads on; no writer makes
 such blocks.) The header checksum of magic 0 is ignored: Kafka's writer computes it wrongly there (KAFKA-3160).
 
-So block sizes are checked here, and the library gets a replaced header unless the original is one of PLAIN_HEADERS.
+So block sizes are checked here, and the library gets one of PLAIN_HEADERS in place of the header.
 
 `compress` writes independent blocks of 64 KiB without sizes and checksums in the frame; a block that compression does
 not make smaller is stored. Level 9, Kafka's default, is the *fast* compressor; every other level is the high compressor
@@ -23,7 +23,7 @@ from struct import Struct
 from typing import Any
 
 from kafkarec._core import xxh32_of
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, first_capacity, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, load
 
 NAME, PIP_NAME, MODULE = "lz4", "lz4", "lz4.frame"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 17, 9  # of Kafka
@@ -33,7 +33,7 @@ HEADER_SIZE, SHORTEST_FRAME_START = 7, 6
 FLAG_CONTENT_CHECKSUM, FLAG_CONTENT_SIZE, FLAG_BLOCK_CHECKSUM, FLAG_INDEPENDENT = 4, 8, 16, 32
 STORED = 1 << 31
 END_MARK = b"\0\0\0\0"
-LEAST_CAPACITY = 64 << 10  # one block of the usual size: the library then writes it in place
+LEAST_CAPACITY, MAX_CAPACITY = 64 << 10, 1 << 20  # of a piece of the output, which the library allocates at once
 
 BLOCK_SIZE, BLOCK_SIZE_CODE = 64 << 10, 4
 FAST_LEVEL = 9
@@ -54,7 +54,6 @@ PLAIN_HEADERS = {
     for flags in (0x60, 0x60 | FLAG_BLOCK_CHECKSUM)
     for code in (4, 5, 6, 7)
 }
-_KNOWN_HEADERS = {header: 1 << 2 * (header[5] >> 4) + 8 for header in PLAIN_HEADERS.values()}
 
 KAFKA_HEADER = PLAIN_HEADERS[0x60, 0x40]
 MAGIC_0_HEADER = KAFKA_HEADER[:6] + bytes((header_checksum(KAFKA_HEADER[:6]),))  # KAFKA-3160
@@ -76,45 +75,20 @@ class _Context(threading.local):
 _context: Any = None
 
 
-def decompress(
-    payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None
-) -> bytes | memoryview:
+def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None) -> bytes | memoryview:
     """The content of the first frame."""
     global _context
     if _context is None:
         _context = _Context()
-    capacity = first_capacity(guess, len(payload), LEAST_CAPACITY)
-    header = bytes(payload[:HEADER_SIZE])
-    block_maximum = _KNOWN_HEADERS.get(header, 0)
-    if block_maximum:
-        end, behind, plain = _end_of_blocks(payload, HEADER_SIZE, header[4], block_maximum)
-        if seen is not None:
-            seen.trailing_bytes = len(payload) - behind
-        return _decompress_frame([payload] if plain else [payload[:end], END_MARK], limit, capacity)
     flags, descriptor, at = _frame_header(payload)
-    end, behind, plain = _end_of_blocks(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
-    content = _decompress_unusual(payload, flags, descriptor, at, end, plain, limit, capacity, magic)
+    end, behind = _end_of_blocks(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
+    if magic > 0:
+        _check_header(payload, at)
+    header = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
+    content = _decompress_frame([header, payload[at:end], END_MARK], limit)
     if seen is not None:
         _audit(payload, flags if behind > end else flags & ~FLAG_CONTENT_CHECKSUM, behind, content, seen)
     return content
-
-
-def _decompress_unusual(
-    payload: Any, flags: int, descriptor: int, at: int, end: int, plain: bool, limit: int, capacity: int, magic: int
-) -> bytes | memoryview:
-    """The content of a frame whose blocks are payload[at:end]; `plain`: its end mark is 0."""
-    if magic > 0:
-        if plain:
-            try:
-                # the library checks more than Kafka does: what it accepts needs no further checks
-                return _decompress_frame([payload], limit, capacity)
-            except LimitReached:
-                raise
-            except CodecError:
-                pass
-        _check_header(payload, at)
-    replaced = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
-    return _decompress_frame([replaced, payload[at:end], END_MARK], limit, capacity)
 
 
 def _audit(payload: Any, flags: int, end: int, content: bytes | memoryview, seen: StreamAudit) -> None:
@@ -164,10 +138,11 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
         _check_header(payload, at)
 
 
-def _decompress_frame(parts: list[Any], limit: int, capacity: int) -> bytes | memoryview:
-    """Decompresses one frame from its parts, at most `capacity` bytes at a time."""
+def _decompress_frame(parts: list[Any], limit: int) -> bytes | memoryview:
+    """Decompresses one frame from its parts, piece by piece."""
     thread = _context
     context, chunk = thread.context, thread.chunk
+    capacity = min(max(sum(map(len, parts)) << 2, LEAST_CAPACITY), MAX_CAPACITY)
     content: bytearray | None = None
     total = 0
     ended = False
@@ -231,9 +206,9 @@ def _check_header(payload: Any, end: int) -> None:
         raise CodecError("payload_checksum_mismatch", f"lz4: header checksum {stored:#04x}, computed {computed:#04x}")
 
 
-def _end_of_blocks(payload: Any, at: int, flags: int, block_maximum: int) -> tuple[int, int, bool]:
+def _end_of_blocks(payload: Any, at: int, flags: int, block_maximum: int) -> tuple[int, int]:
     """Where the blocks end, all of them complete, and what is behind the end mark begins: at the same place where a
-    block without content is the end. Whether the end mark is 0 without the top bit."""
+    block without content is the end."""
     size = len(payload)
     checksum = 4 if flags & FLAG_BLOCK_CHECKSUM else 0
     while size - at >= 4:
@@ -242,7 +217,7 @@ def _end_of_blocks(payload: Any, at: int, flags: int, block_maximum: int) -> tup
         if length == 0:
             if flags & FLAG_CONTENT_CHECKSUM and size - at < 8:
                 raise CodecError("payload_truncated", "lz4: the content checksum is missing")
-            return at, at + len(END_MARK), stored == 0
+            return at, at + len(END_MARK)
         if length > block_maximum:
             raise CodecError("payload_corrupt", f"lz4: block of {length} bytes, {block_maximum} allowed")
         at += 4
@@ -251,5 +226,5 @@ def _end_of_blocks(payload: Any, at: int, flags: int, block_maximum: int) -> tup
         without_content = stored == 1 and payload[at] < 1 << 4  # a last sequence, of no literals
         at += length + checksum
         if without_content:
-            return at, at, False
+            return at, at
     raise CodecError("payload_truncated", "lz4: no end mark")

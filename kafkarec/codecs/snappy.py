@@ -56,38 +56,27 @@ class _Scratch(threading.local):
 _scratch: Any = None
 
 
-def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None) -> memoryview:
+def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None) -> memoryview:
     """The blocks' content in one piece. Valid until this thread's next call, which reuses the buffer."""
     global _scratch
     if _scratch is None:
         _scratch = _Scratch()
-    scratch = _scratch
-    size = len(payload)
+    size, at = len(payload), 0
+    if size == 0:
+        raise CodecError("payload_empty", "snappy: no bytes")
     if size < STREAM_HEADER_SIZE or payload[:8] != MAGIC:
-        only_block = 0
-    elif int.from_bytes(payload[16:20], "big") == size - 20 <= MAX_CHUNK_SIZE:
-        only_block = 20
+        total = _block_length(payload, 0, size, 0, limit)
+        blocks = array("q", (0, size, total))
     else:
-        only_block = -1
         blocks, total = _xerial_blocks(payload, limit, seen)
-    if only_block >= 0:
-        if size == only_block:
-            raise CodecError("payload_empty", "snappy: no bytes")
-        total = _block_length(payload, only_block, size, 0, limit)
-    at = 0
     try:
-        content: memoryview = scratch.buffer_for(total)
-        into = scratch.into
-        if only_block >= 0:
-            if into(payload[only_block:], content) != total:
-                raise CodecError("payload_corrupt", "snappy: a block is shorter than it says")
-            return content[:total]
+        content: memoryview = _scratch.buffer_for(total)
         numbers = iter(blocks)
         for start, end, length in zip(numbers, numbers, numbers, strict=True):
-            if into(payload[start:end], content[at : at + length]) != length:
+            if _scratch.into(payload[start:end], content[at : at + length]) != length:
                 raise CodecError("payload_corrupt", "snappy: a block is shorter than it says")
             at += length
-    except (scratch.error, MemoryError) as error:
+    except (_scratch.error, MemoryError) as error:
         raise as_codec_error(error, NAME, limit) from None
     return content[:total]
 

@@ -9,8 +9,8 @@ error. (Deliberate difference: the JVM treats a later cut frame as the end, with
 bytes together with the end of the previous frame.) The Java producer writes frames without a content size.
 Windows above 128 MiB are refused (ZSTD_MAXWINDOWSIZE_DEFAULT).
 
-The block headers are read here first, because the library ignores a second frame, allocates any content size that a
-frame declares, and needs a size for frames without one: the block headers give the maximum.
+The block headers are read here first, because the library ignores a second frame, and must not make more content than
+the limit: the block headers give the maximum.
 
 `compress` writes one frame with its content size, which Kafka's stream cannot know in advance. The parameters are those
 of the JVM's stream, of a level for content of unknown size: on a typical batch of JSON they compress better and, from
@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, first_capacity, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, load
 
 NAME, PIP_NAME, MODULE = "zstd", "zstandard", "zstandard"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = -131072, 22, 3  # of Kafka
@@ -30,7 +30,7 @@ MAGIC = b"\x28\xb5\x2f\xfd"
 BLOCK_MAXIMUM = 128 << 10
 WINDOW_MAXIMUM = (1 << 27) + 1
 KEPT_WINDOW = 8 << 20
-LEAST_CAPACITY = 16 << 10
+PIECE = 1 << 20
 UNKNOWN = -1
 REPEATED, COMPRESSED = 1, 2
 KEPT_CONTENT, KEPT_LEVELS = 1 << 20, 8
@@ -46,7 +46,6 @@ class _Decompressor(threading.local):
         zstandard = load(MODULE, NAME, PIP_NAME)
         self.new_context = zstandard.ZstdDecompressor
         self.context = self.new_context()
-        self.decompress = self.context.decompress
         self.error = zstandard.ZstdError
 
 
@@ -77,37 +76,21 @@ class _Compressors(threading.local):
 _compressors: Any = None
 
 
-def decompress(
-    payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None
-) -> bytes | memoryview:
+def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None) -> memoryview:
     """The frames' content in one piece."""
     global _decompressor
     if _decompressor is None:
         _decompressor = _Decompressor()
-    size, frames = len(payload), 0
-    if payload[:4] == MAGIC:
-        end, content_size, max_size, window = _frame_sizes(payload, 0, limit)
-        first = _decompress_frame(
-            payload if end == size else payload[:end], content_size, max_size, window, limit, guess
-        )
-        if end == size:
-            return first
-        content, frames = bytearray(first), 1
-        del first
-    else:
-        content, end = bytearray(), 0
+    content = bytearray()
+    size, end, frames = len(payload), 0, 0
     while end < size:
         start = end
         frames += 1
-        if payload[start : start + 4] != MAGIC:
+        if payload[start : start + 4] == MAGIC:
+            end, content_size, max_size, window = _frame_sizes(payload, start, len(content), limit)
+            _decompress_frame(payload[start:end], content_size, max_size, window, content, limit)
+        else:
             end = _skippable_end(payload, start)
-            continue
-        left = limit - len(content)
-        try:
-            end, content_size, max_size, window = _frame_sizes(payload, start, left)
-            content += _decompress_frame(payload[start:end], content_size, max_size, window, left, 0)
-        except LimitReached:
-            raise LimitReached(limit) from None
     if seen is not None:
         seen.streams = frames
     return memoryview(content)
@@ -128,69 +111,30 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
 
 
 def _decompress_frame(
-    frame: Any, content_size: int, max_size: int, window: int, limit: int, guess: int
-) -> bytes | memoryview:
-    """Decompresses one whole frame with at most `max_size` bytes of content; content_size: UNKNOWN if it has none."""
+    frame: Any, content_size: int, max_size: int, window: int, content: bytearray, limit: int
+) -> None:
+    """Appends the content of one whole frame, of at most `max_size` bytes; content_size: UNKNOWN if it has none.
+
+    A reference beyond the window is refused, as by a new stream: not by a context with a kept buffer, nor with space
+    for the whole content.
+    """
     thread = _decompressor
+    # a context keeps its largest buffer, so large frames do not use it
+    context = thread.context if max_size <= window <= KEPT_WINDOW else thread.new_context()
+    piece_size = max(1, min(PIECE, content_size - 1 if content_size > window else max_size))
     try:
-        if content_size > window:
-            return _decompress_beyond_window(frame, content_size)
-        # A context keeps its largest buffer, so large frames do not use it. Nor does content larger than its
-        # window: with a kept buffer it would accept references beyond the window, which a new stream refuses.
-        run = thread.decompress if max_size <= window <= KEPT_WINDOW else thread.new_context().decompress
-        if content_size > 0:
-            known: bytes = run(frame)
-            return known
-        if content_size == 0:
-            # the library answers b"" for such a frame before it looks at the blocks
-            if thread.new_context().stream_reader(frame).readinto(bytearray(1)):
-                raise CodecError("payload_corrupt", "zstd: more content than the frame declares")
-            return b""
-        return _decompress_unsized(run, frame, min(max_size, limit), max_size, limit, guess)
+        reader = context.stream_reader(frame)
+        while piece := reader.read(min(piece_size, limit - len(content) + 1)):
+            content += piece
+            if len(content) > limit:
+                raise LimitReached(limit)
     except (thread.error, MemoryError) as error:
         raise as_codec_error(error, NAME, limit) from None
 
 
-def _decompress_beyond_window(frame: Any, content_size: int) -> memoryview:
-    """Decompresses a frame whose content is larger than its window as a stream, which refuses references beyond the
-    window; with capacity for the whole content the library would accept them."""
-    content = memoryview(bytearray(content_size))
-    reader = _decompressor.new_context().stream_reader(frame)
-    size = reader.readinto(content[:-1]) + reader.readinto(content[-1:])
-    if size != content_size or reader.read(1):
-        raise CodecError("payload_corrupt", "zstd: another content size than the frame declares")
-    return content
-
-
-def _decompress_unsized(run: Any, frame: Any, max_capacity: int, max_size: int, limit: int, guess: int) -> bytes:
-    """Decompresses a frame without content size: quadruples the output's capacity until it is sufficient."""
-    capacity = first_capacity(guess, len(frame), LEAST_CAPACITY)
-    while capacity < max_capacity:
-        try:
-            content: bytes = run(frame, capacity)
-            return content
-        except _decompressor.error as error:
-            if not _output_too_small(error):
-                raise
-        capacity <<= 2
-    try:
-        content = run(frame, max_capacity or 1)
-    except _decompressor.error as error:
-        if max_size > limit and _output_too_small(error):
-            raise LimitReached(limit) from None
-        raise
-    if len(content) > limit:
-        raise LimitReached(limit)
-    return content
-
-
-def _output_too_small(error: Exception) -> bool:
-    """Whether an error of the library means that the output was full before the frame's end."""
-    return "full frame" in str(error)
-
-
-def _frame_sizes(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
-    """(end, content size or UNKNOWN, maximum content size by its blocks, window) of the whole frame at `at`."""
+def _frame_sizes(payload: Any, at: int, before: int, limit: int) -> tuple[int, int, int, int]:
+    """(end, content size or UNKNOWN, maximum content size by its blocks, window) of the whole frame at `at`; `before`
+    bytes of content precede it."""
     size = len(payload)
     if size - at < 6:
         raise _truncated()
@@ -209,7 +153,7 @@ def _frame_sizes(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]
             window = content_size
     if window > WINDOW_MAXIMUM:
         raise CodecError("payload_unsupported", f"zstd: window of {window} bytes, more than 128 MiB")
-    if content_size > limit:
+    if content_size > limit - before:
         raise LimitReached(limit)
     block_maximum = BLOCK_MAXIMUM if window > BLOCK_MAXIMUM else window
     max_size = min_size = 0
@@ -237,7 +181,7 @@ def _frame_sizes(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]
         at += 4
         if at > size:
             raise _truncated()
-    if min_size > limit:
+    if min_size > limit - before:
         raise LimitReached(limit)
     if content_size > max_size or min_size > content_size >= 0:
         raise CodecError("payload_corrupt", f"zstd: content size {content_size} does not fit the blocks")

@@ -357,9 +357,9 @@ class _Decoding:
             self.take_chunk()
 
     def take_chunk(self) -> None:
-        chunk, rows = self.decoder.take()
-        self.chunks += [] if chunk is None else [chunk]
-        self.tables.append(rows)
+        part = self.decoder.take()
+        self.chunks += part.chunks
+        self.tables += part.tables
 
     def columns(self, remaining: int) -> RecordColumns:
         following = [next(iter(self.starts[entry[5] :]), None) for entry in self.bad]

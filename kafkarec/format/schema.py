@@ -15,7 +15,7 @@ _CORE_ORDER = """
     offset timestamp timestamp_type key value headers
     position outer_offset last_offset next_offset batch_length size leader_epoch magic crc attributes batch_type
     horizon base_timestamp max_timestamp producer_id producer_epoch base_sequence last_sequence record_count base_offset
-    transactional control compression sequence control_type topic partition file
+    transactional control sequence control_type partition compression topic file
 """
 CODES = {name: code for code, name in enumerate(_CORE_ORDER.split())}
 

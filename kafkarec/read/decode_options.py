@@ -18,7 +18,6 @@ NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
 CHUNK_BYTES = 1 << 20
 MAX_DECOMPRESSED_BYTES = 128 << 20
 MAX_RECORD_BYTES = 2**31 - 9
-_CHUNK_OF_STRETCH = 4 << 20
 MOST_OF_STRETCH = 8 << 20  # payload bytes of a stretch that is read ahead
 NO_COLUMNS = Layout(record_schema((), "ms"))
 
@@ -81,11 +80,6 @@ class DecodeRequest(_RequestFields):
         return engine_decoder(layout or self.layout, options or self.options, skip=self.skip, **self.named)
 
     @cached_property
-    def for_stretches(self) -> DecodeRequest:
-        """The same for stretches: raises damage, and nearly always decodes a stretch to one chunk."""
-        return self._replace(options=self.options._replace(chunk_bytes=_CHUNK_OF_STRETCH), skip=False)
-
-    @cached_property
     def for_chunks(self) -> DecodeRequest:
         """The same for one chunk after the other, of which each begins where several threads would begin it."""
         of_chunk = self.options.chunk_bytes
@@ -95,9 +89,8 @@ class DecodeRequest(_RequestFields):
 
     @cached_property
     def for_read_ahead(self) -> DecodeRequest:
-        """`for_chunks` for stretches: raises damage, and what would take much memory."""
-        limit = min(self.options.limit, MOST_OF_STRETCH)
-        return self._replace(options=self.for_chunks.options._replace(limit=limit), skip=False)
+        """The same for stretches: raises damage, and what would take much memory."""
+        return self._replace(options=self.options._replace(input_limit=MOST_OF_STRETCH), skip=False)
 
 
 def engine_decoder(layout: Layout, options: EngineOptions, *, skip: bool, **named: Any) -> Decoder:

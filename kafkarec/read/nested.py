@@ -6,10 +6,10 @@ import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-from kafkarec._core import Decoder, PassResult, binary_array_buffers
-from kafkarec.damage import Damage, Restored
+from kafkarec._core import BinaryArray, Decoder
+from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD
 from kafkarec.tables.records import BATCH_LAYOUT, BatchTable, RecordColumns, Table
@@ -20,29 +20,11 @@ from .passes import incomplete_batch
 _BATCH_ROW_BYTES = 128
 
 
-class _Values(NamedTuple):
-    """An Arrow binary array: value i is data[offsets[first + i]:offsets[first + i + 1]], or null by validity."""
-
-    validity: memoryview | None
-    offsets: memoryview
-    data: memoryview
-    first: int
-
-    def get(self, i: int) -> memoryview | None:
-        row = self.first + i
-        if self.validity is not None and not self.validity[row >> 3] >> (row & 7) & 1:
-            return None
-        return self.data[self.offsets[row] : self.offsets[row + 1]]
-
-
 def _getter(values: Any) -> tuple[int, Any]:
     """(length, function from index to value) of an Arrow binary array or a sequence of buffers and None."""
     if hasattr(values, "__arrow_c_array__"):
-        validity, offsets, data, first, count, bits = binary_array_buffers(*values.__arrow_c_array__())
-        if count == 0:
-            return 0, None
-        ends = offsets.cast("i" if bits == 32 else "q")
-        return count, _Values(validity, ends, memoryview(b"") if data is None else data, first).get
+        values = BinaryArray(*values.__arrow_c_array__())
+        return len(values), values.__getitem__
     if isinstance(values, Sequence) and not isinstance(values, (bytes, str)):
         return len(values), values.__getitem__
     raise TypeError(f"values: an Arrow binary array or a sequence of buffers, not {type(values).__name__}")
@@ -181,9 +163,7 @@ def decode_each(
     options = decode_request.options._replace(chunk_bytes=None, input_limit=decode_request.options.limit)
 
     def take_table(decoder: Decoder) -> RecordColumns:
-        chunk, rows = decoder.take(empty=True)
-        restored = [Restored.of(*one) for one in decoder.pop_restored()]
-        return RecordColumns(decode_request.layout, PassResult([chunk], [rows], [], restored=restored))
+        return RecordColumns(decode_request.layout, decoder.take(True, empty=True))
 
     return _decode_values(
         values, decode_request.decoder(options), min(max_output_bytes, 1 << 30), attrgetter("filled"), take_table
@@ -194,7 +174,7 @@ def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 
     """scan() for a column: `.records` is a BatchTable. Frames and headers only."""
 
     def take_table(decoder: Decoder) -> BatchTable:
-        _, rows = decoder.take()
+        [rows] = decoder.take().tables
         return BatchTable((), slices=[(rows.as_chunk(BATCH_LAYOUT), 0, len(rows))])  # also of no rows
 
     def filled(decoder: Decoder) -> tuple[int, int, int]:

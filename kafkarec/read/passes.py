@@ -6,21 +6,25 @@ Used by decode, stream and scan, of buffers and of files.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from kafkarec._core import BatchRows, Decoder, PassResult, Source, Stretches
-from kafkarec.damage import Damage, Restored, UndecidedTransaction, damage_from_fault
+from kafkarec._core import BatchRows, Decoder, Decoders, PassResult, Source
+from kafkarec.damage import Damage, UndecidedTransaction, damage_from_fault
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD, V2_AT, batch_length
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.tables.records import BatchTable, RecordColumns
 
-from .decode_options import ALL_CHECKS, MOST_OF_STRETCH, NO_COLUMNS, DecodeRequest
-from .threads import read_shared, run_in_threads, worth_sharing
+from .decode_options import ALL_CHECKS, CHUNK_BYTES, MOST_OF_STRETCH, NO_COLUMNS, DecodeRequest
+from .threads import run_in_threads
+
+_LEAST_BYTES = CHUNK_BYTES // 2  # of a stretch
+_EACH = 8  # stretches for each thread, so that all end at about the same time
+_CHUNK_OF_STRETCH = 4 << 20  # so that a stretch is decoded to one chunk, nearly always
 
 Span = tuple[int, int, int]
 
@@ -80,18 +84,17 @@ def _read_chunks(decoder: Decoder) -> Iterator[PassResult]:
         try:
             more = decoder.run()
         except KafkaRecordError:
-            yield _take_result(decoder, False, 0)
+            part = decoder.take()
+            yield PassResult(part.chunks, part.tables, part.damage, 0, part.restored)
             raise
-        yield _take_result(decoder, more, 0 if more else decoder.remaining)
+        yield decoder.take(more)
         if not more:
             return
 
 
-def _take_result(decoder: Decoder, more: bool, remaining: int) -> PassResult:
-    damage = [damage for _, _, damage in decoder.pop_damage(not more)]
-    chunk, rows = decoder.take()
-    restored = [Restored.of(*one) for one in decoder.pop_restored()]
-    return PassResult([] if chunk is None else [chunk], [rows], damage, remaining, restored)
+def worth_sharing(decode_request: DecodeRequest, size: int) -> bool:
+    """Whether `size` bytes of input are enough for threads. A limit for a whole input is counted by one thread."""
+    return size > CHUNK_BYTES and decode_request.options.input_limit is None
 
 
 def read_chunks(
@@ -102,7 +105,7 @@ def read_chunks(
     asked = decode_request.for_chunks
     may_share = threads > 1 and source.is_shareable and asked.options.stretch_bytes is not None
     if may_share and worth_sharing(asked, (source.size if stop is None else stop) - start):
-        return _read_chunks_ahead(asked, source, start, stop, threads)
+        return _read_stretches(asked, source, start, stop, threads, asked.for_read_ahead.decoders)
     decoder = asked.decoder()
     decoder.feed(source, start, stop)
     return _read_chunks(decoder)
@@ -166,32 +169,40 @@ def _keep_window(before: deque[BatchRows], part: PassResult) -> None:
         before.popleft()
 
 
-def _read_chunks_ahead(
-    asked: DecodeRequest, source: Source, start: int, stop: int | None, threads: int
-) -> Iterator[PassResult]:
-    """As read_chunks. Undamaged stretches are read ahead; the others, and the end, are read by one decoder from the
-    border before to the next border that it reaches without damage."""
-    stretches = Stretches(asked.decoder(layout=NO_COLUMNS), source, start, stop)
-    read_stretch = asked.for_read_ahead.decoders.read_stretch
-    borders, before = deque([stretches.first_border]), deque[BatchRows]()
+def _read_stretches(
+    asked: DecodeRequest,
+    source: Source,
+    start: int,
+    stop: int | None,
+    threads: int,
+    decoders: Decoders,
+    each: int = 2,
+) -> Generator[PassResult]:
+    """As read_chunks, of stretches that end where a chunk ends for its stored bytes. Undamaged ones are read ahead by
+    `decoders`, `each` for each thread; the others, and the end, by one decoder from the border before to the next
+    border that it reaches without damage."""
+    walker = asked.decoder(layout=NO_COLUMNS)
+    walker.feed(source, start, stop)
+    borders, before = deque[Any]([walker.border]), deque[BatchRows]()
 
-    def calls() -> Iterator[Callable[[], list[tuple[Any, BatchRows]] | None]]:
-        begin = stretches.first_border
-        while (end := stretches.next_border()) is not None:
+    def calls() -> Iterator[Callable[[], PassResult | None]]:
+        begin = start
+        while (end := walker.next_border()) is not None:
             borders.append(end)
-            yield partial(read_stretch, source, begin, end, MOST_OF_STRETCH)
-            begin = end
+            yield partial(_read_stretch, decoders, source, begin, end[0])
+            begin = end[0]
 
     def passed(part: PassResult) -> PassResult:
         _keep_window(before, part)
         return part
 
-    with closing(run_in_threads(calls(), threads)) as found:
-        for parts in chain(found, [None]):
+    with closing(run_in_threads(calls(), threads, each)) as found:
+        for stretch in chain(found, [None]):
             border = borders.popleft()
-            if parts is not None:
-                for chunk, rows in parts:
-                    yield passed(PassResult([] if chunk is None else [chunk], [rows], []))
+            if stretch is not None:
+                for rows in filter(len, stretch.tables):
+                    chunks = [chunk for chunk in stretch.chunks if chunk.rows is rows]
+                    yield passed(PassResult(chunks, [rows], []))
                 continue
             decoder = asked.decoder()
             decoder.feed(source, border[0], stop)
@@ -206,13 +217,28 @@ def _read_chunks_ahead(
                 return
 
 
+def _read_stretch(decoders: Decoders, source: Source, start: int, end: int) -> PassResult | None:
+    """Bytes [start, end); None: they have anything but undamaged batches, or would take much memory."""
+    try:
+        part = decoders.read(source, start, end) if end - start <= MOST_OF_STRETCH else None
+    except KafkaRecordError:  # found again by the decoder that reads it in place of this one
+        return None
+    return None if part is None or part.remaining else part
+
+
 def read_at_once(
     decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, threads: int = 1
 ) -> PassResult:
     """As read_chunks, in one part; large inputs in up to `threads` threads."""
-    if threads > 1 and worth_sharing(decode_request, (source.size if stop is None else stop) - start):
-        return read_shared(decode_request, source, start, stop, threads)
-    return decode_request.decoders.read(source, start, stop)
+    size = (source.size if stop is None else stop) - start
+    if threads == 1 or not worth_sharing(decode_request, size):
+        return decode_request.decoders.read(source, start, stop)
+    stretch = max(_LEAST_BYTES, min(CHUNK_BYTES, size // (_EACH * threads)))
+    options = decode_request.options._replace(chunk_bytes=_CHUNK_OF_STRETCH, stretch_bytes=stretch)
+    asked = decode_request._replace(options=options)
+    decoders = asked._replace(skip=False).decoders
+    with closing(_read_stretches(asked, source, start, stop, threads, decoders, _EACH)) as parts:
+        return join_results(list(parts))
 
 
 def batch_table(part: PassResult) -> BatchTable:

@@ -1,10 +1,8 @@
 """Work in several threads: the one that calls, and helpers that stay for the next call.
 
-    read_shared     an input, all at once
-    run_in_threads  any calls, of which the results are wanted one after the other
-
-A call never waits for a helper that has not begun: so it ends where no thread can be started, where all helpers are
-busy, and if it is itself made by one. Nothing here but SimpleQueue waits: a KeyboardInterrupt leaves no lock held.
+`run_in_threads` makes calls of which the results are wanted one after the other. A call never waits for a helper that
+has not begun: so it ends where no thread can be started, where all helpers are busy, and if it is itself made by one.
+Nothing here but SimpleQueue waits: a KeyboardInterrupt leaves no lock held.
 """
 
 from __future__ import annotations
@@ -19,12 +17,6 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from kafkarec._core import PassResult, Source, Stretches
-
-from .decode_options import CHUNK_BYTES, NO_COLUMNS, DecodeRequest
-
-_LEAST_BYTES = CHUNK_BYTES // 2  # of a stretch
-_EACH = 8  # stretches for each thread, so that all end at about the same time
 _MOST_HELPERS = max(64, os.cpu_count() or 1)
 _MOMENT = 1.0  # seconds that an interrupt leaves the calls that have begun
 
@@ -79,41 +71,6 @@ atexit.register(lambda: _helpers.end())  # those of this process, if it is a for
 os.register_at_fork(after_in_child=_new_helpers)  # a forked process has one thread
 
 
-def worth_sharing(decode_request: DecodeRequest, size: int) -> bool:
-    """Whether `size` bytes of input are enough for threads. A limit for a whole input is counted by one thread."""
-    return size > CHUNK_BYTES and decode_request.options.input_limit is None
-
-
-def read_shared(
-    decode_request: DecodeRequest, source: Source, start: int, stop: int | None, threads: int
-) -> PassResult:
-    """As Decoders.read, in up to `threads` threads; the same result, except for where its chunks end."""
-    end = source.size if stop is None else stop
-    size = max(_LEAST_BYTES, min(CHUNK_BYTES, (end - start) // (_EACH * threads)))
-    stretches = Stretches(decode_request.decoder(layout=NO_COLUMNS), source, start, stop, size)
-    decoders, shared = decode_request.for_stretches.decoders, [stretches]
-
-    def work() -> None:
-        for one in shared:
-            decoders.read_stretches(one)
-
-    try:
-        try:
-            for _ in range(min(threads, (end - start) // size) - 1):
-                _helpers.call(work)
-        except RuntimeError:
-            pass  # at the interpreter's exit, or where no thread can be started: fewer are as good
-        work()
-    finally:
-        stretches.close()
-        shared.clear()  # a helper that is busy elsewhere may find this call later
-    good, border = stretches.joined()
-    if border[0] == end:
-        return good
-    rest = decode_request.decoders.read(source, border[0], stop, (border, good.tables))
-    return PassResult(good.chunks + rest.chunks, good.tables + rest.tables, rest.damage, rest.remaining, rest.restored)
-
-
 class _Call(Generic[_Result]):
     """A call, and then its result or what it raised."""
 
@@ -124,11 +81,12 @@ class _Call(Generic[_Result]):
         self._raised: BaseException | None = None
         self.is_done = False
 
-    def run(self) -> None:
+    def run(self, kept: type[BaseException]) -> None:
+        """kept: what is raised by `result_or_raise`, and not here."""
         assert self._call is not None
         try:
             self._result = self._call()
-        except Exception as raised:
+        except kept as raised:
             self._raised = raised
         self._call, self.is_done = None, True
 
@@ -162,25 +120,25 @@ class _CallsAhead:
     def _work(self) -> None:
         self._active.append(None)  # before `_closed` is read, which `close` sets before it reads `_active`
         try:
-            while not (self._closed or _exiting) and self._make_call():
+            while not (self._closed or _exiting) and self._make_call(BaseException):
                 self.returned.put(None)
         finally:
             self._asked.pop()
             self._active.pop()
             self.returned.put(None)
 
-    def _make_call(self) -> bool:
-        """Makes the next call; False: there is none."""
+    def _make_call(self, kept: type[BaseException]) -> bool:
+        """Makes the next call; False: there is none. kept: as of _Call.run"""
         try:
             call = self.waiting.popleft()
         except IndexError:
             return False
-        call.run()
+        call.run(kept)
         return True
 
     def wait_for(self, call: _Call[Any]) -> None:
         while not call.is_done:
-            if not self._make_call():
+            if not self._make_call(Exception):
                 self.returned.get()
 
     def close(self, seconds: float | None) -> None:
@@ -201,36 +159,37 @@ class _CallsAhead:
                 self.returned.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
 
 
-def run_in_threads(calls: Iterator[Callable[[], _Result]], threads: int) -> Generator[_Result]:
+def run_in_threads(calls: Iterator[Callable[[], _Result]], threads: int, each: int = 2) -> Generator[_Result]:
     """Yields what the calls return, in order, or raises what one raises. Up to `threads` threads make them, the caller
-    of this generator included; two for each thread are made before their results are wanted, for a single thread none.
-    `calls` is iterated by the caller alone; what it raises comes after the results of the calls before."""
+    of this generator included; `each` for each thread are made before their results are wanted, for a single thread
+    none. `calls` is iterated by the caller alone; what it raises comes after the results of the calls before."""
     ahead, made = _CallsAhead(), deque[_Call[_Result]]()
-    most = 1 if threads == 1 else 2 * threads
-    raised: Exception | None = None  # by `calls`
+    most = 1 if threads == 1 else each * threads
+    ended, raised = False, None  # the latter by `calls`
     patience: float | None = None  # seconds; None: until all have returned
     try:
         while True:
             try:
-                while raised is None and len(made) < most:
+                while not ended and len(made) < most:
                     made.append(_Call(next(calls)))
                     ahead.waiting.append(made[-1])
-            except StopIteration as end:
-                raised = end
+                    ahead.ask_helpers(threads - 1)
+            except StopIteration:
+                ended = True
             except Exception as error:
-                raised = error
+                ended, raised = True, error
             if not made:
                 break
-            ahead.ask_helpers(threads - 1)
             ahead.wait_for(made[0])
             yield made.popleft().result_or_raise()
     except KeyboardInterrupt:
         patience = _MOMENT  # a call may compress for seconds
+        raised = None  # it refers to this frame
         raise
     finally:
         ahead.close(patience)
     try:
-        if raised is not None and not isinstance(raised, StopIteration):
+        if raised is not None:
             raise raised
     finally:
-        del raised  # it refers to this frame
+        del raised

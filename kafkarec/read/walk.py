@@ -28,8 +28,8 @@ from .decode_options import (
     DecodeRequest,
     request,
 )
-from .passes import read_chunks
-from .threads import run_in_threads, worth_sharing
+from .passes import read_chunks, worth_sharing
+from .threads import run_in_threads
 
 _MOST_AHEAD = 8  # steps of a segment that is read ahead whole
 _LEAST_FIRST = (NO_CHECKS, PAYLOAD_CHECKS, ALL_CHECKS)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from kafkarec._core import BatchRows, Chunk
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import InvalidRecordError
-from kafkarec.tables.records import BATCH_LAYOUT, column_values
+from kafkarec.tables.records import BATCH_LAYOUT
 
 ABORT, COMMIT = 2, 4  # codes of markers, from `_c/producer_table.pxd`
 
@@ -156,7 +156,7 @@ class Step:
         found = self._columns.get(name)
         if found is None:
             at = _COLUMNS[name]
-            found = column_values(self._table, at, BATCH_LAYOUT.schema[at].format, 0, len(self.rows))
+            found = self._table.values(at, BATCH_LAYOUT.schema[at].format, 0, len(self.rows))
             self._columns[name] = found
         return found
 
@@ -205,7 +205,7 @@ class Step:
         assert self.chunk is not None
         runs = self.chunk.runs().cast("q").tolist()
         record = sum(runs[1 : 2 * runs[::2].index(row) : 2])
-        [key] = column_values(self.chunk, 0, "z", record, record + 1)
+        [key] = self.chunk.values(0, "z", record, record + 1)
         from kafkarec.format import control  # not at the top, as in holes
 
         try:

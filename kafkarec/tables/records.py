@@ -10,8 +10,8 @@ import importlib
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from itertools import chain, pairwise
-from typing import Any, Literal, Protocol, Self, overload
+from itertools import chain
+from typing import Any, Protocol, Self, overload
 
 from kafkarec._core import BatchColumn, BatchRows, Chunk, Layout
 from kafkarec._core import PassResult as PassResult
@@ -22,73 +22,11 @@ from kafkarec.format.schema import Schema, batch_schema
 
 ChunkSlice = tuple[Chunk, int, int]
 _WIDTHS = {"i": 4, "I": 4, "s": 2, "c": 1, "b": -1, "u": 0, "z": 0, "+l": 0}
-_CASTS: dict[str, Literal["i", "I", "h", "b", "q"]] = {"i": "i", "I": "I", "s": "h", "c": "b"}
-
-
-def _byte_strings(offsets: memoryview, data: memoryview | None, start: int, stop: int) -> list[bytes]:
-    ends = offsets.cast("i")[start : stop + 1].tolist()
-    first = ends[0]
-    blob = b"" if data is None else bytes(data[first : ends[-1]])  # slicing bytes is faster than slicing a view
-    if first:
-        ends = [end - first for end in ends]
-    return [blob[a:b] for a, b in pairwise(ends)]
-
-
-def _bits(bitmap: memoryview, start: int, stop: int) -> str:
-    """Bits [start, stop) as a string of 0 and 1."""
-    first, last = start >> 3, (stop + 7) >> 3
-    text = f"{int.from_bytes(bitmap[first:last], 'little'):0{(last - first) * 8}b}"[::-1]
-    return text[start - first * 8 : stop - first * 8]
 
 
 def column_buffers(chunk: Chunk, column: int, format_: str) -> tuple[memoryview | None, memoryview, memoryview | None]:
     """One column's validity, values or offsets, and data; None: there are no nulls, or no data."""
     return chunk.column(column, _WIDTHS.get(format_, 8))
-
-
-def column_values(chunk: Chunk, column: int, format_: str, start: int, stop: int) -> list[Any]:
-    """One column's values, rows [start, stop): int (timestamps: as stored), bool, str, bytes, None."""
-    validity, values, data = column_buffers(chunk, column, format_)
-    result: list[Any]
-    if format_ in ("z", "u"):
-        result = _byte_strings(values, data, start, stop)
-        if format_ == "u":
-            result = [text.decode() for text in result]
-    elif format_ == "b":
-        bits = _bits(values, start, stop)
-        result = [bit == "1" for bit in bits] if "1" in bits else [False] * (stop - start)
-    else:
-        result = values.cast(_CASTS.get(format_, "q"))[start:stop].tolist()
-    return result if validity is None else _with_nulls(result, validity, start, stop)
-
-
-def _with_nulls(values: list[Any], validity: memoryview, start: int, stop: int) -> list[Any]:
-    bits = _bits(validity, start, stop)
-    if "0" not in bits:
-        return values
-    if "1" not in bits:
-        return [None] * len(values)
-    return [value if bit == "1" else None for value, bit in zip(values, bits, strict=True)]
-
-
-def header_values(chunk: Chunk, layout: Layout, column: int, start: int, stop: int) -> list[tuple[Any, ...]]:
-    """The headers of rows [start, stop): tuples of (key, value or None)."""
-    _, lists, _ = chunk.column(column, 0)
-    ends = lists.cast("i")[start : stop + 1].tolist()
-    first, last = ends[0], ends[-1]
-    if first == last:
-        return [()] * (stop - start)
-    key_offsets, key_data, validity, value_offsets, value_data = chunk.header_buffers()
-    keys: list[Any] = _byte_strings(key_offsets, key_data, first, last)
-    if not layout.binary_header_keys:
-        keys = [key.decode() for key in keys]
-    values: list[Any]
-    if layout.schema[column].views:
-        values = chunk.viewed_values(layout, column, first, last)
-    else:
-        values = _with_nulls(_byte_strings(value_offsets, value_data, first, last), validity, first, last)
-    pairs = list(zip(keys, values, strict=True))
-    return [tuple(pairs[a - first : b - first]) if a < b else () for a, b in pairwise(ends)]
 
 
 def _import_library(name: str, pip_name: str) -> Any:
@@ -165,15 +103,10 @@ class Table(ABC):
         index = self.schema.index_of.get(name)
         if index is None:
             raise KeyError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
-        format_ = self.schema[index].format
+        format_, binary = self.schema[index].format, self._layout.binary_header_keys
         values: list[Any] = []
         for chunk, start, stop in self._slices:
-            if format_ == "+l":
-                values += header_values(chunk, self._layout, index, start, stop)
-            elif format_ == "vz":
-                values += chunk.viewed_values(self._layout, index, start, stop)
-            else:
-                values += column_values(chunk, index, format_, start, stop)
+            values += chunk.values(index, format_, start, stop, binary)
         return values
 
     # ---- Arrow

@@ -41,7 +41,6 @@ from kafkarec.write.fields import (
     checked_magic,
     header_pair,
     timestamp_of,
-    to_float32,
 )
 from kafkarec.write.sizes import ESTIMATOR
 
@@ -77,10 +76,21 @@ def _value_of(record: ControlRecord) -> bytes:
         raise ValueError(f"{record.type.name} has a field of another type: {error}") from None
 
 
-class BatchState(OpenBatch):
-    """The fields and properties of `RecordBatchBuilder`. The compiled base has the records."""
+class RecordBatchBuilder(OpenBatch):
+    """Builds one batch (magic 2) or message set (magic 0, 1).
 
-    _header: BatchHeader
+    compression       a name or member of `Compression`; level: None is Kafka's default (gzip -1, lz4 9, zstd 3)
+    timestamp_type    "create_time" or "log_append_time"; None in magic 0 only, which has none
+    log_append_time   ms, -1 for none: the timestamp of all records under log append time
+    base_offset       of the first record that is appended without an offset
+    batch_size        bytes; the limit for `has_room_for` and `is_full`. `append` accepts records beyond it
+    producer_id, producer_epoch, base_sequence   -1: none. Checked when the batch is built
+    delete_horizon_ms compacted batches: when tombstones and markers may be removed; None or below 0: none
+    topic             the expected compression ratio is read from `ESTIMATOR` and updated there, as in a producer
+
+    ValueError for what Kafka refuses, and for numbers that do not fit their fields. Belongs to one thread at a time.
+    As a context manager it is built at the end of the block, aborted when the block raises.
+    """
 
     @compiled_init
     def __init__(
@@ -139,7 +149,7 @@ class BatchState(OpenBatch):
 
     def _use_topic(self, topic: str) -> None:
         self._topic = topic
-        self._expected_ratio = ESTIMATOR.estimation(topic, self.compression)
+        self.estimated_compression_ratio = ESTIMATOR.estimation(topic, self.compression)
 
     def has_room_for(
         self, timestamp: Timestamp, key: bytes | None, value: bytes | None, headers: Headers | None = ()
@@ -148,137 +158,31 @@ class BatchState(OpenBatch):
         known = self._has_room(timestamp, key, value, headers)
         if known is None:
             row = timestamp_of(timestamp), bytes_or_none("key", key), bytes_or_none("value", value)
-            known = self._has_room(*row, self._header_pairs(headers) if self._header.magic >= BATCH_MAGIC else [])
+            known = self._has_room(*row, self._header_pairs(headers) if self.magic >= BATCH_MAGIC else [])
         return bool(known)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no further record fits, or the batch is built or aborted. False while it is open without records."""
-        return self._is_full
-
-    @property
-    def estimated_bytes_written(self) -> int:
-        """Bytes so far with the header: exact without a codec, with one estimated by the expected ratio."""
-        return self._size_so_far
-
-    @property
-    def estimated_size(self) -> int:
-        """Bytes of the batch once it is built; before that `estimated_bytes_written`."""
-        return self._size
-
-    @property
-    def estimated_compression_ratio(self) -> float:
-        """The expected ratio that `has_room_for` uses. May be set; rounded to a 32-bit float."""
-        return self._expected_ratio
-
-    @estimated_compression_ratio.setter
-    def estimated_compression_ratio(self, ratio: float) -> None:
-        self._expected_ratio = to_float32(ratio)
-
     def _header_pairs(self, headers: Headers | None) -> list[tuple[bytes, bytes | None]]:
-        if headers is None and self._header.magic >= BATCH_MAGIC:
+        if headers is None and self.magic >= BATCH_MAGIC:
             raise ValueError("headers must not be None; for no headers give ()")
         pairs = [header_pair(header) for header in headers or ()]
-        if pairs and self._header.magic < BATCH_MAGIC:
-            raise ValueError(f"magic {self._header.magic} has no record headers")
+        if pairs and self.magic < BATCH_MAGIC:
+            raise ValueError(f"magic {self.magic} has no record headers")
         return pairs
 
     @property
-    def max_timestamp(self) -> int:
-        """ms; -1 without one."""
-        return self._header.log_append_time if self._header.timestamp_type else self._max_timestamp[0]
-
-    @property
-    def offset_of_max_timestamp(self) -> int:
-        """The offset of the first record that has the max timestamp; -1 without one."""
-        if self._header.timestamp_type:
-            return self._first_offset
-        return self._max_timestamp[1]
-
-    @property
-    def compression_ratio(self) -> float:
-        """Bytes of the built batch's payload / uncompressed bytes of its records; 1.0 before it is built."""
-        return self._ratio
-
-    @property
-    def next_offset(self) -> int:
-        """The offset of the next record that is appended without one."""
-        last = self._last_offset
-        return self._header.base_offset if last is None else last + 1
-
-    @property
-    def magic(self) -> int:
-        return self._header.magic
-
-    @property
     def compression(self) -> Compression:
-        return Compression(self._header.codec)
-
-    @property
-    def base_offset(self) -> int:
-        return self._header.base_offset
-
-    @property
-    def last_offset(self) -> int | None:
-        """The last record's offset, or the one set by `override_last_offset`; None without records."""
-        return self._last_offset
-
-    @property
-    def producer_id(self) -> int:
-        return self._header.producer_id
-
-    @property
-    def producer_epoch(self) -> int:
-        return self._header.producer_epoch
-
-    @property
-    def base_sequence(self) -> int:
-        return self._header.base_sequence
-
-    @property
-    def is_transactional(self) -> bool:
-        return self._header.is_transactional
-
-    @property
-    def is_control(self) -> bool:
-        return self._header.is_control
-
-    @property
-    def delete_horizon_ms(self) -> int | None:
-        return self._header.delete_horizon_ms
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the batch is built."""
-        return self._state == "built"
+        return Compression(self._codec)
 
     def __bool__(self) -> bool:
         return True
 
     def __repr__(self) -> str:
-        name = CODECS[self._header.codec].name
-        about = "about " if self._header.codec and self._state != "built" else ""
+        name = CODECS[self._codec].name
+        about = "about " if self._codec and not self.is_closed else ""
         return (
-            f"<RecordBatchBuilder magic {self._header.magic}, {name}, {self._state}: {len(self)} records from offset "
-            f"{self._header.base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
+            f"<RecordBatchBuilder magic {self.magic}, {name}, {self._state}: {len(self)} records from offset "
+            f"{self.base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
         )
-
-
-class RecordBatchBuilder(BatchState):
-    """Builds one batch (magic 2) or message set (magic 0, 1).
-
-    compression       a name or member of `Compression`; level: None is Kafka's default (gzip -1, lz4 9, zstd 3)
-    timestamp_type    "create_time" or "log_append_time"; None in magic 0 only, which has none
-    log_append_time   ms, -1 for none: the timestamp of all records under log append time
-    base_offset       of the first record that is appended without an offset
-    batch_size        bytes; the limit for `has_room_for` and `is_full`. `append` accepts records beyond it
-    producer_id, producer_epoch, base_sequence   -1: none. Checked when the batch is built
-    delete_horizon_ms compacted batches: when tombstones and markers may be removed; None or below 0: none
-    topic             the expected compression ratio is read from `ESTIMATOR` and updated there, as in a producer
-
-    ValueError for what Kafka refuses, and for numbers that do not fit their fields. Belongs to one thread at a time.
-    As a context manager it is built at the end of the block, aborted when the block raises.
-    """
 
     @compiled_append
     def append(
@@ -294,7 +198,7 @@ class RecordBatchBuilder(BatchState):
         timestamp: ms or an aware datetime, None or -1 for none. key, value: any buffer, copied unless it is bytes.
         headers: (key as text or UTF-8 bytes, value or None). offset: above the last one; None is the next one.
         """
-        if self._header.is_control:
+        if self.is_control:
             raise ValueError("a control batch accepts control records only")
         return self._append(timestamp, key, value, headers, offset)
 
@@ -330,11 +234,11 @@ class RecordBatchBuilder(BatchState):
             raise TypeError(f"a control record is needed, as Record.control returns it, not {type(record).__name__}")
         kind = _type_of(record.type)
         if kind in _MARKERS:
-            if self._header.producer_id == -1:
+            if self.producer_id == -1:
                 raise ValueError("an end transaction marker needs a producer id")
-            if not self._header.is_transactional:
+            if not self.is_transactional:
                 raise ValueError("an end transaction marker needs a transactional batch")
-        if kind is ControlRecordType.LEADER_CHANGE and self._header.partition_leader_epoch == -1:
+        if kind is ControlRecordType.LEADER_CHANGE and self._leader_epoch == -1:
             raise ValueError("a leader change needs a partition leader epoch")
         if kind is ControlRecordType.UNKNOWN:
             raise ValueError("a control record of type UNKNOWN cannot be written: it has no id")
@@ -344,7 +248,7 @@ class RecordBatchBuilder(BatchState):
     def _append_control(
         self, timestamp: Timestamp, key: bytes, value: bytes | None, headers: Headers | None, offset: int | None
     ) -> int:
-        if not self._header.is_control:
+        if not self.is_control:
             raise ValueError("a control record needs a control batch")
         return self._append(timestamp, key, value, headers, offset)
 
@@ -353,12 +257,12 @@ class RecordBatchBuilder(BatchState):
         if self._state != "open":
             raise ValueError(f"no more records: the builder is {self._state}")
         offset = checked_int("offset", self.next_offset if offset is None else offset, 64)
-        last = self._last_offset
+        last = self.last_offset
         if last is not None and offset <= last:
             raise ValueError(f"offset {offset} does not follow the last offset {last}: they must increase")
-        delta = offset - self._header.base_offset
+        delta = offset - self.base_offset
         if not -MAX_SIZE - 1 <= delta <= MAX_SIZE:
-            raise ValueError(f"offset {offset} is too far from the base offset {self._header.base_offset} for 32 bits")
+            raise ValueError(f"offset {offset} is too far from the base offset {self.base_offset} for 32 bits")
         time = timestamp_of(timestamp)
         if time < -1:
             raise ValueError(f"timestamp {time} is negative")
@@ -372,10 +276,10 @@ class RecordBatchBuilder(BatchState):
 
         ValueError if the producer's fields contradict each other, or after `abort`.
         """
-        if self._topic is None or self._state != "open" or self._header.is_control:
+        if self._topic is None or self._state != "open" or self.is_control:
             return self._build()
         built = self._build()
-        ESTIMATOR.update_estimation(self._topic, self.compression, self._ratio)
+        ESTIMATOR.update_estimation(self._topic, self.compression, self.compression_ratio)
         return built
 
     def close(self) -> bytes:
@@ -388,12 +292,12 @@ class RecordBatchBuilder(BatchState):
 
     def override_last_offset(self, last_offset: int) -> None:
         """Sets the last offset in the batch's header, as after compaction. ValueError once the batch is built."""
-        if self._state == "built":
+        if self.is_closed:
             raise ValueError("the batch is built: its last offset cannot be set any more")
         last_offset = checked_int("last offset", last_offset, 64)
-        if self._header.magic >= BATCH_MAGIC:
-            checked_int("distance from the base offset to the last", last_offset - self._header.base_offset, 32)
-        self._last_offset = last_offset
+        if self.magic >= BATCH_MAGIC:
+            checked_int("distance from the base offset to the last", last_offset - self.base_offset, 32)
+        self._set_last_offset(last_offset)
 
     def __enter__(self) -> Self:
         return self

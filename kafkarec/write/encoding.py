@@ -69,10 +69,8 @@ def _fields(record: Any, number: int) -> tuple[Any, ...]:
     )
 
 
-_SLOTS = tuple(vars(Record)[name] for name in ("offset", "timestamp", "key", "value", "_pairs", "is_control"))
-
-RECORD_CONVERSION = (row_of, Record, _SLOTS, (*NAMES, *sorted(_IGNORED_NAMES)))
-"""For the compiled writer: how to convert any record; the slots of Record and names of dicts that it reads itself."""
+RECORD_CONVERSION = (row_of, (*NAMES, *sorted(_IGNORED_NAMES)))
+"""For the compiled writer: how to convert any record; the names of dicts that it reads itself."""
 
 
 # The errors of records that cannot be written, by the members of the C enum RowFault of `_c/write_v2.pxd`.

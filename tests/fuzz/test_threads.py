@@ -18,7 +18,6 @@ from long_run import LONG, fewer
 import kafkarec
 from kafkarec._core import Source
 from kafkarec.read import decode_options, passes
-from kafkarec.read import threads as shared
 
 pytestmark = pytest.mark.core
 
@@ -40,7 +39,7 @@ def _short_stretches(request, monkeypatch):
     Pieces are as small. What is read ahead may have 20 times as many bytes."""
     monkeypatch.setattr(passes, "worth_sharing", lambda asked, size: True)
     for name in ("_LEAST_BYTES", "CHUNK_BYTES"):
-        monkeypatch.setattr(shared, name, request.param)
+        monkeypatch.setattr(passes, name, request.param)
     monkeypatch.setattr(decode_options, "CHUNK_BYTES", request.param)
     monkeypatch.setattr(decode_options, "MOST_OF_STRETCH", 20 * request.param)
     decode_options.forget_requests()  # they keep the sizes

@@ -47,7 +47,7 @@ def content_of(batch):
     else:
         begin = 34 if batch[16] else 26
         fields, codec, payload = batch[:8] + batch[16 : begin - 4], batch[17] & 7, batch[begin:]
-    return fields, bytes(codecs.decompress(codec, payload, LIMIT, 0, batch[16]))
+    return fields, bytes(codecs.decompress(codec, payload, LIMIT, batch[16]))
 
 
 class Script:

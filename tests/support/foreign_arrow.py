@@ -16,8 +16,6 @@ PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value"
 LISTS = {
     "list": pa.list_(PAIR),
     "large_list": pa.large_list(PAIR),
-    "list_view": pa.list_view(PAIR),
-    "large_list_view": pa.large_list_view(PAIR),
     "map": pa.map_(pa.string(), pa.binary()),
 }
 
@@ -58,13 +56,12 @@ def view(length: int, index: int = 0, offset: int = 0) -> bytes:
     return struct.pack("<i4sii", length, b"abcd", index, offset)
 
 
-def headers_of(kind: str, first: list[int], second: list[int] | None = None, keys=None) -> pa.Array:
-    """Return lists over four entries; first, second: offsets, or starts and sizes."""
+def headers_of(kind: str, offsets: list[int], keys=None) -> pa.Array:
+    """Return lists over four entries."""
     keys = pa.array([f"k{i}" for i in range(4)]) if keys is None else keys
     entries = pa.StructArray.from_arrays([keys, pa.array([b"1", b"2", b"3", b"4"])], fields=list(PAIR))
     format_ = "q" if kind.startswith("large") else "i"
-    parts = [None, packed(format_, *first)] + ([] if second is None else [packed(format_, *second)])
-    return array_over(LISTS[kind], len(first) - (second is None), parts, children=[entries])
+    return array_over(LISTS[kind], len(offsets) - 1, [None, packed(format_, *offsets)], children=[entries])
 
 
 def assert_refused(records, column: str | None, row: int | None, words: str) -> kafkarec.InvalidArrowError:

@@ -143,7 +143,7 @@ def uncompressed(data: bytes) -> list[tuple[bytes, ...]]:
             found.append((raw[:8], raw[12:17], raw[21:61], payload))
         elif codec:
             at = 18 + 8 * batch["magic"]
-            payload = bytes(codecs.decompress(codec, raw[at + 8 :], 1 << 27, 0, batch["magic"]))
+            payload = bytes(codecs.decompress(codec, raw[at + 8 :], 1 << 27, batch["magic"]))
             found.append((raw[:8], raw[16 : at + 4], payload))
         else:
             found.append((raw,))
@@ -371,7 +371,7 @@ def mutated(random: Random, data: bytes) -> bytes:
     raw = data[one["position"] : one["position"] + one["size_in_bytes"]]
     codec, magic = one["attributes"] & 7, one["magic"]
     start = 61 if magic == 2 else 18 + 8 * magic + 8 * (codec > 0)
-    payload = bytearray(codecs.decompress(codec, raw[start:], 1 << 27, 0, magic))
+    payload = bytearray(codecs.decompress(codec, raw[start:], 1 << 27, magic))
     for _ in range(random.choice((1, 1, 1, 2))):
         at = random.randrange(len(payload)) if payload else 0
         change = random.choice(("set", "set", "flip", "cut", "add"))

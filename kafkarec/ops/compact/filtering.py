@@ -48,7 +48,6 @@ from kafkarec.read.passes import as_columns
 from kafkarec.read.walk import HEADERS, walk, walk_request
 from kafkarec.recover.steps import Step
 from kafkarec.storage.raw_batches import bytes_again
-from kafkarec.tables.records import column_values
 from kafkarec.write.encoding import record_input_of
 
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
@@ -67,7 +66,7 @@ class BatchRecords:
         return self._length
 
     def _column(self, index: int, format_: str) -> list[Any]:
-        return [] if self._chunk is None else column_values(self._chunk, index, format_, 0, self._length)
+        return [] if self._chunk is None else self._chunk.values(index, format_, 0, self._length)
 
     def _nulls(self, index: int) -> bytes | None:
         """One byte per row, 1 where the column is null; None if there are no nulls."""
@@ -329,7 +328,7 @@ class RecordFilter(ABC):
             raw, check_crcs=False, from_zero=False, rising=False, leader_epoch=None, most_bytes=len(raw)
         )
         position, length = request.payload()
-        payload = codecs.decompress(batch.codec, raw[position : position + length], limit, 0, batch.magic)
+        payload = codecs.decompress(batch.codec, raw[position : position + length], limit, batch.magic)
         found = request.first_too_large(payload, most)
         if found is not None:
             record, size = found

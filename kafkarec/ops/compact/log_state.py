@@ -187,7 +187,7 @@ class DirtyKeys:
         end_offset = self.end_offset if first_open is None else min(first_open, self.end_offset)
         while self._waiting:
             step = self._waiting[0]
-            self._start, _, spans = step.rows.committed_rows(step.runs, step.aborted, self._start, end_offset)
+            self._start, spans = step.rows.committed_rows(step.runs, step.aborted, self._start, end_offset)
             if spans and step.offsets[spans[0][0]] < self._first_dirty:
                 spans = [(bisect_left(step.offsets, self._first_dirty, *rows), rows[1]) for rows in spans]
             if spans:

@@ -318,7 +318,7 @@ def _decompressed_records(view: memoryview, batches: RequestCheck, first: FirstB
             if not stays:
                 codecs.probe(first.codec, payload, rules.limit, first.magic)
             return b""
-        return codecs.decompress(first.codec, payload, rules.limit, 0, first.magic)
+        return codecs.decompress(first.codec, payload, rules.limit, first.magic)
     except codecs.MissingCodec as missing:
         first.refuse("missing_codec", detail=str(missing))
     except codecs.LimitReached as reached:

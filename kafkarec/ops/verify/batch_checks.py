@@ -36,7 +36,6 @@ from kafkarec.format.layout import BATCH_MAGIC, USED_BITS
 from kafkarec.recover.offset_order import MAX_JUMP
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
 from kafkarec.state.producers import NONE, Marker, ProducerStates
-from kafkarec.tables.records import column_values
 
 from .findings import Findings, place_of
 
@@ -140,12 +139,12 @@ def check_control_records(step: Step, findings: Findings) -> None:
     is in a batch of its own, and most have the same few bytes, so equal records are parsed once."""
     if step.chunk is None or not len(step.chunk):
         return
-    keys, values = (column_values(step.chunk, column, "z", 0, len(step.chunk)) for column in (_KEY, _VALUE))
+    keys, values = (step.chunk.values(column, "z", 0, len(step.chunk)) for column in (_KEY, _VALUE))
     keys_and_values = list(zip(keys, values, strict=True))
     problems = {one: found for one in set(keys_and_values) if (found := _control_problem(*one))}
     if not problems:
         return
-    offsets = column_values(step.chunk, _OFFSET, "l", 0, len(step.chunk))
+    offsets = step.chunk.values(_OFFSET, "l", 0, len(step.chunk))
     runs = step.chunk.runs().cast("q").tolist()
     ends = list(accumulate(runs[1::2]))
     run = 0
@@ -176,10 +175,7 @@ def ends_with_footer(step: Step) -> bool:
         return False
     assert step.chunk is not None
     try:
-        return (
-            control.type_id(*column_values(step.chunk, _KEY, "z", count - 1, count))
-            == ControlRecordType.SNAPSHOT_FOOTER
-        )
+        return control.type_id(*step.chunk.values(_KEY, "z", count - 1, count)) == ControlRecordType.SNAPSHOT_FOOTER
     except KafkaRecordError:
         return False
 

@@ -28,8 +28,8 @@ def chunks_of(decoder, data):
     more = True
     while more:
         more = decoder.run()
-        chunk, rows = decoder.take()
-        result.append((len(rows), 0 if chunk is None else len(chunk)))
+        part = decoder.take(more)
+        result.append((len(part.tables[0]), sum(map(len, part.chunks))))
     return result
 
 

@@ -257,7 +257,7 @@ def test_columns_outside_of_the_projection_take_no_memory():
     assert asked == {
         "offset": 9,
         "timestamp": 10,
-        "timestamp_type": 10,
+        "timestamp_type": 9,
         "key": 11,
         "value": 11,
         "headers": 17,

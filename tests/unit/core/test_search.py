@@ -252,7 +252,7 @@ def read_by_core(source, start, stop, *, file, later_segment):
         for _, _, at in reader.pop_damage()
     ]
     remaining = reader.remaining
-    _, rows = reader.take()
+    [rows] = reader.take().tables
     return damage_oracle.ReadResult(BatchTable([rows]).column("position"), damage, remaining)
 
 

@@ -19,6 +19,7 @@ SEQUENCES = {
     "list": list,
     "binary": lambda values: pa.array(values, pa.binary()),
     "large_binary": lambda values: pa.array(values, pa.large_binary()),
+    "binary_view": lambda values: pa.array(values, pa.binary_view()),
     "slice of binary": lambda values: pa.array([b"other", *values, b"more"], pa.binary())[1:-1],
     "slice after a null": lambda values: pa.array([None, None, b"x", *values], pa.large_binary())[3:],
 }

@@ -23,6 +23,7 @@ import kafkarec
 from kafkarec._core import Decoders
 from kafkarec.read import threads as helping
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, request
+from kafkarec.read.passes import worth_sharing
 
 pytestmark = pytest.mark.core
 
@@ -51,8 +52,8 @@ def same(one, other):
 
 def test_small_inputs_and_limits_of_a_whole_input_have_one_thread():
     assert len(DATA) > 2 * CHUNK_BYTES
-    assert helping.worth_sharing(request(), CHUNK_BYTES + 1)
-    assert not helping.worth_sharing(request(), CHUNK_BYTES)
+    assert worth_sharing(request(), CHUNK_BYTES + 1)
+    assert not worth_sharing(request(), CHUNK_BYTES)
     subprocesses.run(
         PREPARED
         + """
@@ -69,21 +70,14 @@ assert ours() <= 2, "the threads stay"
 
 
 class WaitingDecoders(NamedTuple):
-    """The Decoders of a request; each thread that reads stretches calls `wait` before."""
+    """The Decoders of a request, which call `wait` before they read."""
 
     decoders: Decoders
     wait: Callable[[], object]
 
     def read(self, *given):
+        self.wait()
         return self.decoders.read(*given)
-
-    def read_stretches(self, stretches):
-        self.wait()
-        self.decoders.read_stretches(stretches)
-
-    def read_stretch(self, *given):
-        self.wait()
-        return self.decoders.read_stretch(*given)
 
 
 def make_decoders_wait(monkeypatch, wait):
@@ -91,11 +85,24 @@ def make_decoders_wait(monkeypatch, wait):
     monkeypatch.setattr(DecodeRequest, "decoders", property(lambda asked: WaitingDecoders(made(asked), wait)))
 
 
+def wait_for_all_threads(monkeypatch):
+    """Each of three threads waits until the others have begun, too; the set gets them."""
+    everyone, named = threading.Barrier(3, timeout=30), set()
+
+    def wait():
+        if len(named) < 3 and threading.get_ident() not in named:
+            named.add(threading.get_ident())
+            everyone.wait()
+
+    make_decoders_wait(monkeypatch, wait)
+    return named
+
+
 def test_all_threads_take_part(monkeypatch):
-    """Each waits until the others have begun, too."""
-    alone, everyone = kafkarec.decode(DATA), threading.Barrier(3, timeout=60)
-    make_decoders_wait(monkeypatch, everyone.wait)
+    alone = kafkarec.decode(DATA)
+    named = wait_for_all_threads(monkeypatch)
     assert same(kafkarec.decode(DATA, threads=3), alone)
+    assert len(named) == 3
 
 
 @pytest.fixture
@@ -363,15 +370,7 @@ next(results)
 
 
 def test_pieces_are_read_ahead_by_all_threads(monkeypatch):
-    """Each waits until the others have begun, too."""
-    everyone, named = threading.Barrier(3, timeout=30), set()
-
-    def wait():
-        if len(named) < 3 and threading.get_ident() not in named:
-            named.add(threading.get_ident())
-            everyone.wait()
-
-    make_decoders_wait(monkeypatch, wait)
+    named = wait_for_all_threads(monkeypatch)
     read = list(kafkarec.stream(DATA * 4, threads=3))
     assert len(named) == 3
     monkeypatch.undo()
