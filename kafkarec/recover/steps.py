@@ -206,7 +206,7 @@ class Step:
 
     def marker_keys(self) -> set[tuple[int, int]]:
         """(producer id, last offset) of the ABORT and COMMIT markers."""
-        own = zip(self.column("producer_id"), self.column("last_offset"), strict=True)
+        own = zip(map(as_stored, self.column("producer_id")), self.column("last_offset"), strict=True)
         return self.rows.end_markers(self.chunk).intersection(own)
 
     def control_key_error(self, row: int) -> str:
