@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
+from uuid import UUID
 
 from .parsing import refuse
-from .partition_metadata import uuid_bytes
+from .partition_metadata import topic_id_of, uuid_bytes
 
 NAME = "meta.properties"
 _VERSIONS = {0: "broker.id", 1: "node.id"}
@@ -89,22 +90,27 @@ def read(data: bytes, file: str | None = NAME) -> MetaProperties:
         version,
         known.get("cluster.id"),
         _integer(known, node, file),
-        known.get("directory.id"),
+        _directory_id(known, file),
         {name: v for name, v in known.items() if name not in ("version", "cluster.id", "directory.id", node)},
     )
-    if meta.directory_id is not None and uuid_bytes(meta.directory_id) is None:
-        refuse("metadata_invalid", "directory.id is not 16 bytes in base64", file=file)
     missing = [name for name, value in (("cluster.id", meta.cluster_id), (node, meta.node_id)) if value is None]
     if version and missing:
         refuse("metadata_invalid", f"{' and '.join(missing)} missing", file=file)
     return meta
 
 
+def _directory_id(known: dict[str, str], file: str | None) -> str | None:
+    raw = uuid_bytes(known.get("directory.id", ""))
+    if raw is None and "directory.id" in known:
+        refuse("metadata_invalid", "directory.id is not 16 bytes in base64", file=file)
+    return topic_id_of(UUID(bytes=raw)) if raw else None
+
+
 def _integer(known: dict[str, str], name: str, file: str | None) -> int | None:
     value = known.get(name)
     if value is None:
         return None
-    if not re.fullmatch(r"[+-]?[0-9]{1,10}", value) or not -(2**31) <= int(value) < 2**31:
+    if not re.fullmatch(r"[+-]?\d{1,10}", value) or not -(2**31) <= int(value) < 2**31:
         refuse("metadata_invalid", f"{name} is no number", file=file)
     return int(value)
 

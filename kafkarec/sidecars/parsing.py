@@ -76,7 +76,7 @@ class Lines:
     def integer(self, number: int, word: str, what: str, limits: tuple[int, int]) -> int:
         """The decimal number `word` within `limits`, as Java's parseInt and parseLong accept it; what: for errors."""
         digits = word[1:] if word[:1] in ("-", "+") else word
-        if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
+        if not (digits.isdecimal() and len(digits) <= 20):
             self.refuse(number, f"{what} is no number")
         value = int(word)
         if not limits[0] <= value <= limits[1]:

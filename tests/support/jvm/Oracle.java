@@ -53,7 +53,8 @@ public final class Oracle {
         Map.entry("unpack", Builder::unpack),
         Map.entry("stamp", Builder::stamp),
         Map.entry("filter", Compaction::filter),
-        Map.entry("clean", Compaction::clean)
+        Map.entry("clean", Compaction::clean),
+        Map.entry("side files", SideFiles::main)
     );
 
     /** new String(bytes, UTF_8) of each argument, bytes as hex. */

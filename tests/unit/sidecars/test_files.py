@@ -115,7 +115,7 @@ REFUSED = {
     "epochs: range": ("epochs", b"0\n1\n2147483648 0\n", "checkpoint_invalid", "outside"),
     "epochs: zeros": ("epochs", bytes(512), "checkpoint_invalid", "512 zero bytes"),
     "epochs: no text": ("epochs", b"0\n1\n\xff 0\n", "checkpoint_invalid", "not UTF-8"),
-    "epochs: digits": ("epochs", "0\n1\n\u0661 0\n".encode(), "checkpoint_invalid", "no number"),
+    "epochs: digits": ("epochs", "0\n1\n\u00b2 0\n".encode(), "checkpoint_invalid", "no number"),
     "epochs: blank before": ("epochs", b"0\n1\n 7 12\n", "checkpoint_invalid", "line 3: 3 fields"),
     "epochs: other blank": ("epochs", "0\n1\n7\u00a0 12\n".encode(), "checkpoint_invalid", "no number"),
     "checkpoint: words": ("checkpoint", b"0\n1\na 0\n", "checkpoint_invalid", "2 fields"),
