@@ -69,8 +69,7 @@ def match_markers(
         if ended_unseen or found.is_out_of_order or not _open_transactions_pass_crc(found):
             found = matched((step, True) for step in steps(found.segments, True))
     if found.is_out_of_order and not raises:
-        judged = judged_steps(steps(found.segments, True))
-        found = matched(judged.parts(), judged.holes)
+        found = matched(*judged_steps(steps(found.segments, True)))
     return found
 
 

@@ -13,7 +13,7 @@ known to go on.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -109,30 +109,10 @@ class _StepRow(NamedTuple):
         yield self
 
 
-class JudgedSteps(NamedTuple):
-    """The steps of a walk over a whole log. misplaced: of each step its misplaced rows, in order -> whether the log has
-    such a batch at its place, too; holes: in order"""
-
-    steps: Sequence[Step]
-    misplaced: list[dict[int, bool]]
-    holes: list[Hole]
-
-    def parts(self) -> Iterator[tuple[Step, bool]]:
-        """Yields the same batches as steps, each with whether these are at their places; without such copies."""
-        for step, misplaced in zip(map(Step.copy, self.steps), self.misplaced, strict=True):
-            start = 0
-            for row, is_copy in misplaced.items():
-                yield step.between(start, row), True
-                if not is_copy:
-                    yield step.between(row, row + 1), False
-                start = row + 1
-            yield step.between(start, len(step)), True
-
-
-def judged_steps(steps: Iterable[Step]) -> JudgedSteps:
-    """Judges the batches of a log."""
+def judged_steps(steps: Iterable[Step]) -> tuple[Iterator[tuple[Step, bool]], list[Hole]]:
+    """The steps of a walk over a whole log, cut into parts, each with whether its batches are at their places, and the
+    holes, in order. A misplaced batch is a part, unless the log has it at its place, too: then it is left out."""
     held = [*steps]
-    found = JudgedSteps(held, [{} for _ in held], [])
     kept: list[_StepRow] = []
     misplaced: list[tuple[_StepRow, int]] = []  # with the number of kept ones before it
     for row, is_placed in judged(_rows(held)):
@@ -142,17 +122,30 @@ def judged_steps(steps: Iterable[Step]) -> JudgedSteps:
             misplaced.append((row, len(kept)))
     lasts = [row.last for row in kept]
     gaps = set[int]()  # the numbers of the kept batches behind them
+    of_steps: list[dict[int, bool]] = [{} for _ in held]  # misplaced row -> whether it is at its place, too
     for row, number in misplaced:
         place = bisect_left(lasts, row.base)
-        found.misplaced[row.step][row.row] = place < len(kept) and kept[place][2:5] == row[2:5]
+        of_steps[row.step][row.row] = place < len(kept) and kept[place][2:5] == row[2:5]
         gaps |= {place, number}
+    holes: list[Hole] = []
     for place in sorted(gaps - {0}):
         before, behind = kept[place - 1], kept[place] if place < len(kept) else None
         first, last = before.last + 1, None if behind is None else behind.base - 1
         if last is None or first <= last:
             begin, end = (held[one.step].number for one in (before, behind or before))
-            found.holes.append(Hole(first, last, tuple(range(begin, end + 1))))
-    return found
+            holes.append(Hole(first, last, tuple(range(begin, end + 1))))
+    return _parts(held, of_steps), holes
+
+
+def _parts(steps: Iterable[Step], misplaced: Iterable[dict[int, bool]]) -> Iterator[tuple[Step, bool]]:
+    for step, rows in zip(map(Step.copy, steps), misplaced, strict=True):
+        start = 0
+        for row, is_copy in rows.items():
+            yield step.between(start, row), True
+            if not is_copy:
+                yield step.between(row, row + 1), False
+            start = row + 1
+        yield step.between(start, len(step)), True
 
 
 def _rows(steps: Iterable[Step]) -> Iterator[_StepRow]:
