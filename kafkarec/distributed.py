@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .logs import LogFinder
     from .ops.study.sampling import sample_shares
     from .read.isolation import EndedAndOpen, ended_and_open
+    from .recover.offset_order import is_misfit
     from .sources.remote import local_path
     from .sources.remote_errors import display_url, remote_error
     from .sources.remote_path import arrow_filesystem
@@ -66,6 +67,7 @@ __all__ = [
     "inferred_type",
     "is_compacted",
     "is_log_folder",
+    "is_misfit",
     "is_segment",
     "is_unchanged",
     "key_value",
@@ -92,6 +94,7 @@ __getattr__ = lazy_getattr(
         "logs": ("LogFinder",),
         "ops.study.sampling": ("sample_shares",),
         "read.isolation": ("EndedAndOpen", "ended_and_open"),
+        "recover.offset_order": ("is_misfit",),
         "sources.remote": ("local_path",),
         "sources.remote_errors": ("display_url", "remote_error"),
         "sources.remote_path": ("arrow_filesystem",),

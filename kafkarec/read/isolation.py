@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import compress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -12,14 +11,13 @@ from kafkarec.format.java_integers import number_or_none
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Evidence
 from kafkarec.recover.marker_matching import MatchedTransactions
-from kafkarec.recover.misplaced import MisplacedBatches, misplaced_batches
-from kafkarec.recover.steps import ABORT, ROW, WIDTH, Step, TransactionData
+from kafkarec.recover.misplaced import judged_steps
+from kafkarec.recover.steps import ABORT, Step, TransactionData, columns_of
 
 from .passes import Excluded, Span
 from .walk import CHECKED_MARKERS, CHECKSUMS, MARKERS, passes_checksum, walk, walk_request
 
 _NEVER = 2**63 - 1
-_PRODUCER, _CODE, _MARKER, _FIRST = map(ROW.index, ("producer_id", "code", "marker_offset", "first_offset"))
 
 
 class EndedAndOpen(NamedTuple):
@@ -44,8 +42,8 @@ def match_markers(
     holes: Sequence[Hole] = (),
     evidence_of: Callable[[Any], Evidence] = attrgetter("evidence"),
 ) -> MatchedTransactions:
-    """Matches the markers of one log. Reads it twice if a damaged header seems to begin a transaction, again if batches
-    are at a wrong place, and if a transaction is undecided and `__transaction_state` may have its end.
+    """Matches the markers of one log. Reads it a second time, with all checksums, if batches are at a wrong place (then
+    their headers are held in memory), or if a damaged header seems to begin a transaction or to have ended one.
 
     segments: in order; also buffers
     raises: InvalidRecordError for a control batch with an unreadable first record; otherwise it ends no transaction
@@ -54,31 +52,24 @@ def match_markers(
     holes: of a log whose damaged bytes were removed, in order
     """
 
-    misplaced: MisplacedBatches | None = None
-
     def steps(over: Iterable[Any], check_all: bool) -> Iterator[Step]:
         want = MARKERS | CHECKSUMS if check_all else CHECKED_MARKERS
         return walk(over, walk_request(want, errors="skip", restore=restore))
 
-    def matched(over: Iterable[Any], check_all: bool, prepared: Mapping[tuple[int, int], bool]) -> MatchedTransactions:
-        known = [*holes, *(misplaced.holes if misplaced else ())]
-        found = MatchedTransactions(raises, evidence_of, known_holes=known, prepared=prepared)
-        for step in misplaced.left_out_of(steps(over, check_all)) if misplaced else steps(over, check_all):
-            found.take(step)
+    def matched(parts: Iterable[tuple[Step, bool]], misplaced: Iterable[Hole] = ()) -> MatchedTransactions:
+        found = MatchedTransactions(raises, evidence_of, known_holes=[*holes, *misplaced])
+        for step, is_placed in parts:
+            (found.take if is_placed else found.leave_out)(step)
         found.finish()
         return found
 
-    found = matched(segments, check_all, {})
-    ended_unseen = any(one.proof == END_UNKNOWN.proof for one in found.decisions)  # or its header is damaged, too
-    if not check_all and (ended_unseen or found.is_out_of_order or not _open_transactions_pass_crc(found)):
-        check_all = True
-        found = matched(found.segments, check_all, {})
+    found = matched((step, True) for step in steps(segments, check_all))
+    if not check_all and (raises or not found.is_out_of_order):
+        ended_unseen = any(one.proof == END_UNKNOWN.proof for one in found.decisions)  # or its header is damaged, too
+        if ended_unseen or found.is_out_of_order or not _open_transactions_pass_crc(found):
+            found = matched((step, True) for step in steps(found.segments, True))
     if found.is_out_of_order and not raises:
-        misplaced = misplaced_batches(steps(found.segments, check_all))
-        found = matched(found.segments, check_all, {})
-    if any(one.outcome == UNDECIDED for one in found.decisions):
-        prepared = evidence_of(found.segments[0]).prepared()
-        found = matched(found.segments, check_all, prepared) if prepared else found
+        found = matched(*judged_steps(steps(found.segments, True)))
     return found
 
 
@@ -97,15 +88,13 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
         transaction; otherwise InvalidRecordError for such a marker
     """
     matched = match_markers(segments, raises=not skip, check_all=skip)
-    marked = frozenset((*matched.ended[_PRODUCER::WIDTH], *matched.without_data[_PRODUCER::WIDTH]))
+    marked = frozenset(producer for (producer,) in columns_of(matched.ended + matched.without_data, "producer_id"))
     return EndedAndOpen(aborted_spans(matched), marked, tuple(one.first_offset for one in matched.open.values()))
 
 
 def aborted_spans(matched: MatchedTransactions) -> tuple[Span, ...]:
-    ended = matched.ended
-    aborted = [code == ABORT for code in ended[_CODE::WIDTH]]
-    columns = (compress(ended[at::WIDTH], aborted) for at in (_PRODUCER, _FIRST, _MARKER))
-    found: Iterable[Span] = zip(*columns, strict=True)
+    rows = columns_of(matched.ended, "code", "producer_id", "first_offset", "marker_offset")
+    found = ((producer, first, marker) for code, producer, first, marker in rows if code == ABORT)
     return tuple(_joined(found) if matched.decisions else found)
 
 
@@ -126,12 +115,10 @@ def _joined(spans: Iterable[Span]) -> Iterator[Span]:
 def _abort_markers(matched: MatchedTransactions) -> dict[int, list[int]]:
     """Producer id -> offsets of its ABORT markers, including those of transactions that began before the input."""
     markers: dict[int, list[int]] = {}
-    for rows in (matched.ended, matched.without_data):
-        for code, producer, marker in zip(
-            rows[_CODE::WIDTH], rows[_PRODUCER::WIDTH], rows[_MARKER::WIDTH], strict=True
-        ):
-            if code == ABORT:
-                markers.setdefault(producer, []).append(marker)
+    rows = matched.ended + matched.without_data
+    for code, producer, marker in columns_of(rows, "code", "producer_id", "marker_offset"):
+        if code == ABORT:
+            markers.setdefault(producer, []).append(marker)
     return markers
 
 

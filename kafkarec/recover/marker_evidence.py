@@ -39,6 +39,11 @@ class Evidence(NamedTuple):
     prepared: Callable[[], Mapping[tuple[int, int], bool]] = dict
     is_lost: bool = False
 
+    def at_offset(self, base: int, aborted: Sequence[AbortedTransaction]) -> Evidence:
+        """The same for a segment of this base offset, where files are beside segments of other offsets. aborted: the
+        entries for its markers"""
+        return self._replace(aborted=lambda: aborted or None, snapshot=lambda: dict(self.snapshots()).get(base))
+
 
 NO_EVIDENCE = Evidence()
 
@@ -65,7 +70,8 @@ class SplitCase(NamedTuple):
                    `marker`, -1 if none is open or the producer is absent; None: there is no such snapshot
     had_no_transaction  whether `marker` is an ABORT that an intact .txnindex does not list: the producer had no
                    transaction open there
-    is_abort_prepared   whether the coordinator was about to abort T, by `__transaction_state`; None: not known
+    is_abort_prepared   whether the coordinator was about to abort T, by `__transaction_state`, which is read when it is
+                   called; None: not known
     unlisted       whether an intact .txnindex with an entry behind the hole has none for T: T was not aborted there
     """
 
@@ -78,7 +84,7 @@ class SplitCase(NamedTuple):
     begins: bool
     snapshot: int | None
     had_no_transaction: bool
-    is_abort_prepared: bool | None
+    is_abort_prepared: Callable[[], bool | None]
     unlisted: bool
 
     @property
@@ -139,29 +145,32 @@ RULES = (
         "the intact .txnindex does not list it as aborted, and the producer's next marker is a COMMIT",
     ),
     Rule("log_end", CONTINUES, lambda it: it.holes[0].last is None and not it.ended_in_hole, "the log ends in damage"),
-    Rule(
-        "transaction_state",
-        CONTINUES,
-        lambda it: it.is_abort_prepared is not None and it.is_of_next_epoch,
-        "the marker after the damage has the epoch that __transaction_state has for it",
-    ),
-    Rule(
-        "transaction_state", ABORTED, lambda it: it.is_abort_prepared is True, "__transaction_state has a PrepareAbort"
-    ),
-    Rule(
-        "transaction_state",
-        COMMITTED,
-        lambda it: it.is_abort_prepared is False,
-        "__transaction_state has a PrepareCommit",
-    ),
-    END_UNKNOWN,
     # Only with transaction.version 2 a COMMIT has the epoch behind its data's, and there each transaction has its own.
     Rule(
         "epoch",
         CONTINUES,
-        lambda it: it.is_of_next_epoch and it.marker is not None and it.marker.code == COMMIT,
+        lambda it: it.is_of_next_epoch and it.marker is not None and it.marker.code == COMMIT and not it.ended_in_hole,
         "the producer's next COMMIT has its epoch (KIP-890)",
     ),
+    Rule(
+        "transaction_state",
+        CONTINUES,
+        lambda it: it.is_of_next_epoch and it.is_abort_prepared() is not None,
+        "the marker after the damage has the epoch that __transaction_state has for it",
+    ),
+    Rule(
+        "transaction_state",
+        ABORTED,
+        lambda it: it.is_abort_prepared() is True,
+        "__transaction_state has a PrepareAbort",
+    ),
+    Rule(
+        "transaction_state",
+        COMMITTED,
+        lambda it: it.is_abort_prepared() is False,
+        "__transaction_state has a PrepareCommit",
+    ),
+    END_UNKNOWN,
     Rule("nothing", UNDECIDED, lambda it: True, "no file shows whether it ended in the damage, or how"),
 )
 

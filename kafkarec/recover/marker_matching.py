@@ -17,9 +17,9 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain, compress, takewhile
-from operator import attrgetter, itemgetter, not_
+from functools import cached_property, partial
+from itertools import chain, takewhile
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from kafkarec._core import Producers
@@ -49,15 +49,13 @@ from .marker_evidence import (
 from .steps import (
     ABORT,
     COMMIT,
-    ROW,
     UNREADABLE_MARKER,
-    WIDTH,
     EndedRow,
     Oddity,
-    PartialStep,
     Step,
     TransactionData,
     as_stored,
+    columns_of,
     rows_of,
 )
 
@@ -84,7 +82,6 @@ class Note(NamedTuple):
     detail: str
 
 
-_PRODUCER, _CODE, _MARKER, _FIRST = map(ROW.index, ("producer_id", "code", "marker_offset", "first_offset"))
 _MARKER_OFFSET = attrgetter("last_offset")  # of an entry
 
 
@@ -112,7 +109,6 @@ class MatchedTransactions:
     without_data        the same for markers of transactions without data in the input
     decisions           the transactions whose markers are lost in damage
     known_holes         holes of a log whose damaged bytes were removed, in order
-    prepared            (producer id, epoch) -> whether it was aborted, from `__transaction_state`
     ahead               producer id -> its .txnindex entry after the log's last batch
     first_offset, next_offset   of the input; None: there is no batch
     is_out_of_order     whether offsets fall somewhere, in files
@@ -123,9 +119,8 @@ class MatchedTransactions:
         raises: bool = False,
         evidence_of: Callable[[Any], Evidence] = attrgetter("evidence"),
         known_holes: Sequence[Hole] = (),
-        prepared: Mapping[tuple[int, int], bool] | None = None,
     ) -> None:
-        self.raises, self.evidence_of, self.prepared = raises, evidence_of, prepared or {}
+        self.raises, self.evidence_of = raises, evidence_of
         self.segments: list[Any] = []
         self.open: dict[int, TransactionData] = {}
         self.ended, self.without_data = array("q"), array("q")
@@ -154,8 +149,6 @@ class MatchedTransactions:
         self._hole_for_any_marker: Hole | None = None  # the last one that may have that of any open transaction
         # producer id -> its transactions that were open before holes, in order, until its next marker is known
         self._held: dict[int, list[_HeldTransaction]] = {}
-        # (offset, {producer id: first offset of its open transaction}) of the intact snapshots, None: not yet read
-        self._snapshots: list[tuple[int, dict[int, int]]] | None = None
 
     # ---- for callers
 
@@ -180,9 +173,7 @@ class MatchedTransactions:
             self._segment_start = None
             self._read_index()
         self.damage += step.damage
-        if isinstance(step, PartialStep):
-            self._leave_out_misplaced(step)
-        elif step.segment.base_offset is not None and not step.rows.rise_from(self.next_offset or 0):
+        if step.segment.base_offset is not None and not step.rows.rise_from(self.next_offset or 0):
             self.is_out_of_order = True
         holes = self._hole_finder.holes_in(step, self._segment_number, self.next_offset)
         if not len(step):
@@ -204,6 +195,14 @@ class MatchedTransactions:
             handle(found)
             start = stop
         self._match_rows(step, start, len(step))
+
+    def leave_out(self, step: Step) -> None:
+        """One batch behind the last step that is misplaced. Decides about its data, as a reader gets them."""
+        [base], [last], [producer] = map(step.column, ("base_offset", "last_offset", "producer_id"))
+        self._highest_misplaced = max(self._highest_misplaced, as_stored(base))
+        if step.cell("is_transactional", step.start) and not step.cell("is_control", step.start):
+            data = self._transaction_without_data(producer, step.cell("producer_epoch", step.start), base)
+            self._record_decision(data._replace(last_offset=last), Hole(base, last), MISPLACED)
 
     def finish(self) -> None:
         """Called after the last step. Decides the transactions whose next marker is not in the log, and notes the
@@ -248,7 +247,8 @@ class MatchedTransactions:
 
     def refresh_evidence(self) -> None:
         """Called before the steps of a log that has grown: what other files say is read again."""
-        self._snapshots = None
+        for name in ("_snapshots", "_prepared"):
+            self.__dict__.pop(name, None)
         if self.segments:
             self._read_index()
 
@@ -273,24 +273,10 @@ class MatchedTransactions:
 
     # ---- markers that are there
 
-    def _leave_out_misplaced(self, step: PartialStep) -> None:
-        """Decides about the data in the batches that do not count, as a reader gets them."""
-        bases = [step.cell("base_offset", row) for row in step.left_out]
-        self._highest_misplaced = max([self._highest_misplaced, *map(as_stored, bases)])
-        for row, base in zip(step.left_out, bases, strict=True):
-            if row not in step.copies and step.cell("is_transactional", row) and not step.cell("is_control", row):
-                producer, epoch = (step.cell(name, row) for name in ("producer_id", "producer_epoch"))
-                last = step.cell("last_offset", row)
-                data = self._transaction_without_data(producer, epoch, base)._replace(last_offset=last)
-                self._record_decision(data, Hole(base, last), MISPLACED)
-
     def _match_rows(self, step: Step, start: int, stop: int) -> None:
-        """Matches the rows within [start, stop) that count."""
-        for first, end in step.runs(start, stop):
-            self._match_run(step, first, end)
-
-    def _match_run(self, step: Step, start: int, stop: int) -> None:
-        ended, without_data, odd = self._producers.take(step.rows, step.chunk, start, stop, self._segment_number)
+        """Matches the rows within [start, stop)."""
+        span = step.start + start, step.start + stop
+        ended, without_data, odd = self._producers.take(step.rows, step.chunk, *span, self._segment_number)
         if not odd and not self._held and self._take_matching_entries(ended, without_data):
             self.ended.frombytes(ended)
             self.without_data.frombytes(without_data)
@@ -306,26 +292,28 @@ class MatchedTransactions:
             else:
                 self._note_new_epoch(step, row)
 
-    def _take_matching_entries(self, ended_rows: bytes, without_data_rows: bytes) -> bool:
+    def _take_matching_entries(self, ended: bytes, without_data: bytes) -> bool:
         """Whether the .txnindex agrees with these markers; if so, removes their entries from it."""
         if self._indexes[-1] is None:
             return True
-        known, ended, without_data = self._unmatched, array("q", ended_rows), array("q", without_data_rows)
-        aborts = [code == ABORT for code in ended[_CODE::WIDTH]]
-        aborted = dict(compress(zip(_index_keys(ended), ended[_FIRST::WIDTH], strict=True), aborts))
-        others = chain(compress(_index_keys(ended), map(not_, aborts)), _index_keys(without_data))
-        if len(aborted) != sum(aborts) or not known.keys().isdisjoint(others):
+        known, rows, taken = self._unmatched, array("q", ended + without_data), list[tuple[int, int]]()
+        names = "producer_id", "marker_offset", "code", "first_offset", "batches"
+        for producer, marker, code, first, batches in columns_of(rows, *names):
+            entry = known.get((producer, marker))
+            if (entry and entry.first_offset) != (first if code == ABORT and batches else None):
+                return False
+            if entry is not None:
+                taken.append((producer, marker))
+        if len(taken) > len({*taken}):
             return False
-        if any(key not in known or known[key].first_offset != first for key, first in aborted.items()):
-            return False
-        for key in aborted:
+        for key in taken:
             del known[key]
         return True
 
     def _end_by_marker(self, step: Step, row: EndedRow) -> None:
         """Ends the transaction of a marker."""
         producer, data = row.producer_id, row.data
-        marker = NextMarker(row.code, row.marker_offset, as_stored(step.column("producer_epoch")[row.batch]))
+        marker = NextMarker(row.code, row.marker_offset, as_stored(step.cell("producer_epoch", row.batch)))
         if producer in self._held:
             data = self._decide_held(producer, data, marker)
         if self._indexes[-1] is not None:
@@ -525,7 +513,7 @@ class MatchedTransactions:
                     entry is not None and self._is_entry_of(entry, current),
                     self._snapshot_behind(producer, one.holes[-1], marker),
                     entry is None and self._had_no_transaction(marker),
-                    self.prepared.get((producer, current.producer_epoch)),
+                    partial(self._is_abort_prepared, (producer, current.producer_epoch)),
                     self._is_unlisted(current, one.holes),
                 )
             )
@@ -548,14 +536,24 @@ class MatchedTransactions:
         at = bisect_right(self._holes, entry.first_offset, key=attrgetter("first"))
         return at > 0 and entry.first_offset in self._holes[at - 1]
 
+    @cached_property
+    def _snapshots(self) -> list[tuple[int, dict[int, int]]]:
+        """(offset, {producer id: first offset of its open transaction}) of the intact snapshots."""
+        return [
+            (offset, {entry.producer_id: entry.current_txn_first_offset for entry in entries})
+            for offset, entries in self.evidence_of(self.segments[0]).snapshots()
+        ]
+
+    @cached_property
+    def _prepared(self) -> Mapping[tuple[int, int], bool]:
+        return self.evidence_of(self.segments[0]).prepared()
+
+    def _is_abort_prepared(self, transaction: tuple[int, int]) -> bool | None:
+        """SplitCase.is_abort_prepared"""
+        return self._prepared.get(transaction)
+
     def _snapshot_behind(self, producer: int, hole: Hole, marker: NextMarker | None) -> int | None:
         """SplitCase.snapshot"""
-        if self._snapshots is None:
-            read = [found for one in self.segments[:1] for found in self.evidence_of(one).snapshots()]
-            self._snapshots = [
-                (offset, {entry.producer_id: entry.current_txn_first_offset for entry in entries})
-                for offset, entries in read
-            ]
         for offset, first_offsets in self._snapshots:
             if hole.last is not None and offset > hole.last and (marker is None or offset <= marker.offset):
                 return first_offsets.get(producer, -1)
@@ -612,7 +610,7 @@ class MatchedTransactions:
 
     def _note_new_epoch(self, step: Step, odd: Oddity) -> None:
         """Notes a missing marker: the coordinator ends a transaction before the producer's epoch changes."""
-        offset, new = step.column("base_offset")[odd.batch], as_stored(step.column("producer_epoch")[odd.batch])
+        offset, new = step.cell("base_offset", odd.batch), as_stored(step.cell("producer_epoch", odd.batch))
         self._note(
             "marker_missing",
             offset,
@@ -624,15 +622,15 @@ class MatchedTransactions:
 
     def _note_unreadable(self, step: Step, odd: Oddity) -> None:
         """Notes a marker that cannot be read, or raises."""
-        detail, offset = step.control_key_error(odd.batch), step.column("base_offset")[odd.batch]
+        detail, offset = step.control_key_error(odd.batch), step.cell("base_offset", odd.batch)
         if self.raises:
-            position = step.column("position")[odd.batch]
+            position, end = step.rows.byte_range(odd.batch)
             fault = {
                 "position": position,
                 "base_offset": offset,
                 "file": self.segments[-1].path,
                 "detail": detail,
-                "next_position": position + step.column("size_in_bytes")[odd.batch],
+                "next_position": end,
             }
             raise error("control_record_invalid", fault)
         self._note("marker_unreadable", offset, odd.producer_id, detail)
@@ -644,8 +642,3 @@ class MatchedTransactions:
     def _note_ahead(self, entry: AbortedTransaction, where: str) -> None:
         detail = f"an ABORT of producer {entry.producer_id} at offset {entry.last_offset}, {where}"
         self._note("txnindex_ahead", entry.last_offset, entry.producer_id, detail)
-
-
-def _index_keys(rows: array[int]) -> Iterator[tuple[int, int]]:
-    """(producer id, marker's offset) of EndedRows, as in a .txnindex"""
-    return zip(rows[_PRODUCER::WIDTH], rows[_MARKER::WIDTH], strict=True)

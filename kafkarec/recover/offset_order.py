@@ -11,7 +11,7 @@ repeat and fall there.)
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -72,14 +72,28 @@ def fits(before: Sequence[Offsets], frames: Frames, behind: Frames, bounds: tupl
         return True
     found_weight = _FOUND_WEIGHT if behind.anchored else 1
     run_weight = 1 if frames.anchored else found_weight
-    chain = [(one, 1.0) for one in left]
-    at = len(chain)
-    chain += [(one, run_weight) for one in run]
-    chain += [(one, 1.0 if behind.anchored else found_weight) for one in later]
-    up_to = _chain_weights([*chain[: at + 1]])[-1]
-    after = _chain_weights([(Offsets(-one.next, -one.base), weight) for one, weight in reversed(chain[at:])])[-1]
-    without = max(_chain_weights(chain[:at] + chain[at + 1 :]), default=0.0)
-    return up_to + after - run_weight > without - _MARGIN
+    others_behind = [(one, run_weight) for one in run[1:]]
+    others_behind += [(one, 1.0 if behind.anchored else found_weight) for one in later]
+    with_it, without = _weights_of_chains([(one, 1.0) for one in left], (found, run_weight), others_behind)
+    return with_it > without - _MARGIN
+
+
+def is_misfit(own: tuple[int, int], before: Sequence[tuple[int, int]], behind: Sequence[tuple[int, int]]) -> bool:
+    """Whether more of the batches around a batch rise without it than with it. Of each: (base offset, next offset)."""
+    left, right = ([(Offsets(*one), 1.0) for one in some] for some in (before, behind))
+    with_it, without = _weights_of_chains(left, (Offsets(*own), 1.0), right)
+    return with_it < without
+
+
+_Weighted = tuple[Offsets, float]
+
+
+def _weights_of_chains(before: list[_Weighted], own: _Weighted, behind: list[_Weighted]) -> tuple[float, float]:
+    """The weight of the heaviest rising chain of some batches with one of them, and of that without it."""
+    up_to = _chain_weights([*(one for one in before if _follows(one[0], own[0])), own])[-1]
+    following = [one for one in behind if _follows(own[0], one[0])]
+    after = _chain_weights([(Offsets(-one.next, -one.base), weight) for one, weight in (*reversed(following), own)])[-1]
+    return up_to + after - own[1], max(_chain_weights([*before, *behind]), default=0.0)
 
 
 def _without_copies(batches: Sequence[Offsets], others: Iterable[Offsets]) -> list[Offsets]:
@@ -121,25 +135,23 @@ def _chain_weights(chain: Sequence[tuple[Offsets, float]]) -> list[float]:
     return found
 
 
-def longest_rising(bases: Sequence[int], lasts: Sequence[int], indexes: Iterable[int], low: int = 0) -> list[int]:
-    """The indexes of the longest ascending sequence of some batches, from the offset `low` on.
+def heaviest_rising(batches: Iterable[tuple[int, int, float]], low: int) -> list[int]:
+    """The indexes of the heaviest ascending sequence of some batches from the offset `low` on. Of each: (base offset,
+    last offset, weight); equal weights make it the longest one.
 
-    Algorithm: longest increasing subsequence. `ends[n]` is the index of the batch with the lowest last offset among
-    those that can follow n others.
+    Of the sequences so far those count of which no other one ends at or below their ends and is as heavy: `lasts` and
+    `weights` ascend.
     """
-    ends: list[int] = []
-    end_lasts: list[int] = []
-    previous: dict[int, int] = {}
-    for at in indexes:
-        if bases[at] < low:
-            continue
-        length = bisect_left(end_lasts, bases[at])
-        previous[at] = ends[length - 1] if length else -1
-        if length == len(ends):
-            ends.append(at)
-            end_lasts.append(lasts[at])
-        elif lasts[at] < end_lasts[length]:
-            ends[length], end_lasts[length] = at, lasts[at]
+    lasts, weights, ends = list[int](), list[float](), list[int]()  # ends: the indexes of their last batches
+    previous: list[int] = []
+    for number, (base, last, weight) in enumerate(batches):
+        at = bisect_left(lasts, base)
+        previous.append(ends[at - 1] if at else -1)
+        weight += weights[at - 1] if at else 0
+        lightest = bisect_left(weights, weight)  # that is as heavy
+        if base >= low and (lightest == len(weights) or last < lasts[lightest]):
+            replaced = slice(bisect_left(lasts, last), bisect_right(weights, weight))
+            lasts[replaced], weights[replaced], ends[replaced] = [last], [weight], [number]
     chosen: list[int] = []
     at = ends[-1] if ends else -1
     while at >= 0:

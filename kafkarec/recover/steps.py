@@ -6,7 +6,8 @@ batch  batch  damage  batch ...  tail        rows, damage, restored headers, rec
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -44,16 +45,14 @@ class TransactionData(NamedTuple):
         """This data and that of the same transaction before it."""
         if earlier is None:
             return self
-        return self._replace(
-            first_offset=earlier.first_offset,
-            first_timestamp=earlier.first_timestamp,
+        return earlier._replace(
+            coordinator_epoch=self.coordinator_epoch,
+            producer_epoch=self.producer_epoch,
+            last_offset=self.last_offset,
             last_timestamp=max(earlier.last_timestamp, self.last_timestamp),
             batches=earlier.batches + self.batches,
             records=earlier.records + self.records,
             bytes=earlier.bytes + self.bytes,
-            segment=earlier.segment,
-            position=earlier.position,
-            size=earlier.size,
         )
 
     def ended(
@@ -102,6 +101,11 @@ ROW = EndedRow._fields
 WIDTH = len(ROW)
 
 
+def columns_of(rows: array[int], *names: str) -> Iterator[tuple[int, ...]]:
+    """These fields of consecutive EndedRows."""
+    return zip(*(rows[ROW.index(name) :: WIDTH] for name in names), strict=True)
+
+
 class Oddity(NamedTuple):
     """What is odd about a batch, in the order of `_c/producer_table.pxd`, with the epoch and the first offset of its
     producer's open transaction before it."""
@@ -138,6 +142,7 @@ class Step:
     damage, restored  before, between and behind the batches
     tail              (position, length) of what follows the segment's last batch and is not damage, in its last step;
                       None: nothing does
+    start, stop       which of `rows` it has: all, unless it is made by `between`
     """
 
     def __init__(self, segment: Any, number: int, part: Any, tail: tuple[int, int] | None = None) -> None:
@@ -146,10 +151,22 @@ class Step:
         self.chunk: Chunk | None = part.chunks[0] if part.chunks else None
         self.damage: Sequence[Damage] = part.damage
         self.restored: Sequence[Restored] = part.restored
-        self._columns: dict[str, list[Any]] = {}
+        self.start, self.stop = 0, len(self.rows)
+        self._columns: dict[str, list[Any]] = {}  # of all rows
+
+    def copy(self) -> Step:
+        """Another one of the same bytes, which does not keep the columns that are made of it."""
+        return Step(self.segment, self.number, self.part, self.tail)
+
+    def between(self, start: int, stop: int) -> Step:
+        """Some consecutive batches as a step; the first ones have all of the damage."""
+        found = copy(self)
+        found.start, found.stop = self.start + start, self.start + stop
+        found.damage = () if start else self.damage
+        return found
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self.stop - self.start
 
     def column(self, name: str) -> list[Any]:
         """A column of the batch table as a list, made once."""
@@ -158,10 +175,10 @@ class Step:
             at = _COLUMNS[name]
             found = self._table.values(at, BATCH_LAYOUT.schema[at].format, 0, len(self.rows))
             self._columns[name] = found
-        return found
+        return found if len(found) == len(self) else found[self.start : self.stop]
 
     def cell(self, name: str, row: int) -> Any:
-        """One value of the batch table."""
+        """One value of the batch table, of one of `rows`."""
         return self.rows.value(BATCH_LAYOUT, row, _COLUMNS[name])
 
     def first_offsets(self, expected: int) -> list[int]:
@@ -180,28 +197,20 @@ class Step:
     @property
     def first_offset(self) -> int:
         """Of at least one batch; of a wrapper message its last offset."""
-        base = self.cell("base_offset", self._row_bounds[0])
-        return int(self.cell("last_offset", self._row_bounds[0]) if base is None or base < 0 else base)
+        base = self.cell("base_offset", self.start)
+        return int(self.cell("last_offset", self.start) if base is None or base < 0 else base)
 
     @property
     def last_offset(self) -> int:
-        return int(self.cell("last_offset", self._row_bounds[1]))
-
-    @property
-    def _row_bounds(self) -> tuple[int, int]:
-        """The first and the last row that count."""
-        return 0, len(self.rows) - 1
-
-    def runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Yields (first, exclusive last row) of the consecutive rows within [start, stop) that count."""
-        yield start, stop
+        return int(self.cell("last_offset", self.stop - 1))
 
     def marker_keys(self) -> set[tuple[int, int]]:
         """(producer id, last offset) of the ABORT and COMMIT markers."""
-        return self.rows.end_markers(self.chunk)
+        own = zip(map(as_stored, self.column("producer_id")), self.column("last_offset"), strict=True)
+        return self.rows.end_markers(self.chunk).intersection(own)
 
     def control_key_error(self, row: int) -> str:
-        """The error text of a control batch whose first record cannot be read."""
+        """The error text of a control batch, one of `rows`, whose first record cannot be read."""
         assert self.chunk is not None
         runs = self.chunk.runs().cast("q").tolist()
         record = sum(runs[1 : 2 * runs[::2].index(row) : 2])
@@ -213,46 +222,6 @@ class Step:
         except InvalidRecordError as error:
             return str(error)
         return ""
-
-
-class PartialStep(Step):
-    """A step of which some batches do not count: they are not at the place of their offsets. In the columns of offsets
-    they have those of the end of the batch before.
-
-    left_out   their rows, in order
-    copies     those of them that the log has at their place, too
-    """
-
-    def __init__(self, step: Step, left_out: Sequence[int], copies: Container[int]) -> None:
-        super().__init__(step.segment, step.number, step.part, step.tail)
-        self.left_out, self.copies = left_out, copies
-        self._kept = sorted({*range(len(step.rows))}.difference(left_out))
-
-    def __len__(self) -> int:
-        return len(self.rows) if self._kept else 0
-
-    @property
-    def _row_bounds(self) -> tuple[int, int]:
-        return self._kept[0], self._kept[-1]
-
-    def runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        for row in self.left_out:
-            if start <= row < stop:
-                yield start, row
-                start = row + 1
-        yield start, stop
-
-    def column(self, name: str) -> list[Any]:
-        is_new, found = name not in self._columns, super().column(name)
-        if is_new and name in ("base_offset", "last_offset"):
-            for row in self.left_out:
-                found[row] = self.column("last_offset")[row - 1] if row else self.first_offset - 1
-        return found
-
-    def marker_keys(self) -> set[tuple[int, int]]:
-        producers = super().column("producer_id")
-        lost = {(producers[row], self.cell("last_offset", row)) for row in self.left_out if row not in self.copies}
-        return super().marker_keys() - lost
 
 
 def as_stored(value: int | None) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
 from kafkarec._core import hash_of_batch
@@ -20,7 +19,7 @@ from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_OVERHEAD, first_
 from kafkarec.read.decode_options import request
 from kafkarec.read.reader import decode
 from kafkarec.read.walk import is_preallocated, walk
-from kafkarec.recover.offset_order import longest_rising
+from kafkarec.recover.misplaced import judged, with_anchors
 from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step, as_stored
 from kafkarec.sources.read_failures import (
@@ -37,7 +36,6 @@ from .segment_file import MAX_OFFSETS, SegmentFile, size_or_zero
 
 _COLUMNS = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
 _PIECE_BYTES = 4 << 20  # of payload, of which nothing is kept
-_WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
 _MOST_OPEN = 64  # segments of a source that stay open until they are copied: a broker may rename them meanwhile
 _WHOLE_BATCH = PAYLOAD_REASONS | {"out_of_memory"}  # these batches are set aside
 _UNDECIDED, _INSIDE_DAMAGE = "base_offset_undecided", "inside_damage"
@@ -342,8 +340,14 @@ def ordered_batches(segments: list[SegmentFile], number: int, collector: DamageC
     batches around it. The end of the source is then that of these batches.
     """
     last = None
-    for last in _ascending(segments, number, collector):
-        yield last
+    dropped = False  # whether a batch was set aside since the last kept one
+    for row, is_placed in judged(_in_segment_range(segments, number, collector)):
+        if is_placed:
+            last = row._replace(follows_damage=True) if dropped else row
+            yield last
+        else:
+            collector.set_aside(row.as_set_aside("offset_out_of_order"))
+        dropped = not is_placed
     places = {segment.path: at for at, segment in enumerate(segments)}
     end = collector.ends.get(number, SourceEnd())
     if last is not None:
@@ -351,53 +355,6 @@ def ordered_batches(segments: list[SegmentFile], number: int, collector: DamageC
         damaged = any((places.get(str(one.file), -1), one.position) > after for one in collector.damage)
         end = end._replace(next_offset=last.last + 1, in_damage=end.in_damage or damaged)
     collector.ends[number] = end
-
-
-def _ascending(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatches]:
-    window: list[GoodBatches] = []
-    batches = next_offset = 0
-    for row in _in_segment_range(segments, number, collector):
-        window.append(row)
-        batches += row.batches
-        if batches >= 2 * _WINDOW:
-            window = _longest_ascending(window, next_offset, collector)
-            batches = sum(one.batches for one in window)
-            at = 0
-            while at < len(window) and batches - window[at].batches >= _WINDOW:
-                batches -= window[at].batches
-                next_offset = window[at].last + 1
-                yield window[at]
-                at += 1
-            del window[:at]
-    yield from _longest_ascending(window, next_offset, collector)
-
-
-def _longest_ascending(window: list[GoodBatches], next_offset: int, collector: DamageCollector) -> list[GoodBatches]:
-    """The longest ascending sequence of batches from `next_offset` on; the others are set aside. A block of another log
-    between damage may have more batches than the log itself around it: those that were only found there count where
-    they do not exclude others."""
-    if not window or (window[0].base >= next_offset and all(one.last < other.base for one, other in pairwise(window))):
-        return window
-    window = [one for row in window for one in row.each()]
-    bases, lasts = [row.base for row in window], [row.last for row in window]
-    anchored = (at for at, row in enumerate(window) if not row.is_unanchored)
-    chosen = longest_rising(bases, lasts, anchored, next_offset)
-    for before, after in list(pairwise((-1, *chosen, len(window)))):
-        low = next_offset if before < 0 else window[before].last + 1
-        high = window[after].base if after < len(window) else None
-        inside = [at for at in range(before + 1, after) if window[at].is_unanchored]
-        chosen += longest_rising(bases, lasts, (at for at in inside if high is None or lasts[at] < high), low)
-    kept_indexes = set(chosen)
-    kept: list[GoodBatches] = []
-    dropped = False  # whether a batch was set aside since the last kept one
-    for number, row in enumerate(window):
-        if number in kept_indexes:
-            kept.append(row._replace(follows_damage=row.follows_damage or dropped))
-            dropped = False
-        else:
-            collector.set_aside(row.as_set_aside("offset_out_of_order"))
-            dropped = True
-    return kept
 
 
 def _in_segment_range(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatches]:
@@ -410,7 +367,7 @@ def _in_segment_range(segments: list[SegmentFile], number: int, collector: Damag
         high = _upper_bound(low, following)
         high_behind_kept: int | None = None  # for a batch that follows a kept one
         next_offset, dropped = low, False
-        for found in _with_is_unanchored(_read_grouped(segment, number, low, collector), segment):
+        for found in with_anchors(_read_grouped(segment, number, low, collector), segment):
             while found.last >= high and following is not None and not _can_be_opened(following):
                 following = next(later, None)
                 high = _upper_bound(low, following)
@@ -428,29 +385,6 @@ def _in_segment_range(segments: list[SegmentFile], number: int, collector: Damag
                     dropped = True
         if len(segments) > _MOST_OPEN:
             segment.close()
-
-
-def _with_is_unanchored(rows: Iterator[GoodBatches], segment: SegmentFile) -> Iterator[GoodBatches]:
-    """The batches of a file, with `is_unanchored`. A chain of many batches is as good as one from the start."""
-    chain: list[GoodBatches] = []
-    batches = end = 0
-    is_anchored = True
-    for row in rows:
-        if row.position != end:
-            yield from chain
-            chain, batches, is_anchored = [], 0, False
-        end = row.position + row.size
-        if is_anchored:
-            yield row
-            continue
-        chain.append(row._replace(is_unanchored=True))
-        batches += row.batches
-        if batches > _WINDOW:
-            is_anchored = True
-            yield from (one._replace(is_unanchored=False) for one in chain)
-            chain = []
-    reaches_end = bool(chain) and end == size_or_zero(segment)
-    yield from (one._replace(is_unanchored=not reaches_end) for one in chain)
 
 
 def _later_segments(segments: Sequence[SegmentFile], at: int) -> Iterator[SegmentFile]:
@@ -477,8 +411,7 @@ def _first_own_offset(segments: Iterable[SegmentFile]) -> int:
 
 def _upper_bound(low: int, following: SegmentFile | None) -> int:
     """The offset at which a segment of base offset `low` ends at the latest."""
-    base = None if following is None else following.base_offset
-    return low + MAX_OFFSETS if base is None else min(base, low + MAX_OFFSETS)
+    return min(low + MAX_OFFSETS, LONG_MAX if following is None else following.base_offset or 0)
 
 
 def _can_be_opened(segment: SegmentFile) -> bool:

@@ -15,7 +15,6 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read.walk import HEADERS, passes_checksum, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex
 from kafkarec.recover.holes import Hole
-from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.sources.files import FileObject
 
 from . import names
@@ -87,7 +86,7 @@ def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
     ends = ends_by_name(ordered)
     for one in ordered:
         if (base := one.base_offset) is not None:
-            one.evidence = _evidence_by_offset(one.evidence, base, index.within(Hole(base, ends[base] - 1)))
+            one.evidence = one.evidence.at_offset(base, index.within(Hole(base, ends[base] - 1)))
     return ordered
 
 
@@ -106,14 +105,10 @@ def lost_segments(segments: Sequence[AnySegment]) -> list[AnySegment]:
     for base, index in names.indexes_without_segment(files).items():
         if (first.base_offset or 0) < base < (last.base_offset or 0):
             name, source = f"{index.stem}.log", FileObject(BytesIO())
-            one = last.copy(path=folder.join(name), name=name, base_offset=base, _given=source, _size=0)
+            one = type(last)(folder.join(name), name, folder=folder, source=source, size=0)
             one.evidence = one.evidence._replace(is_lost=True)
             found.append(one)
     return found
-
-
-def _evidence_by_offset(evidence: Evidence, base: int, aborted: Sequence[AbortedTransaction]) -> Evidence:
-    return evidence._replace(aborted=lambda: aborted or None, snapshot=lambda: dict(evidence.snapshots()).get(base))
 
 
 def aborted_entries(segments: Iterable[SegmentFile]) -> set[AbortedTransaction]:

@@ -285,17 +285,14 @@ class SegmentFile(InFolder):
 
     def _next_batches(self) -> Sequence[Offsets]:
         """FileFacts.next_batches, by the folder; empty also if it cannot be listed."""
-        own = names.segment(self.name)
-        of_log = own and (own.topic, own.partition, own.suffix)
-        listed = [one.name for one in _entries(self._folder) if not one.is_dir and names.is_segment(one.name)]
-        parsed = ((names.segment(name), name) for name in listed)
-        bases = (
-            (one.base_offset, name) for one, name in parsed if one and (one.topic, one.partition, one.suffix) == of_log
-        )
-        following = min((one for one in bases if one[0] > (self.base_offset or 0)), default=None)
-        if following is None:
+        low, listed = self.base_offset or 0, (one.name for one in _entries(self._folder) if not one.is_dir)
+        of_log = names.files_of_log(listed, names.segment(self.name))
+        later = [one for one in of_log if one.suffix == ".log" and not one.state and one.base_offset > low]
+        if not later:
             return ()
-        return _first_batches(SegmentFile(following[1], following[1], folder=self._folder), following[0])
+        following = min(later, key=lambda one: (one.base_offset, one.packed_suffix))
+        name = following.stem + following.suffix + following.packed_suffix
+        return _first_batches(SegmentFile(name, name, folder=self._folder), following.base_offset)
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts

@@ -19,7 +19,7 @@ from itertools import chain, islice, pairwise, repeat
 from operator import add, le
 from typing import NamedTuple
 
-from spark_udfs.bootstrap import kafkarec
+from spark_udfs.bootstrap import distributed, kafkarec
 
 # No log skips more offsets.
 _MAX_JUMP = 1 << 31
@@ -192,17 +192,5 @@ def _is_misfit(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) 
     low = next((one.next_offset for one in before if not one.path), 0)  # by the segment's name
     if batch.first_offset < low and (not behind or behind[0].first_offset >= low):
         return True
-    with_it = [one for one in before if one.rises_to(batch)], [one for one in behind if batch.rises_to(one)]
-    weight = _heaviest([*with_it[0], batch, *with_it[1]])
-    return weight < _heaviest([*before, *behind])
-
-
-def _heaviest(found: list[LogBatch]) -> int:
-    """The weight of the heaviest rising chain. Two batches without a gap between them count once more: hardly any wrong
-    offset fits so exactly."""
-    weights: list[int] = []
-    for number, batch in enumerate(found):
-        others = zip(found[:number], weights, strict=True)
-        best = [so_far + (one.next_offset == batch.first_offset) for one, so_far in others if one.rises_to(batch)]
-        weights.append(1 + max(best, default=0))
-    return max(weights, default=0)
+    others = ([(one.first_offset, one.next_offset) for one in some] for some in (before, behind))
+    return distributed.is_misfit((batch.first_offset, batch.next_offset), *others)

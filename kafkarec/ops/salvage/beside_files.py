@@ -16,13 +16,12 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
-from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import first_bytes, good_batches, names, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.names_by_content import aborted_entries, base_offsets_by_content, lost_segments
+from kafkarec.storage.names_by_content import base_offsets_by_content
 from kafkarec.storage.recorded_ends import LogEnd, RecordedEnd, SegmentGap
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
@@ -252,21 +251,6 @@ def is_known_uncleaned(partition: PartitionSources) -> bool:
     folders = [source.data_folder for source in partition.main_sources if source.log is not None]
     known = [folder.is_cleaned(partition.topic, partition.partition) for folder in folders]
     return bool(known) and not any(one is not False for one in known)
-
-
-def lost_segments_of_sources(partition: PartitionSources) -> dict[int, SegmentFile]:
-    """Base offset -> what stands for a segment that is missing between others, of which there is a .txnindex."""
-    sources = [source.segments for source in partition.of_one_topic if source.log is not None]
-    return {one.base_offset or 0: one for segments in reversed(sources) for one in lost_segments(segments)}
-
-
-def aborted_transactions(partition: PartitionSources) -> set[AbortedTransaction]:
-    """The entries of the .txnindex files of all sources, also of those whose segment is missing between others."""
-    found = set[AbortedTransaction]()
-    for source in partition.of_one_topic:
-        lost = [] if source.log is None else lost_segments(source.segments)
-        found |= aborted_entries([*source.segments, *lost])
-    return found
 
 
 def proofs_of_loss(partition: PartitionSources, missing: Sequence[OffsetRange]) -> dict[OffsetRange, str]:

@@ -18,6 +18,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import Folder, LocalFolder
@@ -26,6 +27,7 @@ from kafkarec.storage import first_bytes, names, opening, recorded_ends
 from kafkarec.storage.finder import Finder
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.log_folders import DataFolderFiles, LeftOut, PartitionFiles, by_base_offset
+from kafkarec.storage.names_by_content import aborted_entries, lost_segments
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.recorded_ends import DataFolderState, RecordedEnd
 from kafkarec.storage.segment_file import SegmentFile, size_or_zero
@@ -62,6 +64,11 @@ class SalvageSource:
     rank: int = 0
     recorded_ends: tuple[RecordedEnd, ...] = ()
     end: SourceEnd = _NOT_READ
+
+    @cached_property
+    def lost_segments(self) -> list[SegmentFile]:
+        """What stands for segments that are missing between others, of which there is an index."""
+        return [] if self.log is None else lost_segments(self.segments)
 
     def folder_file(self, name: str) -> bytes | None:
         """A file in its folder, also if its segments were named one by one; None: there is none."""
@@ -102,6 +109,12 @@ class PartitionSources:
                 if data is not None:
                     return leader_epochs.read_assigned(data)
         return []
+
+    @cached_property
+    def aborted(self) -> set[AbortedTransaction]:
+        """The entries of the .txnindex files of all sources, also of those whose segment is missing between others."""
+        of_sources = (aborted_entries([*one.segments, *one.lost_segments]) for one in self.of_one_topic)
+        return set[AbortedTransaction]().union(*of_sources)
 
     @property
     def main_sources(self) -> list[SalvageSource]:

@@ -35,8 +35,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import accumulate, chain
+from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kafkarec.format.checksum import crc32c
@@ -55,7 +55,6 @@ from kafkarec.storage.log_reading import batch_tables
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
-from .beside_files import aborted_transactions, lost_segments_of_sources
 from .partition_sources import PartitionSources
 from .planned_files import Change, PlannedFolder, batch_size, inserted_batch, removed_batch
 from .salvaged_partition import SalvagedPartition
@@ -72,37 +71,32 @@ def may_have_lost_markers(partition: PartitionSources, report: SalvagedPartition
     misplaced = any(one.reason in _MISPLACED for one in report.set_aside)
     if report.lost or report.missing or report.never_compacted or misplaced:
         return True
-    return report.next_offset is not None and bool(aborted_transactions(partition))
+    return report.next_offset is not None and bool(partition.aborted)
 
 
 def decided_markers(log: PartitionFiles, partition: PartitionSources, made: PlannedFolder) -> list[Decision]:
     """How the transactions ended whose markers are lost in the holes of a new log, by the side files of the sources."""
     report = made.report
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
-    index = AbortedIndex([*aborted_transactions(partition)])
+    index = AbortedIndex([*partition.aborted])
 
     def snapshots() -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
         found = (found for segment in firsts for found in segment.evidence.snapshots())
         return sorted(found, key=lambda found: found[0])
 
-    def snapshot_at(base: int) -> Sequence[SnapshotEntry] | None:
-        return dict(snapshots()).get(base)
-
     def prepared() -> dict[tuple[int, int], bool]:  # of `__transaction_state` beside the sources
-        found: dict[tuple[int, int], bool] = {}
-        for segment in firsts:
-            found |= segment.evidence.prepared()
-        return found
+        return dict(chain.from_iterable(segment.evidence.prepared().items() for segment in firsts))
 
-    evidence = {}
-    lost = lost_segments_of_sources(partition)
+    of_sources = Evidence(snapshots=snapshots, prepared=prepared)
+    lost = {one.base_offset or 0: one for source in reversed(partition.of_one_topic) for one in source.lost_segments}
     by_base = {base: lost[base] for base in lost if any(first <= base <= last for first, last in report.missing)}
     by_base |= {one.base_offset or 0: one for one in log.segments}
     bases = sorted(by_base)
     segments = [by_base[base] for base in bases]
-    for segment, base, end in zip(segments, bases, [*bases[1:], 2**63], strict=True):
-        aborted = partial(index.within, Hole(base, end - 1))
-        evidence[segment] = Evidence(aborted, partial(snapshot_at, base), snapshots, prepared)
+    evidence = {
+        segment: of_sources.at_offset(base, index.within(Hole(base, end - 1)))
+        for segment, base, end in zip(segments, bases, [*bases[1:], 2**63], strict=True)
+    }
     found = match_markers(segments, holes=_holes(bases, partition, made), evidence_of=evidence.__getitem__)
     report.proofs += [
         f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there"
@@ -141,7 +135,6 @@ def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolde
             following = min(later, default=None)
             behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
             damage.append(_DamagedRange(*place, *behind))
-    holes = []
     # the log cleaner leaves gaps between segments, too
     unproven = set() if report.never_compacted else {*report.missing} - {*made.proofs}
     gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else [*report.missing]
@@ -151,25 +144,26 @@ def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolde
             own = {gap for gap in (*report.missing, *report.inner_gaps) if gap[0] <= high and low <= gap[1]}
             unproven -= own
             gaps += own.difference(gaps)
-    ordered = sorted(damage, key=lambda one: as_stored(one.first))
-    lows = [as_stored(one.first) for one in ordered]
-    highs = [math.inf if one.last is None else one.last for one in ordered]
-    highest = [*accumulate(highs, max)]  # so far
-    for first, last in (*report.lost, *gaps):
-        if first is None:
+    holes: list[Hole] = []
+    known = [(first, last) for first, last in (*report.lost, *gaps) if first is not None]
+    known.sort(key=itemgetter(0))  # they are disjoint
+    firsts, lasts = [first for first, _ in known], [math.inf if last is None else last for _, last in known]
+    inside: list[list[_DamagedRange]] = [[] for _ in known]
+    for lost in damage:
+        end = len(known) if lost.last is None else bisect_right(firsts, lost.last)
+        for at in range(bisect_left(lasts, as_stored(lost.first)), end):
+            inside[at].append(lost)
+    for (first, last), damaged in zip(known, inside, strict=True):
+        if (first, last) in unproven and not damaged:
             continue
         begin = max(bisect_right(bases, first) - 1, 0)
         end = len(bases) if last is None else bisect_right(bases, last)
         hole = Hole(first, last, tuple(range(begin, end)))
-        stop = len(lows) if last is None else bisect_right(lows, last)
-        inside = [ordered[at] for at in range(bisect_left(highest, first), stop) if highs[at] >= first]
-        if (first, last) in unproven and not inside:
-            continue
-        if len(inside) == 1 and inside[0].file in segments:
-            [lost] = inside
+        if len(damaged) == 1 and damaged[0].file in segments:
+            [lost] = damaged
             hole = with_content(hole, lost.length, marker_bytes(segments[lost.file], lost.position))
         holes.append(hole)
-    return sorted(holes, key=lambda hole: hole.first)
+    return holes
 
 
 # ---- the markers

@@ -3,15 +3,21 @@ what was committed is visible, or said to be undecided."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import combinations, pairwise, permutations
 from pathlib import Path
+from typing import NamedTuple
 
 import plain_logs
 import pytest
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, committed_offsets
 
 import kafkarec
+from kafkarec.read import isolation
+from kafkarec.read.walk import walk
+from kafkarec.recover.misplaced import judged
+from kafkarec.recover.offset_order import heaviest_rising
 
 EVENTS = [
     Event(DATA, 7, 0, 3),
@@ -74,3 +80,59 @@ def test_a_base_offset_beside_a_gap(tmp_path):
     read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
     assert read.column("offset") == [9, 10, 12]
     assert [(one.producer_id, one.first_offset, one.lost_from) for one in read.undecided] == [(7, 0, 3)]
+
+
+def test_a_broken_order_is_read_twice(tmp_path, monkeypatch):
+    folder = plain_logs.log(tmp_path / "a-0", [EVENTS[number].batch for number in (0, 3, 2, 1, 4)])
+    read = []
+    monkeypatch.setattr(isolation, "walk", lambda *given: read.append(given) or walk(*given))
+    kafkarec.open(folder).transactions()
+    assert len(read) == 2
+
+
+def heaviest_by_trying(batches: Sequence[tuple[int, int, float]], low: int) -> float:
+    chosen = (some for n in range(len(batches) + 1) for some in combinations(batches, n))
+    rising = (some for some in chosen if all(one[1] < other[0] for one, other in pairwise([(0, low - 1), *some])))
+    return max(sum(weight for *_, weight in some) for some in rising)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_heaviest_rising_chain(seed):
+    chance = random.Random(seed)
+    bases = [chance.randrange(12) for _ in range(chance.randrange(9))]
+    batches = [(base, base + chance.randrange(3), chance.choice((1.0, 1.0, 2**-20))) for base in bases]
+    low = chance.choice((0, 0, 4))
+    found = [batches[at] for at in heaviest_rising(batches, low)]
+    assert all(one[1] < other[0] for one, other in pairwise([(0, low - 1), *found]))
+    assert sum(weight for *_, weight in found) == heaviest_by_trying(batches, low)
+
+
+class Row(NamedTuple):
+    base: int
+    last: int
+    is_unanchored: bool = False
+    batches: int = 1
+
+    def each(self):
+        return [self._replace(base=at, last=at, batches=1) for at in range(self.base, self.last + 1)]
+
+
+@pytest.mark.parametrize("wrong", [0, 5, 2047, 4000, 4095, 4096, 9000, 9999])
+def test_one_misplaced_batch_of_many(wrong):
+    rows = [Row(at, at) for at in range(10_000)]
+    rows.insert(wrong, Row(wrong + 3, wrong + 3))
+    assert [at for at, (_, is_placed) in enumerate(judged(rows)) if not is_placed] == [wrong]
+
+
+def test_several_batches_that_are_judged_together():
+    """Only where the order is broken each is judged alone."""
+    rows = [Row(0, 9, batches=10), Row(5, 6, batches=2), Row(10, 5009, batches=5000), Row(5010, 5010)]
+    found = [*judged(rows)]
+    assert [(row.base, row.last) for row, is_placed in found if not is_placed] == [(5, 5), (6, 6)]
+    assert found[-1] == (Row(5010, 5010), True)
+
+
+def test_what_was_only_found_excludes_nothing():
+    log, foreign = [Row(at, at) for at in (1, 2, 50)], [Row(at, at, is_unanchored=True) for at in range(40, 60)]
+    found = [*judged([*log[:2], *foreign, log[2]])]
+    assert [row for row, is_placed in found if not is_placed] == foreign[10:]
