@@ -51,7 +51,8 @@ from kafkarec._c.status cimport (
 )
 from kafkarec._c.pages cimport pool_free, pool_survive_forks, pool_take, pool_trim
 from kafkarec._c.row_checks cimport (
-    RowState, are_adjacent, batch_hash, check_rows, fits_one_batch, lower_epoch,
+    ENTRY, FAR, HIGHER_EPOCH, ORDER, TIME, TIME_ORDER, EntryCursor, IndexState, RowState, are_adjacent, batch_hash,
+    check_rows, entries_match, fits_one_batch, lower_epoch, take_index_row, time_event,
 )
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
@@ -556,6 +557,27 @@ cdef class BatchRows:
             if mark.code == ABORT or mark.code == COMMIT:
                 found.add((row.producer_id, row.last_offset))
         return found
+
+    def match_entries(self, places, values, int64_t at, last, largest, int64_t base, bint by_time):
+        """(next entry, last offset, largest timestamp) after these batches, if the entries of an index from `at` on are
+        theirs; None: one is not. See `_c/row_checks.pxd`.
+
+        places, values: arrays of int64, the fields of the entries; last, largest: before these batches, or None
+        """
+        cdef const int64_t[::1] of_places = places, of_values = values
+        cdef int64_t entries = len(of_places)
+        cdef const BatchRow* rows = self.at(0)
+        cdef EntryCursor cursor
+        cdef bint usual
+        if len(of_values) != entries or not 0 <= at <= entries:
+            raise ValueError(f"entry {at} of {entries} and {len(of_values)}")
+        cursor.at, cursor.any = at, last is not None
+        cursor.last = 0 if last is None else last
+        cursor.largest = INT64_MIN if largest is None else largest
+        with nogil:
+            usual = entries_match(&cursor, rows, self.count, &of_places[0] if entries else NULL,
+                                  &of_values[0] if entries else NULL, entries, base, by_time)
+        return (cursor.at, cursor.last, cursor.largest) if usual else None
 
     def are_adjacent(self):
         """Whether each batch follows the one before in bytes and offsets, with the same leader epoch, and all have a
@@ -1741,6 +1763,80 @@ cdef object open_transaction_of(const Producer* producer, kind):
         producer.id, producer.coordinator_epoch, t.epoch, t.first, t.last, t.first_time, t.last_time, t.batches,
         t.records, t.bytes, t.segment, t.position, t.size,
     ))
+
+
+@cython.final
+cdef class IndexBuilder:
+    """The entries of one segment's indexes: see `_c/row_checks.pxd`.
+
+    problems   {kind: a sentence about the first batch of which that is so}
+    """
+    cdef IndexState state
+    cdef readonly dict problems
+
+    def __cinit__(self, int64_t base_offset, int64_t interval):
+        cdef IndexState* s = &self.state
+        s.base = s.largest_offset = s.written_offset = base_offset
+        s.last_offset = s.largest = s.written = ABSENT
+        s.interval, self.problems = interval, {}
+
+    def take(self, BatchRows rows not None, int64_t epoch):
+        """What the next batches add: entries of the .index, (offset, position), entries of the .timeindex, (timestamp,
+        offset), and leader epochs above all before, (epoch, base offset). epoch: the highest one before them"""
+        cdef tuple found = ([], [], [])
+        cdef int64_t i
+        self.state.epoch = max(epoch, <int64_t>ABSENT)
+        for i in range(rows.count):
+            self.add(rows.at(i), found)
+        return found
+
+    def take_fields(self, batches, int64_t epoch):
+        """As `take`. batches: (position, base offset, last offset, max timestamp, leader epoch), ...; None: absent"""
+        cdef BatchRow row
+        cdef tuple found = ([], [], [])
+        memset(&row, 0, sizeof(BatchRow))
+        self.state.epoch = max(epoch, <int64_t>ABSENT)
+        for row.position, base_offset, row.last_offset, timestamp, leader_epoch in batches:
+            row.base_offset = ABSENT if base_offset is None else base_offset
+            row.max_timestamp = ABSENT if timestamp is None else timestamp
+            row.partition_leader_epoch = ABSENT if leader_epoch is None else leader_epoch
+            self.add(&row, found)
+        return found
+
+    def last_time_entry(self):
+        """The entry of the .timeindex for the end of the segment, in a list; without one an empty list."""
+        cdef IndexState* s = &self.state
+        cdef int event = time_event(s)
+        self.add_problem(event, NULL)
+        return [(s.largest, s.largest_offset)] if event == TIME else []
+
+    cdef int add(self, const BatchRow* row, tuple found) except -1:
+        cdef IndexState* s = &self.state
+        cdef int events = take_index_row(s, row)
+        if events == 0:
+            return 0
+        entries, times, epochs = found
+        if events & ENTRY:
+            entries.append((row.last_offset, row.position))
+        if events & TIME:
+            times.append((s.largest, s.largest_offset))
+        if events & HIGHER_EPOCH:
+            epochs.append((row.partition_leader_epoch, row.base_offset))
+        return self.add_problem(events, row)
+
+    cdef int add_problem(self, int events, const BatchRow* row) except -1:
+        cdef int kind = events & (FAR | ORDER | TIME_ORDER)
+        if kind == 0 or kind in self.problems:
+            return 0
+        if kind == TIME_ORDER:
+            why = f"offset {self.state.largest_offset} of the largest timestamp is below that of an earlier one"
+        elif kind == FAR:
+            why = f"offset {row.last_offset} at byte {row.position} does not fit an index of base {self.state.base}"
+        else:
+            why = (f"offset {row.last_offset} at byte {row.position} is not above the previous one, "
+                   f"{self.state.last_offset}")
+        self.problems[kind] = why
+        return 0
 
 
 @cython.final

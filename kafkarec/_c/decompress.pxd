@@ -210,6 +210,7 @@ cdef enum:
     MOST_DEFLATED = 1032         # bytes of content for a byte of deflate data
     INFLATE_STATE = 128 << 10    # bytes for ISA-L's struct inflate_state, which has about 87 KiB
     MOST_OUTPUT = 8 << 20        # content that may become larger is left to `codecs`, whose output grows step by step
+    MOST_INFLATED = 64 << 20     # the same of gzip, which says its size, and of which zlib needs twice the time
     ZSTD_MOST_WINDOW = 27        # zstd-jni's limit, as a power of two; from there on `codecs` decides
 
 # An LZ4 frame that was read: FLG, and its size in bytes.
@@ -251,7 +252,7 @@ cdef inline int decompress_gzip(DecompressContext* context, const uint8_t* p, in
     if deflated <= 0 or load_le32(p) != 0x00088B1F:
         return NEEDS_CODEC
     size = load_le32(p + n - 4)
-    if size > limit or size > MOST_OUTPUT or size // MOST_DEFLATED > deflated or deflated > MOST_OUTPUT:
+    if size > limit or size > MOST_INFLATED or size // MOST_DEFLATED > deflated or deflated > MOST_INFLATED:
         return NEEDS_CODEC
     if context.gzip == NULL:
         context.gzip = <InflateState*>malloc(INFLATE_STATE)

@@ -2,10 +2,19 @@
 looks only at those (`ops/verify`).
 
     row          r0   r1   r2 ...            RowState   what the row before leaves, and sums over all rows
+    index entry  (place, value)              place: a batch's position, or its last offset; ascending
+
+Which batches of a segment get an entry in its indexes: LogSegment.recover() of Kafka 4.3, see
+`state/index_builders.py`.
+
+    row                r0   r1   r2 ...        IndexState   what the rows so far leave
+    take_index_row     0    0    ENTRY | TIME  what follows from a row, nearly always nothing
 """
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int64_t, uint32_t, uint64_t
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, DELETE_HORIZON, BatchRow, is_wrapper
+
+# ---- from one batch to the next
 
 cdef enum RowFlag:
     APART = 1                    # a batch does not begin where the one before ends
@@ -29,6 +38,12 @@ cdef struct RowState:
     int64_t largest              # size of the largest batch
     int64_t signs_of_cleaning    # empty batches, batches with fewer records than offsets, delete horizons
     bint rising                  # offsets must ascend, as in a segment of a log
+
+cdef struct EntryCursor:         # what an index was compared with so far
+    int64_t at                   # the next entry
+    int64_t last                 # the last offset of the last batch; with `any`
+    int64_t largest              # the largest timestamp; with `any`
+    bint any
 
 
 cdef inline bint has_odd_header(const BatchRow* row, int64_t offsets) noexcept nogil:
@@ -137,3 +152,84 @@ cdef inline int64_t lower_epoch(const BatchRow* rows, int64_t count, int64_t* hi
             return i
         highest[0] = max(highest[0], <int64_t>rows[i].partition_leader_epoch)
     return count
+
+
+cdef inline bint entries_match(EntryCursor* f, const BatchRow* rows, int64_t count, const int64_t* places,
+                               const int64_t* values, int64_t entries, int64_t base, bint by_time) noexcept nogil:
+    """Passes over the entries of an index up to the last row, if each is that of a batch: its position and last offset,
+    or its last offset and the largest timestamp up to it. False, and nothing is passed over, if one is not.
+
+    base: of the segment, to which the stored offsets are relative
+    """
+    cdef EntryCursor now = f[0]
+    cdef int64_t i, offset, place, value
+    for i in range(count):
+        offset = rows[i].last_offset
+        if offset < base or (now.any and offset <= now.last):
+            return False
+        if by_time:
+            if rows[i].max_timestamp == ABSENT:
+                return False
+            if not now.any or rows[i].max_timestamp > now.largest:
+                now.largest = rows[i].max_timestamp
+        now.last, now.any = offset, True
+        place = offset - base if by_time else rows[i].position
+        value = now.largest if by_time else offset - base
+        while now.at < entries and places[now.at] <= place:
+            if places[now.at] != place or values[now.at] != value:
+                return False
+            now.at += 1
+    f[0] = now
+    return True
+
+
+# ---- entries of indexes
+
+cdef enum IndexEvent:
+    ENTRY = 1                    # an entry of the .index: (last_offset, row.position)
+    TIME = 2                     # an entry of the .timeindex: (largest, largest_offset)
+    HIGHER_EPOCH = 4             # a higher leader epoch than all before
+    FAR = 8                      # the batch does not fit an entry, and is left out
+    ORDER = 16                   # no entry: its offset is not above that of the last one
+    TIME_ORDER = 32              # no entry: the offset of the largest timestamp is below that of the last one
+
+cdef struct IndexState:
+    int64_t base                 # of the segment
+    int64_t interval             # index.interval.bytes
+    int64_t position             # of the last batch for which an entry was due
+    int64_t last_offset          # of the last entry
+    int64_t largest              # the largest timestamp, and the last offset of the first batch with it
+    int64_t largest_offset
+    int64_t written              # the same, of the last time entry
+    int64_t written_offset
+    int64_t epoch                # the highest one; ABSENT or above
+
+
+cdef inline int time_event(const IndexState* s) noexcept nogil:
+    """TIME, TIME_ORDER, or 0: the largest timestamp has an entry already."""
+    if s.largest <= s.written:
+        return 0
+    return TIME_ORDER if s.largest_offset < s.written_offset else TIME
+
+
+cdef inline int take_index_row(IndexState* s, const BatchRow* row) noexcept nogil:
+    """The events of a row."""
+    cdef int events = 0
+    if (row.last_offset < s.base or <uint64_t>row.last_offset - <uint64_t>s.base > <uint64_t>INT32_MAX
+            or row.position > INT32_MAX):
+        return FAR
+    if row.max_timestamp > s.largest:
+        s.largest, s.largest_offset = row.max_timestamp, row.last_offset
+    if row.position - s.position > s.interval:
+        s.position = row.position
+        if row.last_offset > s.last_offset:
+            s.last_offset = row.last_offset
+            events = ENTRY | time_event(s)
+            if events & TIME:
+                s.written, s.written_offset = s.largest, s.largest_offset
+        else:
+            events = ORDER
+    if row.partition_leader_epoch > s.epoch:
+        s.epoch = row.partition_leader_epoch
+        events |= HIGHER_EPOCH
+    return events

@@ -25,15 +25,14 @@ leader-epoch-checkpoint; recovery and this module start from it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kafkarec.format.java_integers import INT_MAX
+from kafkarec._core import BatchRows, IndexBuilder
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, offset_index, time_index, txn_index
 
-COLUMNS = ("position", "base_offset", "last_offset", "max_timestamp", "partition_leader_epoch")
-"""Those of a batch from which the indexes are made."""
 DEFAULT_INTERVAL = 4096  # index.interval.bytes
+_Pairs = list[tuple[int, int]]
 
 
 class SegmentIndexes(NamedTuple):
@@ -58,7 +57,7 @@ class SegmentIndexBuilder:
     """Builds the indexes of one segment from its batches, added in order.
 
     base_offset   of the segment, from its name
-    epochs        the leader epochs so far; updated by `append`
+    epochs        the leader epochs so far; updated by `add` and `append`
     interval      index.interval.bytes
     """
 
@@ -69,52 +68,28 @@ class SegmentIndexBuilder:
         interval: int = DEFAULT_INTERVAL,
     ) -> None:
         self.epochs = [] if epochs is None else epochs
-        self._base, self._interval = base_offset, interval
+        self._base, self._builder = base_offset, IndexBuilder(base_offset, interval)
         self._index, self._timeindex, self._txnindex = bytearray(), bytearray(), bytearray()
-        self._problems: dict[str, str] = {}  # kind -> a sentence about the first batch of which that is so
-        self._indexed, self._last_offset = 0, -1  # the last batch for which an entry was due; offset of the last entry
-        # The largest timestamp with the last offset of the first batch that has it, and those of the last time entry
-        self._largest = self._written = -1, base_offset
 
-    def append(self, batches: Iterable[tuple[Any, ...]], aborted: Iterable[AbortedTransaction]) -> None:
-        """Adds the next batches. batches: COLUMNS of each; aborted: the transactions that are aborted in them."""
-        base, highest = self._base, max(self.epochs[-1].epoch if self.epochs else -1, -1)
-        for position, base_offset, last_offset, timestamp, epoch in batches:
-            if not 0 <= last_offset - base <= INT_MAX or position > INT_MAX:
-                why = f"offset {last_offset} at byte {position} does not fit an index of base {base}"
-                self._problems.setdefault("far", why)
-                continue
-            if timestamp is not None and timestamp > self._largest[0]:
-                self._largest = timestamp, last_offset
-            if position - self._indexed > self._interval:
-                self._indexed = position
-                self._add_entry(last_offset, position)
-            if epoch is not None and epoch > highest:
-                highest = epoch
-                leader_epochs.assign(self.epochs, epoch, base_offset)
+    def add(self, rows: BatchRows, aborted: Iterable[AbortedTransaction]) -> None:
+        """Adds the next batches. aborted: the transactions that are aborted in them."""
+        self._add_entries(self._builder.take(rows, self._last_epoch), aborted)
+
+    def append(self, batches: Iterable[tuple[int | None, ...]], aborted: Iterable[AbortedTransaction]) -> None:
+        """As `add`. batches: columns of each, (position, base offset, last offset, max timestamp, leader epoch)"""
+        self._add_entries(self._builder.take_fields(batches, self._last_epoch), aborted)
+
+    @property
+    def _last_epoch(self) -> int:
+        return self.epochs[-1].epoch if self.epochs else -1
+
+    def _add_entries(self, found: tuple[_Pairs, _Pairs, _Pairs], aborted: Iterable[AbortedTransaction]) -> None:
+        entries, times, epochs = found
+        self._index += offset_index.write(entries, self._base)
+        self._timeindex += time_index.write(times, self._base)
+        for epoch, start in epochs:
+            leader_epochs.assign(self.epochs, epoch, start)
         self._txnindex += txn_index.write(aborted)
-
-    def _add_entry(self, last_offset: int, position: int) -> None:
-        if last_offset <= self._last_offset:
-            why = f"offset {last_offset} at byte {position} is not above the previous one, {self._last_offset}"
-            self._problems.setdefault("order", why)
-            return
-        self._last_offset = last_offset
-        self._index += offset_index.write([(last_offset, position)], self._base)
-        for entry in self._due_time():
-            self._timeindex += time_index.write([entry], self._base)
-            self._written = entry
-
-    def _due_time(self) -> list[tuple[int, int]]:
-        """The time entry for the largest timestamp, unless it is the last one already."""
-        timestamp, offset = self._largest
-        if timestamp <= self._written[0]:
-            return []
-        if offset < self._written[1]:
-            why = f"offset {offset} of the largest timestamp is below that of an earlier one"
-            self._problems.setdefault("time_order", why)
-            return []
-        return [self._largest]
 
     @property
     def entry_counts(self) -> tuple[int, int]:
@@ -124,5 +99,6 @@ class SegmentIndexBuilder:
     def finish(self) -> SegmentIndexes:
         """The indexes, with the last time entry as by recovery. The builder does not keep that entry, so more batches
         can be added afterwards."""
-        times = self._timeindex + time_index.write(self._due_time(), self._base)
-        return SegmentIndexes(bytes(self._index), bytes(times), bytes(self._txnindex), tuple(self._problems.values()))
+        times = self._timeindex + time_index.write(self._builder.last_time_entry(), self._base)
+        problems = tuple(self._builder.problems.values())
+        return SegmentIndexes(bytes(self._index), bytes(times), bytes(self._txnindex), problems)

@@ -22,7 +22,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
 from kafkarec.recover.steps import Step
 from kafkarec.sidecars import leader_epochs, producer_snapshot
-from kafkarec.state.index_builders import COLUMNS, DEFAULT_INTERVAL, SegmentIndexBuilder
+from kafkarec.state.index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
 from kafkarec.state.producers import ProducerStates, producers_at_log_start
 
 from .log_folders import PartitionFiles
@@ -105,7 +105,7 @@ def rebuild_side_files(
         builder = SegmentIndexBuilder(base, epochs, interval)
         damage: list[Damage] = []
         for step in chain([first], steps):
-            builder.append(zip(*map(step.column, COLUMNS), strict=True), states.take(step).aborted)
+            builder.add(step.rows, states.take(step).aborted)
             if each_step is not None:
                 each_step(segment, step)
             if lower is None:

@@ -29,7 +29,7 @@ from kafkarec.errors import REASONS, CorruptRecordError, KafkaRecordError
 from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
 from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars import leader_epochs, meta_properties, offset_index, producer_snapshot, time_index, txn_index
-from kafkarec.state.index_builders import COLUMNS, SegmentIndexBuilder
+from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import RECOVERY, ProducerStates, producers_at_log_start
 from kafkarec.storage import names, opening
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
@@ -257,8 +257,7 @@ def _read_segment(
             recovered.size, recovered.next_offset = position + size, last + 1
         if recovered.first_timestamp is None and len(step):
             recovered.first_timestamp = as_stored(step.cell("max_timestamp", 0))
-        rows = zip(*map(step.column, COLUMNS), strict=True)
-        recovered.index_builder.append(rows, recovered.states.take(step).aborted)
+        recovered.index_builder.add(step.rows, recovered.states.take(step).aborted)
     recovered.cut = segment.size - recovered.size
     if damage and not is_last:
         _refuse_damage(segment, damage[0])

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
-from operator import lt
+from itertools import pairwise
 from typing import Generic, TypeVar
 
+from kafkarec._core import BatchRows
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.recover.steps import Step
@@ -106,30 +105,13 @@ class IndexCheck(Generic[E]):
     def _remaining_entries(self) -> Iterator[tuple[int, E]]:
         return self._entries_up_to(self._places[-1] + self._place_base) if self._places else iter(())
 
-    def _take_usual(self, step: Step) -> bool:
-        """Takes the batches of a step if their offsets rise, and each entry up to the last one has the place and the
-        value of one."""
+    def _take_usual(self, rows: BatchRows) -> bool:
+        """Takes the batches of a step if each entry up to the last one has the place of one, and its value."""
         base = self._index.base_offset
-        lasts: list[int] = step.column("last_offset")
-        before = base - 1 if self._last is None else max(self._last, base - 1)
-        if not all(map(lt, [before, *lasts], lasts)):
+        taken = rows.match_entries(self._places, self._values, self._at, self._last, self._largest, base, self.by_time)
+        if taken is None:
             return False
-        if not lasts:
-            return True
-        places, values, largest = step.column("position"), [last - base for last in lasts], self._largest
-        if self.by_time:
-            times = step.column("max_timestamp")
-            if None in times:
-                return False
-            largest = times[0] if largest is None else largest
-            places, values = lasts, list(accumulate(times, max, initial=largest))[1:]
-            largest = values[-1]
-        expected = dict(zip(places, values, strict=True))
-        end = bisect_right(self._places, places[-1] - self._place_base, self._at)
-        for place, value in zip(self._places[self._at : end], self._values[self._at : end], strict=True):
-            if expected.get(place + self._place_base) != value:
-                return False
-        self._at, self._last, self._largest = end, lasts[-1], largest
+        self._at, self._last, self._largest = taken
         return True
 
 
@@ -150,7 +132,7 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
 
     def add(self, step: Step) -> None:
         """Compares the batches of the next step."""
-        if not self._waiting and self._take_usual(step):
+        if not self._waiting and self._take_usual(step.rows):
             if self._at:
                 self._reached = max(self._reached, self._places[self._at - 1])
             return
@@ -223,7 +205,7 @@ class TimeIndexCheck(IndexCheck[TimeEntry]):
 
     def add(self, step: Step) -> None:
         """Compares the batches of the next step."""
-        if self._take_usual(step):
+        if self._take_usual(step.rows):
             return
         columns = map(step.column, ("base_offset", "last_offset", "max_timestamp"))
         for base, last, max_timestamp in zip(*columns, strict=True):
