@@ -186,7 +186,11 @@ cdef class PayloadDecompressor:
         with nogil:
             status = decompress_payload(&self.context, codec, held.data, held.size, magic,
                                         min(limit, <int64_t>MOST_CONTENT), &length, &frame)
-        return None if status != OK else PyBytes_FromStringAndSize(<const char*>self.context.out.data, length)
+        content = None if status != OK else PyBytes_FromStringAndSize(<const char*>self.context.out.data, length)
+        if self.context.out.capacity > MOST_KEPT:
+            buffer_free(&self.context.out)
+            self.context.out = Buffer(NULL, 0)
+        return content
 
 
 def hash_of_batch(int64_t last_offset, uint32_t crc, int64_t size):
@@ -1091,7 +1095,7 @@ cdef class Decoder:
                 out = self.check_no_records(codec, payload, limit)
             else:
                 seen = self.codecs.StreamAudit() if e.options.audit else None
-                out = self.codecs.decompress(codec, payload, limit, e.row.magic, seen)
+                out = self.codecs.decompress_by_module(codec, payload, limit, e.row.magic, seen)
                 if seen is not None:
                     note_stream(&e.audit, seen.streams, seen.trailing_bytes, seen.checksum_wrong, seen.size_wrong)
         except self.codecs.MissingCodec as missing:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kafkarec._core import PayloadDecompressor
 
 from . import gzip, lz4, native, snappy, zstd
-from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec, StreamAudit
+from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec, StreamAudit, as_codec_error
 
 __all__ = [
     "BY_NAME",
@@ -28,6 +28,7 @@ __all__ = [
     "compress",
     "compression_parameters",
     "decompress",
+    "decompress_by_module",
     "probe",
 ]
 
@@ -107,12 +108,22 @@ def decompress(
     seen: takes notes of what the Java stream reads without an error, and no writer writes.
     A returned memoryview is valid until this thread's next call, which may reuse its buffer.
     """
+    content = _thread.decompress(codec_id, payload, limit, magic) if seen is None else None
+    return decompress_by_module(codec_id, payload, limit, magic, seen) if content is None else content
+
+
+def decompress_by_module(
+    codec_id: int, payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None
+) -> bytes | memoryview:
+    """As `decompress`, without the C functions, which the first call finds for the next ones."""
     if not 0 <= codec_id < len(CODECS):
         raise CodecError("unsupported_codec", f"codec id {codec_id}")
     codec = CODECS[codec_id]
     native.install(codec.name)
-    content = _thread.decompress(codec_id, payload, limit, magic) if seen is None else None
-    return codec.decompress(payload, limit, magic, seen) if content is None else content
+    try:
+        return codec.decompress(payload, limit, magic, seen)
+    except MemoryError as error:
+        raise as_codec_error(error, codec.name, limit) from None
 
 
 def probe(codec_id: int, payload: Any, limit: int, magic: int = 2) -> None:

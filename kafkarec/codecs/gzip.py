@@ -83,7 +83,7 @@ def _inflate(payload: Any, at: int, content: bytearray, limit: int) -> int:
                 raise LimitReached(limit)
             if at >= size and not out and not inflater.eof and not inflater.unconsumed_tail:
                 raise CodecError("payload_truncated", "gzip: the deflate data is cut")
-    except (zlib.error, MemoryError) as error:
+    except zlib.error as error:
         if is_out_of_memory(error):
             raise as_codec_error(error, NAME, limit) from None
         raise CodecError("payload_corrupt", f"gzip: {error}") from None

@@ -168,7 +168,7 @@ def _decompress_frame(parts: list[Any], limit: int) -> bytes | memoryview:
         if not ended:
             raise CodecError("payload_corrupt", "lz4: a block cannot be decompressed")
         return memoryview(content if content is not None else b"")
-    except (RuntimeError, MemoryError) as error:
+    except RuntimeError as error:
         raise as_codec_error(error, NAME, limit) from None
     finally:
         if not ended:

@@ -76,7 +76,7 @@ def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | Non
             if _scratch.into(payload[start:end], content[at : at + length]) != length:
                 raise CodecError("payload_corrupt", "snappy: a block is shorter than it says")
             at += length
-    except (_scratch.error, MemoryError) as error:
+    except _scratch.error as error:
         raise as_codec_error(error, NAME, limit) from None
     return content[:total]
 

@@ -128,7 +128,7 @@ def _decompress_frame(
             content += piece
             if len(content) > limit:
                 raise LimitReached(limit)
-    except (thread.error, MemoryError) as error:
+    except thread.error as error:
         raise as_codec_error(error, NAME, limit) from None
 
 

@@ -240,12 +240,12 @@ def test_the_line_of_a_task_counts_what_it_read(folder, view, caplog):
 def test_a_missing_library_is_no_damage_in_any_mode(mode):
     """A worker that starts in a checkout has kafkarec from there, without the wheel's libraries."""
     code = (
-        "import sys\nsys.modules['isal'] = None\nfrom damage_reports import report\nfrom source_rows import read\n"
+        "import sys\nsys.modules['lz4'] = None\nfrom damage_reports import report\nfrom source_rows import read\n"
         "from spark_udfs import cluster\ncluster.ship = lambda spark: None\nmode, path = sys.argv[1:]\n"
         "report(path) if mode == 'damage_report' else read(path, mode=mode)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     words = [sys.executable, "-c", code, mode, str(SEGMENTS / "all-codecs-0")]
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 1 and "MissingCodecError" in done.stderr and "pip install isal" in done.stderr
+    assert done.returncode == 1 and "MissingCodecError" in done.stderr and "pip install lz4" in done.stderr
     assert "PERMISSIVE keeps" not in done.stderr

@@ -150,7 +150,7 @@ def test_a_failure_in_a_worker_stops_all(tmp_path, monkeypatch):
     def fails(*given):
         raise codecs.MissingCodec("gzip", "isal")
 
-    monkeypatch.setattr(codecs, "decompress", fails)
+    monkeypatch.setattr(codecs, "decompress_by_module", fails)
     for is_local in (True, False):
         monkeypatch.setattr("kafkarec.ops.verify.run.is_local", lambda log, answer=is_local: answer)
         for threads in (1, 2):
