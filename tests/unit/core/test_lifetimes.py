@@ -70,12 +70,12 @@ class Keeping:
         self.kept = []
         self.raised = raised
 
-    def decompress(self, codec, payload, limit, magic, seen):
+    def decompress_by_module(self, codec, payload, limit, magic, seen):
         self.kept.append(payload)
         if self.raised is not None:
             raised, self.raised = self.raised, None
             raise raised
-        return codecs.decompress(codec, payload, limit, magic)
+        return codecs.decompress_by_module(codec, payload, limit, magic)
 
 
 def beyond_c(base_offset=0):
