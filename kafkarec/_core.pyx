@@ -253,8 +253,8 @@ cdef class BorrowedMemory:
     cdef bint is_readonly
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        Py_DECREF(None)                  # a reference in view.obj, by Cython, which is overwritten
         PyBuffer_FillInfo(view, self, <void*>self.start, self.length, self.is_readonly, flags)
+        Py_DECREF(None)                  # a reference in view.obj, by Cython, which was overwritten
 
 
 cdef object memory_of(object owner, const void* start, int64_t length, bint is_readonly=True):

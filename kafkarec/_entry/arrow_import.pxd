@@ -16,7 +16,7 @@ Each array becomes one chunk; chunks_release releases all of them.
 
 Functions with Python objects, for the compiled modules.
 """
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 

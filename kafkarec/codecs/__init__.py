@@ -119,8 +119,8 @@ def decompress_by_module(
     if not 0 <= codec_id < len(CODECS):
         raise CodecError("unsupported_codec", f"codec id {codec_id}")
     codec = CODECS[codec_id]
-    native.install(codec.name)
     try:
+        native.install(codec.name)
         return codec.decompress(payload, limit, magic, seen)
     except MemoryError as error:
         raise as_codec_error(error, codec.name, limit) from None
@@ -130,7 +130,11 @@ def probe(codec_id: int, payload: Any, limit: int, magic: int = 2) -> None:
     """Makes the checks of the Java stream's constructor, the only ones for the payload of a batch of 0 records."""
     if not 0 <= codec_id < len(CODECS):
         raise CodecError("unsupported_codec", f"codec id {codec_id}")
-    CODECS[codec_id].probe(payload, limit, magic)
+    codec = CODECS[codec_id]
+    try:
+        codec.probe(payload, limit, magic)
+    except MemoryError as error:
+        raise as_codec_error(error, codec.name, limit) from None
 
 
 def checked_level(codec_id: int, level: int | None) -> int | None:
