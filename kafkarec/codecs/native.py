@@ -117,6 +117,12 @@ def _zstd() -> list[Any] | None:
     return functions if right else None
 
 
+def _snappy() -> list[Any]:
+    """None, but only where the library is installed: it reads what the core's function leaves to it."""
+    importlib.import_module("cramjam")
+    return []
+
+
 @cache
 def zstd_stream_parameters(level: int) -> tuple[int, ...]:
     """The seven parameters of a level for an input of unknown size, as in the JVM's streams. For a small input the
@@ -129,7 +135,7 @@ def zstd_stream_parameters(level: int) -> tuple[int, ...]:
 ZSTD_PARAMETERS = ("window_log", "hash_log", "chain_log", "search_log", "min_match", "target_length", "strategy")
 
 # Name -> codec id, finder: the functions in the order of their struct in `_c/compress.pxd`; None: not those.
-_FINDERS = {"gzip": (1, _isal), "snappy": (2, list[Any]), "lz4": (3, _lz4), "zstd": (4, _zstd)}
+_FINDERS = {"gzip": (1, _isal), "snappy": (2, _snappy), "lz4": (3, _lz4), "zstd": (4, _zstd)}
 
 
 @cache
