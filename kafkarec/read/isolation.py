@@ -59,7 +59,7 @@ def match_markers(
     def matched(parts: Iterable[tuple[Step, bool]], misplaced: Iterable[Hole] = ()) -> MatchedTransactions:
         found = MatchedTransactions(raises, evidence_of, known_holes=[*holes, *misplaced])
         for step, is_placed in parts:
-            (found.take if is_placed else found.leave_out)(step)
+            (found.take if is_placed else found.leave_out_misplaced)(step)
         found.finish()
         return found
 

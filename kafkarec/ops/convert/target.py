@@ -26,7 +26,7 @@ from kafkarec.ops.rewrite import SourceBatch, batches_of
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_at_once
 from kafkarec.read.walk import BytesSegment
-from kafkarec.recover.restoring import used_bytes
+from kafkarec.recover.restoring import with_restored_fields
 from kafkarec.recover.steps import Step
 from kafkarec.storage import opening
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
@@ -53,7 +53,7 @@ def source_batches(step: Step, source: Any) -> Iterator[SourceBatch]:
             pieces = []
             for at, stop in map(span, range(first, first + count)):
                 data = bytes_again(source, at, stop - at)
-                pieces.append(used_bytes(data, restored[at]) if at in restored else data)
+                pieces.append(with_restored_fields(data, restored[at]) if at in restored else data)
             raw = memoryview(b"".join(pieces))
         if count > 1:
             last = step.cell("last_offset", first + count - 1)
