@@ -134,10 +134,10 @@ def judged_steps(steps: Iterable[Step]) -> tuple[Iterator[tuple[Step, bool]], li
         if last is None or first <= last:
             begin, end = (held[one.step].number for one in (before, behind or before))
             holes.append(Hole(first, last, tuple(range(begin, end + 1))))
-    return _parts(held, of_steps), holes
+    return _split_at_misplaced(held, of_steps), holes
 
 
-def _parts(steps: Iterable[Step], misplaced: Iterable[dict[int, bool]]) -> Iterator[tuple[Step, bool]]:
+def _split_at_misplaced(steps: Iterable[Step], misplaced: Iterable[dict[int, bool]]) -> Iterator[tuple[Step, bool]]:
     for step, rows in zip(map(Step.copy, steps), misplaced, strict=True):
         start = 0
         for row, is_copy in rows.items():

@@ -151,7 +151,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
             if isinstance(opened, PartitionFiles | DataFolderFiles):
                 left_out += [_left_out_with_path(opened.path, one) for one in opened.left_out]
             if isinstance(opened, DataFolderFiles):
-                left_out += _data_folder_files(opened.path)
+                left_out += _files_besides_partitions(opened.path)
                 folders += opened.folders
             for log in opening.logs(opened):
                 if log is not opened and isinstance(opened, DataFolderFiles):
@@ -279,7 +279,7 @@ def _had_segments(log: PartitionFiles) -> bool:
     return renamed or bool(recorded_ends.read(log, recorded_ends.DataFolderState.of_log(log)))
 
 
-def _data_folder_files(folder: str) -> list[LeftOut]:
+def _files_besides_partitions(folder: str) -> list[LeftOut]:
     """The files of a data folder besides its partitions; they are reported, not copied."""
     try:
         found = sorted(os.listdir(folder))

@@ -322,7 +322,7 @@ class PlannedFolder:
         assert isinstance(file, FilePlan)
         return file.origin(position, size)
 
-    def change(self, changes: Sequence[Change]) -> None:
+    def apply_changes(self, changes: Sequence[Change]) -> None:
         """Changes the logs, and the report. Batches that are removed for a reason are set aside."""
         report, moved = self.report, set[str]()
         files = {file.name: file for file in report.files}
