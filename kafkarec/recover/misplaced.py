@@ -115,7 +115,7 @@ def judged_steps(steps: Iterable[Step]) -> tuple[Iterator[tuple[Step, bool]], li
     held = [*steps]
     kept: list[_StepRow] = []
     misplaced: list[tuple[_StepRow, int]] = []  # with the number of kept ones before it
-    for row, is_placed in judged(_rows(held)):
+    for row, is_placed in judged(_step_rows(held)):
         if is_placed:
             kept.append(row)
         else:
@@ -148,7 +148,7 @@ def _split_at_misplaced(steps: Iterable[Step], misplaced: Iterable[dict[int, boo
         yield step.between(start, len(step)), True
 
 
-def _rows(steps: Iterable[Step]) -> Iterator[_StepRow]:
+def _step_rows(steps: Iterable[Step]) -> Iterator[_StepRow]:
     next_offset = 0
     for _, of_file in groupby(enumerate(map(Step.copy, steps)), lambda numbered: numbered[1].number):
         rows: list[_StepRow] = []

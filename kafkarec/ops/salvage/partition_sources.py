@@ -157,7 +157,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
                 if log is not opened and isinstance(opened, DataFolderFiles):
                     left_out += [one._replace(name=os.path.join(log.path, one.name)) for one in log.left_out]
                 if log.segments_for_reports or log.checkpoints or _had_segments(log):
-                    _add(by_key, log, isinstance(opened, SegmentFile), topic, partition)
+                    _add_to_source(by_key, log, isinstance(opened, SegmentFile), topic, partition)
     partitions = list(by_key.values())
     unread = next((one for one in left_out if one.kind == names.UNREADABLE), None)
     if not partitions and unread:
@@ -350,7 +350,7 @@ def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[SegmentFile | 
         return folders
 
 
-def _add(
+def _add_to_source(
     by_key: dict[Any, PartitionSources], log: PartitionFiles, alone: bool, topic: str | None, partition: int | None
 ) -> None:
     """Adds copies of the log's segments, as they are held open and closed, to a source of their partition."""
