@@ -162,7 +162,7 @@ def _activation_of(
     package: ModuleType, source: str, wheels: tuple[str, ...] = (), notes: tuple[str, ...] = ()
 ) -> Activation:
     path = os.path.dirname(os.path.dirname(os.path.abspath(package.__file__ or "")))
-    return Activation(str(package.__version__), source, path, interpreter(), libc(), wheels, notes)
+    return Activation(str(package.__version__), source, path, python_tag(), libc(), wheels, notes)
 
 
 # ---- kafkarec and its libraries in this process ----
@@ -268,7 +268,7 @@ def _read_own_file(name: str) -> bytes | None:
         raise BootstrapError(f"cannot read {name} in {ORIGIN}: {error}") from None
 
 
-def interpreter() -> str:
+def python_tag() -> str:
     """`cp312`; `cp314t` where the GIL is disabled."""
     return f"cp{sys.version_info[0]}{sys.version_info[1]}{'t' if 't' in getattr(sys, 'abiflags', '') else ''}"
 
@@ -291,10 +291,10 @@ def fitting_tree(index: Json) -> Json:
     """The row of `index["trees"]` for this interpreter, with its parts. BootstrapError if there is none."""
     found = [int(number) for number in re.findall(r"\d+", libc())]
     for tree in index["trees"]:
-        if (tree["python"], tree["machine"]) == (interpreter(), machine()) and tree["glibc"] <= found:
+        if (tree["python"], tree["machine"]) == (python_tag(), machine()) and tree["glibc"] <= found:
             return {**tree, "parts": {name: index["parts"][name] for name in tree["parts"]}}
     raise BootstrapError(
-        f"this interpreter is {interpreter()} on {machine()} with {libc()}, and this spark_udfs wheel serves "
+        f"this interpreter is {python_tag()} on {machine()} with {libc()}, and this spark_udfs wheel serves "
         f"{index['serves']}. `make wheelhouse` in kafkarec's checkout makes the one for CPython 3.11 to 3.14 on x86_64 "
         f"and aarch64 with glibc; for another one, install kafkarec on the executors (pip install), or ship a whole "
         f"environment: spark-submit --archives env.tar.gz#env --conf spark.pyspark.python=env/bin/python"

@@ -131,7 +131,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     0 of 2 files damaged: 0 ranges, 0 of 18016 bytes; 149 batches with 267 records and 26 control records are good
     """
     chosen = read_options(spark, path, options, "damage_report")
-    results = plan_and_run(spark, "damage_report", chosen, partial(_check_splits, chosen))
+    results = plan_and_run(spark, "damage_report", chosen, partial(_count_damage, chosen))
     counts = [each for result in results for each in result]
     counts.sort(key=lambda each: (each["file"], each["begin"]))
     files: dict[str, NamedValues] = {}
@@ -149,7 +149,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark, tuple(keys))
 
 
-def _check_splits(chosen: ReadOptions, splits: Splits) -> list[NamedValues]:
+def _count_damage(chosen: ReadOptions, splits: Splits) -> list[NamedValues]:
     """In a task: the rows of its counters, after reading the splits completely."""
     every = replace(chosen, mode="PERMISSIVE", includeControl=True)
     with closing(TaskCounters("damage_report")) as counters:

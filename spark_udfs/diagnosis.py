@@ -97,7 +97,7 @@ def describe_process() -> NamedValues:
         "pid": os.getpid(),
         "python": platform.python_version(),
         "executable": sys.executable,
-        "interpreter": f"{bootstrap.interpreter()} {bootstrap.machine()}",
+        "interpreter": f"{bootstrap.python_tag()} {bootstrap.machine()}",
         "libc": bootstrap.libc(),
         "problem": None,
     }

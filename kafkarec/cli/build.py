@@ -244,7 +244,7 @@ class BatchesFromRows:
 
     def add(self, rows: RowBlock) -> Iterator[bytes]:
         """Yield the batches that are complete with these rows."""
-        good = self._assign_offsets_and_times(rows)
+        good = self._good_rows_with_offsets(rows)
         if not len(good):
             return
         for name, cell in self._defaults.items():  # here, as the rows held before these may have the column
@@ -272,7 +272,7 @@ class BatchesFromRows:
 
     # ---- offsets and timestamps
 
-    def _assign_offsets_and_times(self, rows: RowBlock) -> RowBlock:
+    def _good_rows_with_offsets(self, rows: RowBlock) -> RowBlock:
         """Return the rows with offsets and timestamps, without those that cannot be written."""
         while len(rows):
             offsets = self._offsets(rows)

@@ -246,7 +246,7 @@ def _summary(found: Sequence[PartitionTransactions], hanging_after: timedelta, e
         yield f"{counted(len(found) - len(busy), 'partition')} without transactions"
     in_detail = bad if everything else bad[:_MOST_IN_DETAIL]
     for one in in_detail:
-        blocks = [*_table(one, "hanging", everything), *_advice(one)]
+        blocks = [*_blocks_of_state(one, "hanging", everything), *_advice(one)]
         yield ReportSection(f"{one.name}: {_consumers_text(one)}", blocks)
     if len(bad) > len(in_detail):
         yield ""
@@ -285,7 +285,7 @@ def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool)
     yield f"{one.name}: {counted(one.segments, 'segment')}, log end {or_nothing(found.next_offset)}{newest}"
     yield _consumers_text(one)
     for state in sorted(states, key=_WORST_FIRST.index):
-        yield from _table(one, state, everything)
+        yield from _blocks_of_state(one, state, everything)
     yield ""
     sums = ", ".join(f"{found.count(state)} {state}" for state in STATES)
     if len(found.without_data):
@@ -318,7 +318,7 @@ def _consumers_text(one: PartitionTransactions) -> str:
     return f"{text}; {counted(one.waiting_offsets, 'offset')} from there on cannot be read"
 
 
-def _table(one: PartitionTransactions, state: str, everything: bool) -> Iterator[Block]:
+def _blocks_of_state(one: PartitionTransactions, state: str, everything: bool) -> Iterator[Block]:
     """Yield the transactions of a state; if there are many, the oldest open or the most recently ended ones."""
     chosen = one.listing.of(state)
     if not len(chosen):

@@ -87,7 +87,7 @@ def _gzip(read: Read) -> Iterator[bytes]:
             except zlib.error as error:
                 if is_out_of_memory(error):
                     raise MemoryError(f"gzip: {error}") from None
-                if content := _until_error(before, data):
+                if content := _content_before_error(before, data):
                     yield content
                 wrong = "data check" in str(error) or "length check" in str(error)
                 reason = "payload_checksum_mismatch" if wrong else "payload_corrupt"
@@ -106,7 +106,7 @@ def _gzip(read: Read) -> Iterator[bytes]:
         raise CodecError("payload_header_invalid", "gzip: the bytes after a member are no gzip data")
 
 
-def _until_error(member: Any, data: bytes) -> bytes:
+def _content_before_error(member: Any, data: bytes) -> bytes:
     """The content before the wrong byte: zlib drops what a call has decompressed that ends in an error."""
     content = bytearray()
     with suppress(zlib.error):

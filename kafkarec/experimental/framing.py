@@ -320,7 +320,7 @@ class _Decoding:
         while at < len(self.view):
             try:
                 batch = batch_at(self.view, at, MAGIC, self.check_crc)
-                self.read(batch)
+                self.decode_batch(batch)
                 at = batch.end
             except KafkaRecordError as refusal:
                 fault = {name: getattr(refusal, name) for name in ("base_offset", "expected", "found", "record")}
@@ -341,7 +341,7 @@ class _Decoding:
         self.take_chunk()
         return self.columns(remaining)
 
-    def read(self, batch: WholeBatch) -> None:
+    def decode_batch(self, batch: WholeBatch) -> None:
         """Decodes a batch to the columns."""
         header = batch.header
         self.decoder.feed(self.form._as_v2(batch, self.request.options.limit, compressed=False))

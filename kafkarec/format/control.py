@@ -69,7 +69,7 @@ _MESSAGES: dict[type[ControlRecord], str] = {}
 _STRUCTS: dict[str, Any] = {}
 
 
-def _record(*types: ControlRecordType, dump_name: str, message: str) -> Callable[[type[_Record]], type[_Record]]:
+def _register(*types: ControlRecordType, dump_name: str, message: str) -> Callable[[type[_Record]], type[_Record]]:
     """Makes a class that of the records of these types. message: its name and fields; the notation:
     `message_schemas.py`, in the order of the attributes."""
 
@@ -88,7 +88,7 @@ def _struct(of: type[_Struct]) -> type[_Struct]:
     return of
 
 
-@_record(
+@_register(
     ControlRecordType.ABORT,
     ControlRecordType.COMMIT,
     dump_name="endTxnMarker:",
@@ -114,7 +114,7 @@ class LeaderChangeVoter:
     voter_directory_id: UUID | None = None
 
 
-@_record(
+@_register(
     ControlRecordType.LEADER_CHANGE,
     dump_name="LeaderChange:",
     message="""
@@ -137,7 +137,7 @@ class LeaderChangeRecord(ControlRecord):
     granting_voters: tuple[LeaderChangeVoter, ...]
 
 
-@_record(
+@_register(
     ControlRecordType.SNAPSHOT_HEADER,
     dump_name="SnapshotHeader",
     message="""
@@ -153,7 +153,7 @@ class SnapshotHeaderRecord(ControlRecord):
     last_contained_log_timestamp: int
 
 
-@_record(
+@_register(
     ControlRecordType.SNAPSHOT_FOOTER,
     dump_name="SnapshotFooter",
     message="""
@@ -166,7 +166,7 @@ class SnapshotFooterRecord(ControlRecord):
     """SNAPSHOT_FOOTER: the end of a complete snapshot (KIP-630)."""
 
 
-@_record(
+@_register(
     ControlRecordType.KRAFT_VERSION,
     dump_name="KRaftVersion",
     message="""
@@ -212,7 +212,7 @@ class KRaftVoter:
     kraft_version_feature: KRaftVersionFeature
 
 
-@_record(
+@_register(
     ControlRecordType.KRAFT_VOTERS,
     dump_name="KRaftVoters",
     message="""

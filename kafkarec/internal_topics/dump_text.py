@@ -160,19 +160,19 @@ _NULL_VALUE = (
 )
 
 
-def _check(holds: bool, message: str) -> None:
+def _demand(holds: bool, message: str) -> None:
     if not holds:
         refuse(message, message)
 
 
 def _check_epochs(fields: dict[str, Any]) -> None:
-    _check(bool(fields["segmentLeaderEpochs"]), "segmentLeaderEpochs can not be null or empty")
+    _demand(bool(fields["segmentLeaderEpochs"]), "segmentLeaderEpochs can not be null or empty")
 
 
 def _check_offsets(fields: dict[str, Any]) -> None:
     start, end = fields["startOffset"], fields["endOffset"]
-    _check(start >= 0, f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative")
-    _check(
+    _demand(start >= 0, f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative")
+    _demand(
         end >= start,
         f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be less than startOffset = {start}",
     )

@@ -126,7 +126,7 @@ def read_value(kind: RecordType, value: bytes) -> DecodedMessage:
     return DecodedMessage(kind, version, _read_message(kind.value, version, cursor, "value"))
 
 
-def _read_varint(cursor: Cursor, name: str) -> int:
+def _read_varint_as_int16(cursor: Cursor, name: str) -> int:
     try:
         value = cursor.unsigned_varint()
     except MessageError as error:
@@ -140,10 +140,10 @@ def _read_varint(cursor: Cursor, name: str) -> int:
 def read_framed(topic: Topic, value: bytes, any_version: bool = False) -> DecodedMessage:
     """The message in a framed value. any_version: the version is not checked, as Kafka does not check it."""
     cursor = Cursor(value)
-    frame = _read_varint(cursor, "frame version")
+    frame = _read_varint_as_int16(cursor, "frame version")
     if frame != _FRAME_VERSION:
         refuse(f"frame version {frame} is not {_FRAME_VERSION}", _FRAME_REFUSALS.get(frame, _FRAME_REFUSED % frame))
-    kind_id, version = _read_varint(cursor, "type"), _read_varint(cursor, "version")
+    kind_id, version = _read_varint_as_int16(cursor, "type"), _read_varint_as_int16(cursor, "version")
     kind = topic.types.get(kind_id)
     if kind is None:
         raise _unknown_error(f"record type {kind_id} of {topic.name}", f"{_UNSUPPORTED}: Unknown metadata id {kind_id}")

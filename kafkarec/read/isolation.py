@@ -59,7 +59,7 @@ def match_markers(
     def matched(parts: Iterable[tuple[Step, bool]], misplaced: Iterable[Hole] = ()) -> MatchedTransactions:
         found = MatchedTransactions(raises, evidence_of, known_holes=[*holes, *misplaced])
         for step, is_placed in parts:
-            (found.take if is_placed else found.leave_out)(step)
+            (found.take if is_placed else found.leave_out_misplaced)(step)
         found.finish()
         return found
 
@@ -95,10 +95,10 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
 def aborted_spans(matched: MatchedTransactions) -> tuple[Span, ...]:
     rows = columns_of(matched.ended, "code", "producer_id", "first_offset", "marker_offset")
     found = ((producer, first, marker) for code, producer, first, marker in rows if code == ABORT)
-    return tuple(_joined(found) if matched.decisions else found)
+    return tuple(_without_overlaps(found) if matched.decisions else found)
 
 
-def _joined(spans: Iterable[Span]) -> Iterator[Span]:
+def _without_overlaps(spans: Iterable[Span]) -> Iterator[Span]:
     """The spans without overlaps, as the engine wants them: what is decided about damage may be within another one."""
     last: Span | None = None
     for one in sorted(spans):

@@ -82,7 +82,7 @@ class BytesSegment:
     def opened(self) -> AbstractContextManager[Source]:
         return nullcontext(self.source)
 
-    def named(self, decode_request: DecodeRequest) -> DecodeRequest:
+    def named_request(self, decode_request: DecodeRequest) -> DecodeRequest:
         """The request as it is: there is no file of which something is known."""
         return decode_request
 
@@ -121,7 +121,7 @@ def walk(
             begin = max(segment.begin, start if start_of is None else start_of(segment))
             end = source.size if segment.end is None else segment.end
             end = end if stop is None else min(end, stop)
-            for part in read_chunks(segment.named(decode_request), source, begin, end, threads):
+            for part in read_chunks(segment.named_request(decode_request), source, begin, end, threads):
                 tail = (end - part.remaining, part.remaining) if part.remaining else None
                 yield Step(segment, number, part, tail)
 

@@ -196,7 +196,7 @@ class MatchedTransactions:
             start = stop
         self._match_rows(step, start, len(step))
 
-    def leave_out(self, step: Step) -> None:
+    def leave_out_misplaced(self, step: Step) -> None:
         """One batch behind the last step that is misplaced. Decides about its data, as a reader gets them."""
         [base], [last], [producer] = map(step.column, ("base_offset", "last_offset", "producer_id"))
         self._highest_misplaced = max(self._highest_misplaced, as_stored(base))

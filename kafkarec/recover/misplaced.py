@@ -115,7 +115,7 @@ def judged_steps(steps: Iterable[Step]) -> tuple[Iterator[tuple[Step, bool]], li
     held = [*steps]
     kept: list[_StepRow] = []
     misplaced: list[tuple[_StepRow, int]] = []  # with the number of kept ones before it
-    for row, is_placed in judged(_rows(held)):
+    for row, is_placed in judged(_step_rows(held)):
         if is_placed:
             kept.append(row)
         else:
@@ -134,10 +134,10 @@ def judged_steps(steps: Iterable[Step]) -> tuple[Iterator[tuple[Step, bool]], li
         if last is None or first <= last:
             begin, end = (held[one.step].number for one in (before, behind or before))
             holes.append(Hole(first, last, tuple(range(begin, end + 1))))
-    return _parts(held, of_steps), holes
+    return _split_at_misplaced(held, of_steps), holes
 
 
-def _parts(steps: Iterable[Step], misplaced: Iterable[dict[int, bool]]) -> Iterator[tuple[Step, bool]]:
+def _split_at_misplaced(steps: Iterable[Step], misplaced: Iterable[dict[int, bool]]) -> Iterator[tuple[Step, bool]]:
     for step, rows in zip(map(Step.copy, steps), misplaced, strict=True):
         start = 0
         for row, is_copy in rows.items():
@@ -148,7 +148,7 @@ def _parts(steps: Iterable[Step], misplaced: Iterable[dict[int, bool]]) -> Itera
         yield step.between(start, len(step)), True
 
 
-def _rows(steps: Iterable[Step]) -> Iterator[_StepRow]:
+def _step_rows(steps: Iterable[Step]) -> Iterator[_StepRow]:
     next_offset = 0
     for _, of_file in groupby(enumerate(map(Step.copy, steps)), lambda numbered: numbered[1].number):
         rows: list[_StepRow] = []

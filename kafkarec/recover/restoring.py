@@ -258,7 +258,7 @@ def _patch(raw: bytearray, proven: Mapping[str, Proof]) -> Changes:
     return {name: (stored[name], value, witness) for name, (value, witness) in proven.items() if value != stored[name]}
 
 
-def used_bytes(raw: bytes | memoryview, restored: Restored) -> bytes:
+def with_restored_fields(raw: bytes | memoryview, restored: Restored) -> bytes:
     """The bytes of a batch, or at least of its first 17, with the restored fields in place of the stored ones."""
     values = {name: used for name, (_, used) in restored.fields.items()}
     return _header_start_with(raw, values) + bytes(raw[layout.UP_TO_MAGIC :])

@@ -25,10 +25,10 @@ from kafkarec.sources.remote_errors import display_url
 from . import names, opening
 from .globs import matches
 from .key_folders import (
+    FolderFilter,
     Keys,
     KeyValues,
     ParameterError,
-    Where,
     keys_below,
     topic_partition_of_keys,
     values_by_key,
@@ -89,7 +89,7 @@ class Finder:
             raise ValueError("an empty list of paths")
         self.is_remote = any("://" in path for path in self._paths)
         self._base = None if base_path is None else full_path(os.fsdecode(base_path))
-        self.where = Where(where)
+        self.where = FolderFilter(where)
         self._options = storage_options or {}
         self.unreadable = unreadable
         self._ends: dict[tuple[str, int | None], int | None] = {}
@@ -200,7 +200,7 @@ class Finder:
         deepest: KeyValues = {}
         for folder, own in ways.items():
             inside, is_log = self._folders_in(folder)
-            keyed = Where().allowed(inside, folder)
+            keyed = FolderFilter().allowed(inside, folder)
             values = values_by_key(keyed.values())
             taken = self.where.allowed(inside, folder) or keyed
             above = folder.rstrip("/")

@@ -326,7 +326,7 @@ class Follower:
         offset: of a batch there. The index tells from where on enough batches are before it; None: from the start.
         """
         headers = walk_request(CHECKSUMS, errors="skip", restore=self._request.options.restore)
-        asked, back = segment.named(headers), WINDOW
+        asked, back = segment.named_request(headers), WINDOW
         while True:
             from_there = RecordRange(None if offset is None else max(offset - back, 0))
             begin = ranges.start_position(segment, from_there)
@@ -404,7 +404,7 @@ class Follower:
                 known.name, known.at = name, ReadPosition()
             of_segment = settled if name == chosen[-1] else None
             with self._segment_named(name, later_segment=of_segment is None) as segment:
-                decode_request = segment.named(asked)
+                decode_request = segment.named_request(asked)
                 source = self._source_without_tail(segment, known.at.position, of_segment)
                 for part, after in read_chunks_from(decode_request, source, known.at):
                     doubt = self._first_doubtful_position(part, known.at, of_segment)
@@ -425,7 +425,9 @@ class Follower:
         if settled is not None and reading.at.border and stable is not None and stable <= reading.at.border[1]:
             return False  # all that is behind the last batch
         with self._segment_named(reading.name, later_segment=settled is None) as segment:
-            decode_request = segment.named(self._request if left_out is None else left_out.applied_to(self._request))
+            decode_request = segment.named_request(
+                self._request if left_out is None else left_out.applied_to(self._request)
+            )
             source = self._source_without_tail(segment, reading.at.position, settled)
             fails_at = waits_at = _ALL
             for part, after in read_chunks_from(decode_request, source, reading.at):

@@ -20,7 +20,7 @@ from kafkarec.read.decode_options import request
 from kafkarec.read.reader import decode
 from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.misplaced import judged, with_anchors
-from kafkarec.recover.restoring import used_bytes
+from kafkarec.recover.restoring import with_restored_fields
 from kafkarec.recover.steps import Step, as_stored
 from kafkarec.sources.read_failures import (
     DISK,
@@ -260,7 +260,7 @@ def _single_batches(step: Step, number: int, expected: int) -> Iterator[GoodBatc
         fields = base, last, as_stored(epoch), hash_of_batch(last, crc, size), size, records
         row = GoodBatches(*fields, segment, position, number)
         if one := restored.get(position):
-            header = used_bytes(segment.raw(position, UP_TO_MAGIC), one)
+            header = with_restored_fields(segment.raw(position, UP_TO_MAGIC), one)
             row = row._replace(header=header, has_restored_base="base_offset" in one.fields)
         yield row
 

@@ -202,7 +202,7 @@ class _Condition(NamedTuple):
         return _COMPARE[self.sign](key_value(value, kind), literal)
 
 
-class Where:
+class FolderFilter:
     """Which key=value folders are read; the others are not even listed.
 
         date >= '2026-11-01' AND date < '2026-12-01' AND hour = 5

@@ -103,7 +103,7 @@ def read_segment(
     """The records of a segment in one part."""
     with segment.opened() as source:
         start = ranges.start_position(segment, record_range)
-        return read_at_once(segment.named(decode_request), source, start, segment.end, threads)
+        return read_at_once(segment.named_request(decode_request), source, start, segment.end, threads)
 
 
 def pieces(groups: Groups, chosen: Selection) -> Generator[tuple[Any, RecordColumns]]:
@@ -139,7 +139,7 @@ def record_batches(
     segment: SegmentFile, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING
 ) -> Iterator[RecordBatch]:
     """The batches of a segment. A batch's bytes are read when they are used."""
-    source = SegmentBytes(segment, segment.named(decode_request._replace(skip=False)))
+    source = SegmentBytes(segment, segment.named_request(decode_request._replace(skip=False)))
     errors = "skip" if decode_request.skip else "raise"
     with segment.opened():
         yield from Batches((step.rows for step in _headers([segment], HEADERS, errors, record_range)), source)

@@ -106,7 +106,7 @@ def _position_in_file(segment: SegmentFile, record_range: RecordRange) -> int:
         if start is not None:
             return start
     if record_range.start_timestamp is not None:
-        by_time = _offset_for_time(segment, record_range.start_timestamp)
+        by_time = _offset_from_time_index(segment, record_range.start_timestamp)
         offset = by_time if offset is None else max(offset, by_time)
     base = segment.base_offset
     if offset is None or base is None or offset <= base:
@@ -135,7 +135,7 @@ def _begins_batch_with(head: bytes, offset: int) -> bool:
     return len(head) >= V2_OVERHEAD and 0 <= offset - start.base_offset <= v2_header(head).last_offset_delta
 
 
-def _offset_for_time(segment: SegmentFile, timestamp: int) -> int:
+def _offset_from_time_index(segment: SegmentFile, timestamp: int) -> int:
     """An offset before which no record has this timestamp or a later one, from the .timeindex. An entry is used only if
     the batch that contains its offset has its timestamp as max timestamp."""
     base = segment.base_offset or 0

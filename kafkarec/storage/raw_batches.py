@@ -52,7 +52,7 @@ def has_valid_checksum(segment: SegmentFile, position: int, end: int) -> bool:
     return stored == computed
 
 
-def bytes_again(segment: Any, position: int, length: int) -> Any:
+def reread(segment: Any, position: int, length: int) -> Any:
     """The bytes of batches that were read before. CorruptRecordError (unreadable) if the file is shorter now."""
     data = segment.raw(position, length)
     if len(data) < length:
@@ -124,7 +124,7 @@ class SegmentBytes(NamedTuple):
     decode_request: DecodeRequest
 
     def raw(self, start: int, stop: int) -> memoryview:
-        return memoryview(bytes_again(self.segment, start, stop - start))
+        return memoryview(reread(self.segment, start, stop - start))
 
     def read(self, start: int, stop: int) -> RecordColumns:
         with self.segment.opened() as source:

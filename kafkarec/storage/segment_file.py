@@ -244,7 +244,7 @@ class SegmentFile(InFolder):
         except FileNotFoundError:
             return None
 
-    def named(self, decode_request: DecodeRequest) -> DecodeRequest:
+    def named_request(self, decode_request: DecodeRequest) -> DecodeRequest:
         """The request with this file's name, topic and partition for errors and columns."""
         named = {
             "file": self.display_path,

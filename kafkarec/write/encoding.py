@@ -36,7 +36,7 @@ Row = tuple[int | None, int | None, bytes | None, bytes | None, tuple[tuple[byte
 
 def row_of(record: Any, number: int) -> Row:
     """A record of any supported type as a row. A TypeError or ValueError names the record and the field."""
-    offset, timestamp, key, value, headers = _fields(record, number)
+    offset, timestamp, key, value, headers = _record_fields(record, number)
     pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
     if not isinstance(pairs, Iterable):
         raise TypeError(f"record {number}: headers are pairs (key, value), not {type(headers).__name__}")
@@ -52,7 +52,7 @@ def row_of(record: Any, number: int) -> Row:
         raise type(error)(f"record {number}: {error}") from None
 
 
-def _fields(record: Any, number: int) -> tuple[Any, ...]:
+def _record_fields(record: Any, number: int) -> tuple[Any, ...]:
     if isinstance(record, Record):
         if record.is_control:
             raise ValueError(f"record {number} is a control record: pass RecordColumns, or use a RecordBatchBuilder")

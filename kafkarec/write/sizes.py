@@ -85,7 +85,7 @@ def estimate_size(
     base = None if base_offset is None else checked_int("base offset", base_offset, 64)
     size = 0
     base_timestamp = 0
-    for index, (offset, timestamp, key, value, headers) in enumerate(map(_fields, records)):
+    for index, (offset, timestamp, key, value, headers) in enumerate(map(_record_fields, records)):
         if index == 0:
             base_timestamp = timestamp
             size = LEAST_SIZES[magic] if magic >= BATCH_MAGIC else 0
@@ -96,7 +96,7 @@ def estimate_size(
     return size if not codec else min(max(size // 2, 1024), 1 << 16)
 
 
-def _fields(record: Any) -> Sequence[Any]:
+def _record_fields(record: Any) -> Sequence[Any]:
     """The five fields, in the order of the tuples."""
     if isinstance(record, Record):
         fields: Sequence[Any] = (record.offset, record.timestamp, record.key, record.value, record.headers)

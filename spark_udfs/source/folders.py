@@ -200,7 +200,7 @@ class SharedFolder:
                 paths = (path for part in appended for path in segments(part))
                 tables = (table for path in paths for table in kafkarec.open(path).scan_pieces())
                 sizes = (size for table in tables for size in table.column("size_in_bytes"))
-                limit = _clone(base, made, max(sizes, default=0))
+                limit = _clone_for_appending(base, made, max(sizes, default=0))
                 offsets = parts[0].first_offset, parts[0].next_offset
             else:
                 SharedFolder(made).put(EMPTY_LOG, b"")
@@ -303,7 +303,7 @@ def _segments(folder: str) -> list[str]:
     return []
 
 
-def _clone(folder: str, target: str, largest: int) -> int | None:
+def _clone_for_appending(folder: str, target: str, largest: int) -> int | None:
     """Makes `target`, a clone of a log to which batches of at most `largest` bytes can be appended; 0: none will be.
 
     Files become hard links, which take no space and must not be written to. The last segment is copied instead if it is

@@ -84,7 +84,8 @@ class Listing:
                 for log in self._logs:
                     last = log.segments[-1]
                     log.segments = tuple(
-                        _with_size(each) if each is last or not each.listed_size else each for each in log.segments
+                        _with_current_size(each) if each is last or not each.listed_size else each
+                        for each in log.segments
                     )
         return paths.partitions(self.options, self.finder, self._logs)
 
@@ -170,7 +171,7 @@ def _has_grown(before: frozenset[str], after: frozenset[str]) -> bool:
     return before < after and all(name > last and name.endswith(_LOG) for name in after - before)
 
 
-def _with_size(segment: Any) -> Any:
+def _with_current_size(segment: Any) -> Any:
     """With its current size: of a last segment, and of those that were listed as empty, whose `stat` may have
     failed. What is no file, such as a pipe, has none, so that a task opens it and has the error."""
     if segment.listed_size is None:

@@ -170,10 +170,12 @@ def _judged(found: Iterable[LogBatch]) -> Iterator[LogBatch]:
         if len(around) == around.maxlen and (batch := around[_WITNESSES]) is not None:
             before = [one for one in islice(around, _WITNESSES) if one]
             behind = [one for one in islice(around, _WITNESSES + 1, None) if one]
-            yield batch._replace(context=_context(before, batch, behind), is_misfit=_is_misfit(before, batch, behind))
+            yield batch._replace(
+                context=_context_begin(before, batch, behind), is_misfit=_is_misfit(before, batch, behind)
+            )
 
 
-def _context(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) -> int | None:
+def _context_begin(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) -> int | None:
     beside = [*before[-_BESIDE:], batch, *behind[:_BESIDE]]
     if all(one.is_followed_by(other) for one, other in pairwise(beside)) and not any(one.restored for one in beside):
         return None

@@ -9,7 +9,7 @@ import pytest
 
 from spark_udfs import bootstrap
 
-HERE = {"python": bootstrap.interpreter(), "machine": platform.machine(), "glibc": [2, 17], "parts": ["one.zip"]}
+HERE = {"python": bootstrap.python_tag(), "machine": platform.machine(), "glibc": [2, 17], "parts": ["one.zip"]}
 OTHERS = [HERE | {"python": "cp310", "glibc": [2, 4]}, HERE | {"machine": "riscv64", "glibc": [2, 3]}]
 OTHERS.append(HERE | {"glibc": [2, 99]})
 

@@ -55,7 +55,7 @@ class FileInMemory(BytesSegment):
         super().__init__(data)
         self.path, self.evidence = path, evidence
 
-    def named(self, decode_request: DecodeRequest) -> DecodeRequest:
+    def named_request(self, decode_request: DecodeRequest) -> DecodeRequest:
         """The request with the name of the file."""
         return decode_request._replace(named={"file": self.path, "later_segment": False})
 

@@ -37,7 +37,7 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.ops.rewrite import Progress, SourceBatch, with_joined_output
 from kafkarec.read.walk import HEADERS, BytesSegment, walk, walk_request
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
-from kafkarec.storage.raw_batches import bytes_again
+from kafkarec.storage.raw_batches import reread
 from kafkarec.storage.segment_file import SegmentFile
 
 from .filtering import BatchRecords, BatchRetention, BatchRetentionResult, CleanerStats, RecordFilter, decode_request
@@ -254,7 +254,7 @@ class Cleaning(Iterator[bytes | memoryview]):
                 for end in ends:
                     if end - stop >= _STEP or end == ends[-1]:
                         stats.bytes_left_alone += end - stop
-                        yield bytes_again(segment, stop, end - stop)
+                        yield reread(segment, stop, end - stop)
                         stop = end
         self._transactions.keep_entries_from(limit)
 

@@ -47,7 +47,7 @@ from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import as_columns
 from kafkarec.read.walk import HEADERS, walk, walk_request
 from kafkarec.recover.steps import Step
-from kafkarec.storage.raw_batches import bytes_again
+from kafkarec.storage.raw_batches import reread
 from kafkarec.write.encoding import record_input_of
 
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
@@ -302,7 +302,7 @@ class RecordFilter(ABC):
                 stop += batch.size_in_bytes
                 continue
             if stop > copied:
-                yield bytes_again(step.segment, copied, stop - copied)
+                yield reread(step.segment, copied, stop - copied)
                 copied = stop
             if outcome is _COPIED:
                 copied, stop = batch.position, batch.position + batch.size_in_bytes
@@ -317,13 +317,13 @@ class RecordFilter(ABC):
                 retains_end = result.retention is BatchRetention.RETAIN_EMPTY
                 yield self._rewritten(batch, rows, record_input, keep_rows, outcome.horizon, retains_end)
         if stop > copied:
-            yield bytes_again(step.segment, copied, stop - copied)
+            yield reread(step.segment, copied, stop - copied)
 
     def _check_sizes(self, step: Step, batch: SourceBatch, most: int, limit: int) -> None:
         """max.decompressed.message.bytes, for the records of a batch that is read, if it is compressed."""
         if not batch.codec or batch.record_count == 0:
             return
-        raw = bytes_again(step.segment, batch.position, batch.size_in_bytes)
+        raw = reread(step.segment, batch.position, batch.size_in_bytes)
         request = RequestCheck(
             raw, check_crcs=False, from_zero=False, rising=False, leader_epoch=None, most_bytes=len(raw)
         )

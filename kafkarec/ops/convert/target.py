@@ -26,11 +26,11 @@ from kafkarec.ops.rewrite import SourceBatch, batches_of
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_at_once
 from kafkarec.read.walk import BytesSegment
-from kafkarec.recover.restoring import used_bytes
+from kafkarec.recover.restoring import with_restored_fields
 from kafkarec.recover.steps import Step
 from kafkarec.storage import opening
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
-from kafkarec.storage.raw_batches import bytes_again
+from kafkarec.storage.raw_batches import reread
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.encoding import record_input_of
 from kafkarec.write.fields import BatchHeader
@@ -43,7 +43,7 @@ def source_batches(step: Step, source: Any) -> Iterator[SourceBatch]:
     units, span = step.rows.convert_units(step.chunk), step.rows.byte_range
     begin, whole = span(0)[0], None
     if not (step.damage or restored):
-        whole = memoryview(bytes_again(source, begin, span(len(step) - 1)[1] - begin))
+        whole = memoryview(reread(source, begin, span(len(step) - 1)[1] - begin))
     firsts, _, rows = zip(*units, strict=True)
     for batch, (first, count, _) in zip(batches_of(step, rows, firsts), units, strict=True):
         position, end = batch.position, span(first + count - 1)[1]
@@ -52,8 +52,8 @@ def source_batches(step: Step, source: Any) -> Iterator[SourceBatch]:
         else:
             pieces = []
             for at, stop in map(span, range(first, first + count)):
-                data = bytes_again(source, at, stop - at)
-                pieces.append(used_bytes(data, restored[at]) if at in restored else data)
+                data = reread(source, at, stop - at)
+                pieces.append(with_restored_fields(data, restored[at]) if at in restored else data)
             raw = memoryview(b"".join(pieces))
         if count > 1:
             last = step.cell("last_offset", first + count - 1)

@@ -151,13 +151,13 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
             if isinstance(opened, PartitionFiles | DataFolderFiles):
                 left_out += [_left_out_with_path(opened.path, one) for one in opened.left_out]
             if isinstance(opened, DataFolderFiles):
-                left_out += _data_folder_files(opened.path)
+                left_out += _files_besides_partitions(opened.path)
                 folders += opened.folders
             for log in opening.logs(opened):
                 if log is not opened and isinstance(opened, DataFolderFiles):
                     left_out += [one._replace(name=os.path.join(log.path, one.name)) for one in log.left_out]
                 if log.segments_for_reports or log.checkpoints or _had_segments(log):
-                    _add(by_key, log, isinstance(opened, SegmentFile), topic, partition)
+                    _add_to_source(by_key, log, isinstance(opened, SegmentFile), topic, partition)
     partitions = list(by_key.values())
     unread = next((one for one in left_out if one.kind == names.UNREADABLE), None)
     if not partitions and unread:
@@ -279,7 +279,7 @@ def _had_segments(log: PartitionFiles) -> bool:
     return renamed or bool(recorded_ends.read(log, recorded_ends.DataFolderState.of_log(log)))
 
 
-def _data_folder_files(folder: str) -> list[LeftOut]:
+def _files_besides_partitions(folder: str) -> list[LeftOut]:
     """The files of a data folder besides its partitions; they are reported, not copied."""
     try:
         found = sorted(os.listdir(folder))
@@ -350,7 +350,7 @@ def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[SegmentFile | 
         return folders
 
 
-def _add(
+def _add_to_source(
     by_key: dict[Any, PartitionSources], log: PartitionFiles, alone: bool, topic: str | None, partition: int | None
 ) -> None:
     """Adds copies of the log's segments, as they are held open and closed, to a source of their partition."""

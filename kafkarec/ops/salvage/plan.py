@@ -307,7 +307,7 @@ def _extend_to(made: PlannedFolder, end: int, epochs: Sequence[EpochEntry] = ())
     epoch = epoch_within(epochs, end - 1, before)
     header = BatchHeader(base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=epoch)
     data = empty_batch(header, as_stored(before.get("max_timestamp")))
-    made.change([inserted_batch(last.name, last.size, data)])
+    made.apply_changes([inserted_batch(last.name, last.size, data)])
 
 
 def _restore_epochs(partition: PartitionSources, made: PlannedFolder, options: SalvageOptions) -> None:
@@ -316,7 +316,7 @@ def _restore_epochs(partition: PartitionSources, made: PlannedFolder, options: S
         restored = list(restored_changes(partition, made))
         if not restored:
             return
-        made.change(restored)
+        made.apply_changes(restored)
 
 
 def _complete_plan(
@@ -332,7 +332,7 @@ def _complete_plan(
         with made.log() as log:
             report.markers = placed_markers(log, decided_markers(log, partition, made), options.undecided)
             changes = marker_changes(log, report.markers, partition.epoch_entries)
-        made.change(changes)
+        made.apply_changes(changes)
     if least_end:
         _extend_to(made, least_end, partition.epoch_entries)
     if not report.files:
@@ -342,7 +342,7 @@ def _complete_plan(
         with made.log() as log:
             changed = list(new_cluster_changes(log))
         if changed:
-            made.change(changed)
+            made.apply_changes(changed)
             report.problems.append(new_cluster_sentence(changed))
         _extend_to(made, end)
     elif options.as_partition:
@@ -351,5 +351,5 @@ def _complete_plan(
         _restore_epochs(partition, made, options)  # by the leader-epoch-checkpoint, too
         with made.log() as log:
             plain = plain_batch_changes(log)
-        made.change(plain)
+        made.apply_changes(plain)
         report.problems += plain_sentences(plain)

@@ -48,14 +48,14 @@ class Output(NewFile):
         """Appends a range of a source. Raises Unreadable, with nothing appended, or OSError if writing fails."""
         old_size = self.size
         try:
-            for data in _pieces(segment, position, length):
+            for data in _read_range(segment, position, length):
                 self.append(data)
         except Unreadable:
             self.cut(old_size)
             raise
 
 
-def _pieces(segment: SegmentFile, position: int, length: int) -> Iterator[bytes]:
+def _read_range(segment: SegmentFile, position: int, length: int) -> Iterator[bytes]:
     """Yields a range of a source, and does not keep it open: there may be many. Raises Unreadable."""
     try:
         with segment.opened():
@@ -181,7 +181,7 @@ class FilePlan:
     def read_at(self, position: int, length: int) -> bytes:
         """The bytes [position, position + length); fewer at the end. Raises Unreadable."""
         pieces = []
-        for source, first, count in self._parts(position, min(length, self.size - position)):
+        for source, first, count in self._source_ranges(position, min(length, self.size - position)):
             try:
                 piece = (
                     source[first : first + count] if isinstance(source, bytes) else source.source.read_at(first, count)
@@ -193,7 +193,7 @@ class FilePlan:
             pieces.append(piece)
         return b"".join(pieces)
 
-    def _parts(self, position: int, length: int) -> list[tuple[SegmentFile | bytes, int, int]]:
+    def _source_ranges(self, position: int, length: int) -> list[tuple[SegmentFile | bytes, int, int]]:
         """(source, position in it, length) of these bytes."""
         found = []
         at = bisect_right(self._begins, position) - 1
@@ -208,7 +208,7 @@ class FilePlan:
     def origin(self, position: int, length: int) -> tuple[str, int]:
         """The source, and the position in it, of a batch with these bytes, of which the first may be new."""
         new = 0
-        for source, first, count in self._parts(position, length):
+        for source, first, count in self._source_ranges(position, length):
             if isinstance(source, SegmentFile):
                 return source.path, first - new
             new += count
@@ -218,7 +218,7 @@ class FilePlan:
         self, target: FilePlan | Output, position: int, length: int, each_part: Callable[[], None] = lambda: None
     ) -> None:
         """Appends a range to another file. Raises Unreadable if that is written and a source cannot be read."""
-        for source, first, count in self._parts(position, length):
+        for source, first, count in self._source_ranges(position, length):
             each_part()
             if isinstance(source, bytes):
                 target.append(source[first : first + count])
@@ -322,7 +322,7 @@ class PlannedFolder:
         assert isinstance(file, FilePlan)
         return file.origin(position, size)
 
-    def change(self, changes: Sequence[Change]) -> None:
+    def apply_changes(self, changes: Sequence[Change]) -> None:
         """Changes the logs, and the report. Batches that are removed for a reason are set aside."""
         report, moved = self.report, set[str]()
         files = {file.name: file for file in report.files}

@@ -52,7 +52,7 @@ class LogOrder:
         for segment in segments:
             segment.close()
 
-    def apply(self, files: Sequence[SegmentCheck]) -> None:
+    def set_offsets(self, files: Sequence[SegmentCheck]) -> None:
         """Sets the offsets of the files, and those that their damage has lost."""
         starts = [(self._numbers[one.file], one.position) for one in self._breaks]
         with_damage = set()

@@ -60,7 +60,7 @@ def partition_report(
     _report_higher_ends(log, end, findings)
     between = _gaps_between(in_order, findings)
     if order is not None:
-        order.apply(segments)
+        order.set_offsets(segments)
         between = _gaps_between(in_order, Findings())
     gaps, compacted, before_gaps = _check_gaps(log, files, between, data_folder, findings)
     orphans = recorded_ends.indexes_without_segment(log)
