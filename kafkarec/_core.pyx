@@ -1517,6 +1517,8 @@ cdef class Decoders:
 
     cpdef PassResult read(self, Source source, start=0, stop=None, after=None):
         """See Decoder.read."""
+        if source is None:
+            raise TypeError("source: None")
         cdef Decoder decoder = self.idle_or_new()
         cdef PassResult found = decoder.read(source, start, stop, after)
         self.put_back(decoder)

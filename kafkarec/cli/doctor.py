@@ -64,7 +64,7 @@ def examine() -> dict[str, Any]:
             *(
                 f"{name} payloads cannot be read: pip install {info['library']}"
                 for name, info in codecs.items()
-                if info["version"] is None
+                if info["how"] is None
             ),
             *(f"{routine} computes wrong checksums and is not used: please report it" for routine in wrong),
             *(
@@ -100,6 +100,8 @@ def _value_text(value: Any) -> str:
 
 
 def _codec_text(info: dict[str, Any]) -> str:
-    if info["version"] is None:
+    if info["how"] is None:
         return f"missing: pip install {info['library']}"
+    if info["version"] is None:
+        return f"{info['how']}, which is slower: pip install {info['library']}"
     return f"{info['library']} {info['version']} ({info['how']})"

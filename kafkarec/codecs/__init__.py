@@ -6,6 +6,7 @@ Java classes and their peculiarities. Libraries are imported at first use.
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import starmap
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -108,7 +109,10 @@ def decompress(
     seen: takes notes of what the Java stream reads without an error, and no writer writes.
     A returned memoryview is valid until this thread's next call, which may reuse its buffer.
     """
-    content = _thread.decompress(codec_id, payload, limit, magic) if seen is None else None
+    content = None
+    if seen is None and 0 <= codec_id < len(CODECS):
+        with suppress(MemoryError):  # the module says so
+            content = _thread.decompress(codec_id, payload, limit, magic)
     return decompress_by_module(codec_id, payload, limit, magic, seen) if content is None else content
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, is_out_of_memory
 
-NAME, PIP_NAME, MODULE = "gzip", "isal", "isal.igzip_lib"
+NAME, PIP_NAME, MODULE = "gzip", "isal", "zlib"  # isal for usual payloads, where it is installed
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 9, -1  # of Kafka
 
 FLAG_HEADER_CRC, FLAG_EXTRA, FLAG_NAME, FLAG_COMMENT = 2, 4, 8, 16

@@ -37,11 +37,20 @@ def test_a_missing_extra_is_reported_with_its_pip_command(run, monkeypatch):
 
 def test_a_missing_codec_is_a_problem(run, monkeypatch):
     build = kafkarec.build_info()
-    build["codecs"]["zstd"]["version"] = None
+    build["codecs"]["zstd"] |= {"version": None, "how": None}
     monkeypatch.setattr(kafkarec, "build_info", lambda: build)
     ran = run("doctor")
     assert ran.status == 3
     assert "zstd payloads cannot be read: pip install zstandard" in ran.out.decode()
+
+
+def test_gzip_is_read_more_slowly_without_its_library(run, monkeypatch):
+    build = kafkarec.build_info()
+    build["codecs"]["gzip"]["version"] = None
+    monkeypatch.setattr(kafkarec, "build_info", lambda: build)
+    ran = run("doctor")
+    assert ran.status == 0
+    assert "which is slower: pip install isal" in ran.out.decode()
 
 
 @pytest.mark.parametrize(
