@@ -45,6 +45,7 @@ from .shared_options import SUFFIXES, CouldNot, WrongUse, errors_named, pyarrow_
 
 FORMATS = ("json", "csv", "arrow", "parquet")
 _ARROW_FILE, _ARROW_STREAM, _PARQUET = b"ARROW1", b"\xff\xff\xff\xff", b"PAR1"
+_STARTS = {"arrow": (_ARROW_FILE, _ARROW_STREAM), "parquet": (_PARQUET,)}
 _HEAD = 64 << 10
 _JSON_WORDS = "JSON, without bytes in it and numbers that are not finite,"
 
@@ -54,15 +55,20 @@ def opened(path: str) -> Iterator[io.BufferedReader[Any]]:
     """Yield the open input; `-` is standard input."""
     if path != STANDARD_INPUT:
         with errors_named(path):
-            file = io.BufferedReader(io.FileIO(path), _HEAD)
+            file = _with_head(open(path, "rb"))  # noqa: SIM115
         with file:
             yield file
         return
-    file = io.BufferedReader(cast(io.FileIO, standard_input_pipe()), _HEAD)
+    file = _with_head(standard_input_pipe())
     try:
         yield file
     finally:
         file.detach()  # which it would close
+
+
+def _with_head(file: BinaryIO) -> io.BufferedReader[Any]:
+    """Return the file with a buffer that is filled from a pipe, too, before `peek` returns."""
+    return io.BufferedReader(cast(io.FileIO, file), _HEAD)
 
 
 def rows(file: io.BufferedReader[Any], source: RowSource, form: str | None) -> Iterator[RowBlock]:
@@ -71,6 +77,8 @@ def rows(file: io.BufferedReader[Any], source: RowSource, form: str | None) -> I
     name, head = source.name, file.peek()
     format_name = form or SUFFIXES.get(os.path.splitext(name)[1].lower()) or _format_by_content(name, head)
     _demand_rows(name, head)
+    if head and not head.startswith(_STARTS.get(format_name, b"")):  # pyarrow takes other bytes for a huge size
+        raise WrongUse(f"{name} is not {format_name}; pass its format with --from {'|'.join(FORMATS)}")
     try:
         if format_name == "json":
             yield from read_json(file, source)

@@ -136,8 +136,13 @@ class DamageReporter:
         if damage.reason == "limit_exceeded":
             options = higher_limit_option(self.args.max_decompressed_bytes)
             next_offset = damage.lost_from
-        if not is_stream(self.args.output):  # which the next command has to replace as a whole
-            return f"to write all that is good: {rerun_command(self.args.argv, {**options, '--force': None})}"
+        output = self.args.output
+        if not is_stream(output):  # which the next command has to write as a whole; a folder is never replaced
+            if getattr(self.args, "partition_by", None) is None:
+                options["--force"] = None
+            else:
+                options["-o"] = f"{output.rstrip('/')}-2"
+            return f"to write all that is good: {rerun_command(self.args.argv, options)}"
         if not self.resumes or (next_offset is None and not nothing_before):
             return f"to print all that is good: {rerun_command(self.args.argv, options)}"
         if not nothing_before:

@@ -223,5 +223,6 @@ def why_empty(args: argparse.Namespace, logs: Sequence[Log], row: str = "record"
     options = " ".join(
         f"--{name.replace('_', '-')} {_SELECTING[name](value)}".rstrip() for name, value in given.items()
     )
-    hint = "; --control prints control records, too" if row == "record" and not args.control else ""
+    may_have_control = row == "record" and not (args.control or args.latest_per_key)
+    hint = "; --control prints control records, too" if may_have_control else ""
     return f"no {row} is selected by {options}; {name} {there}{hint}"

@@ -104,8 +104,9 @@ class Listing:
             problem = _problem(before, names, may_grow) or self._missing_segments(before, names)
             if not problem:
                 for log in self._logs:
-                    known = before.get(os.path.dirname(log.segments[0].path))
-                    log.segments = tuple(each for each in log.segments if known is None or each.name in known)
+                    folder = os.path.dirname(log.segments[0].path)
+                    begun = names.get(folder, frozenset()) - before.get(folder, frozenset())
+                    log.segments = tuple(each for each in log.segments if each.name not in begun)
                 self._logs = [log for log in self._logs if log.segments]
                 names = before
                 break

@@ -107,7 +107,8 @@ def _unknown(name: str, option: Option | None, use: str) -> str:
         if name.lower() == option_of_files.lower():
             return f"kafkarec has no option {option_of_files}: {instead}"
     names = [each.name for each in TABLE if _is_for(use, each) and each.name != "paths"]
-    told = f"{name!r}, as Spark passes it, in lower case" if name.islower() else repr(name)
+    is_lowered = name.islower() and use in ("read", "stream", "read or stream", "write")  # not of a function
+    told = f"{name!r}, as Spark passes it, in lower case" if is_lowered else repr(name)
     return f"kafkarec has no option {told}; {function_options.did_you_mean(name, names)}"
 
 

@@ -158,9 +158,14 @@ def _end_of_preallocated(partition: PartitionLog) -> int:
     """The next offset of a log whose file is preallocated (log.preallocate): a broker writes batches there before the
     tasks read them, whose markers come after the planning. NO_END if it is not."""
     last = partition.segments[-1]
-    with suppress(kafkarec.KafkaRecordError, OSError):  # else a task has the error
-        if last.listed_size and "://" not in last.path and distributed.has_zeros_at_end(last):
-            return partition.log.next_offset or 0
+    if not last.listed_size or "://" in last.path:
+        return NO_END
+    with suppress(kafkarec.KafkaRecordError, OSError), last:  # else a task has the error
+        if distributed.has_zeros_at_end(last):
+            # not that of the last batch alone: no checksum covers its offset
+            tables = last.between(last.position_of(LAST_OFFSET), last.size).scan_pieces(errors="skip")
+            ends = [max(table.column("next_offset")) for table in tables if len(table)]
+            return max(ends, default=partition.log.next_offset or 0)
     return NO_END
 
 

@@ -63,6 +63,13 @@ def test_where_it_cannot_continue_the_next_command_prints_everything(run, damage
         assert ran.status == 1 and printed == (expected[:400] if "-n" in options else expected)
 
 
+def test_the_next_command_writes_another_folder(run, damaged, tmp_path):
+    """A folder is never replaced."""
+    options = ["--partition-by", "topic", "-o", tmp_path / "table/"]
+    command = shlex.split(run("cat", damaged, *options).complaint.partition(" that is good: ")[2])
+    assert run(*command[1:]).status == 1 and (tmp_path / "table-2").is_dir() and (tmp_path / "table").is_dir()
+
+
 def test_a_hole_of_64_gib_takes_no_time(run, tmp_path):
     """Read, it would take a minute for each of the verbs."""
     data, at, size = CODECS.read_bytes(), DAMAGED_BATCH["position"], 64 << 30

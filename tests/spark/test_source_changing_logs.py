@@ -296,6 +296,13 @@ def test_read_committed_of_a_preallocated_file_that_is_written_to(tmp_path, monk
     assert found in ([0, 1, 2], [0, 1, 2, 3])
 
 
+def test_read_committed_of_a_preallocated_file_whose_last_base_offset_is_damaged(tmp_path):
+    """It is too low, and no checksum covers it: the log does not end there."""
+    plain = [builders.batch(builders.records(1), base_offset=base) for base in (10, 11, 12, 2)]
+    folder = log_folder(tmp_path / "t-0", (10, b"".join(plain) + bytes(2000)))
+    assert offsets_of(read(folder, isolationLevel="read_committed"))[:3] == [10, 11, 12]
+
+
 def test_retention_between_planning_and_reading(broker, caplog):
     broker.fill(4)
     strict, lenient = (Read(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))

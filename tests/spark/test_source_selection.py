@@ -44,6 +44,14 @@ def test_partitions_can_be_selected(options, expected):
     assert {row["topic"] for row in read(SEGMENTS, **options)} == expected
 
 
+def test_a_file_of_any_name_in_a_folder_that_is_read_too(tmp_path):
+    data = (TXN / f"{0:020}.log").read_bytes()
+    folder = log_folder(tmp_path / "txn-0", (0, data))
+    (folder / "copy.bin").write_bytes(data)
+    rows = read(None, paths=json.dumps([str(folder), str(folder / "copy.bin")]))
+    assert len(rows) == 2 * len(read(folder)) > 0
+
+
 @pytest.mark.parametrize("option", ["subscribe", "subscribePattern"])
 def test_the_option_topic_names_files_without_a_topic(tmp_path, option):
     path = log_folder(tmp_path / "copies", (0, (TXN / f"{0:020}.log").read_bytes())) / f"{0:020}.log"
