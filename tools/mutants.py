@@ -231,7 +231,12 @@ class Statement:
                 yield from (("value", one + 1, stop) for one in self.outside(0, stop, ASSIGNED)[-1:])
         elif first == "cdef":
             for left, right in self.between(1, stop):
-                yield from (("value", equals + 1, right) for equals in self.outside(left, right, {"="})[:1])
+                for equals in self.outside(left, right, {"="})[:1]:
+                    if self.texts[equals + 1] == "[":  # an array is no value that could be chosen: those in it
+                        inside = self.between(equals + 2, self.closing(equals + 1))
+                    else:
+                        inside = [(equals + 1, right)]
+                    yield from (("value", *each) for each in inside)
         elif first in ("if", "elif", "while"):
             yield "condition", 1, stop - 1
         elif first == "for" and "range" in self.texts:
