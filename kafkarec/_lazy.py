@@ -1,4 +1,5 @@
-"""Names of packages that are imported on first use, so that `kafkarec --help` and an import of the package are fast."""
+"""What is made on first use: names of packages, so that `kafkarec --help` and an import of the package are fast, and
+properties."""
 
 from __future__ import annotations
 
@@ -8,7 +9,24 @@ from importlib import import_module
 TYPE_CHECKING = False  # as in kafkarec/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from functools import cached_property as cached_property
     from typing import Any
+else:
+
+    class cached_property:
+        """As functools.cached_property, which in Python 3.11 holds a lock for all instances: a process that is forked
+        while another thread computes the value waits for it for ever. Of threads that compute a value at the same
+        time, one gives it to all.
+        """
+
+        def __init__(self, compute):
+            self.func, self.__doc__ = compute, compute.__doc__
+
+        def __set_name__(self, owner, name):
+            self._name = name
+
+        def __get__(self, instance, owner=None):
+            return self if instance is None else instance.__dict__.setdefault(self._name, self.func(instance))
 
 
 def lazy_getattr(public: str, modules: Mapping[str, Sequence[str]], package: str | None = None) -> Callable[[str], Any]:

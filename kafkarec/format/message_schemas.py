@@ -22,8 +22,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
+
+from kafkarec._lazy import cached_property
 
 _ALWAYS = -(1 << 15)  # the first version of a field that its message always had: Kafka's readers check no version then
 

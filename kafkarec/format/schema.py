@@ -7,8 +7,9 @@ vz binary_view, +l list, tsm:UTC timestamp in ms). `code` is the column's number
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import NamedTuple
+
+from kafkarec._lazy import cached_property
 
 # The core's columns, in the order of the C enum Code (`_c/output_columns.pxd`).
 _CORE_ORDER = """

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec._core import Decoder, Decoders, Layout, Source, forget_decoders
+from kafkarec._lazy import cached_property
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.schema import UNITS, record_schema
 

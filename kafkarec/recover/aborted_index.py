@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
 
+from kafkarec._lazy import cached_property
 from kafkarec.format.side_files import AbortedTransaction
 
 from .holes import Hole

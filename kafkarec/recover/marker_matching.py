@@ -17,12 +17,13 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain, takewhile
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from kafkarec._core import Producers
+from kafkarec._lazy import cached_property
 from kafkarec.damage import Damage, error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry

@@ -8,10 +8,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from kafkarec._core import BatchRows, Chunk
+from kafkarec._lazy import cached_property
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import InvalidRecordError
 from kafkarec.tables.records import BATCH_LAYOUT

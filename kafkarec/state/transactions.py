@@ -22,10 +22,10 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple, overload
 
+from kafkarec._lazy import cached_property
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC, LOG_APPEND_TIME, V2_OVERHEAD, first_fields, v2_header

@@ -26,9 +26,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+from kafkarec._lazy import cached_property
 from kafkarec.errors import KafkaRecordError
 from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA, ClusterTopics
 from kafkarec.read.decode_options import request

@@ -14,11 +14,12 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import Any, Self
 from weakref import WeakSet
 
 from kafkarec._core import Source
+from kafkarec._lazy import cached_property
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAX_SIZE, UP_TO_MAGIC, V2_OVERHEAD, v2_header
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry

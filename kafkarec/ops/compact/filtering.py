@@ -29,12 +29,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from itertools import compress, pairwise
 from typing import Any, NamedTuple, NoReturn
 
 from kafkarec import codecs
 from kafkarec._core import Chunk
+from kafkarec._lazy import cached_property
 from kafkarec._verbs import RequestCheck
 from kafkarec._writer import RecordInput
 from kafkarec.damage import error

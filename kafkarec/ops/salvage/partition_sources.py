@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
+from kafkarec._lazy import cached_property
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, meta_properties, partition_metadata
