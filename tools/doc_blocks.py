@@ -157,7 +157,7 @@ class Runner:
         done = subprocess.run(
             ["bash", "-c", code],
             cwd=self.folder,
-            env=self.standins.environment,
+            env=self.standins.environment | self.standins.settings,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

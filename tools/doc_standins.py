@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
 import os
 import shlex
 import shutil
@@ -31,7 +30,9 @@ from unittest import mock
 import doc_spark
 from commands import CACHE_OF_TESTS, ROOT, write_command
 
-BUCKET = "backup"
+# S3 server, broker and jars are those of the tests, imported where used: the Python of an older Spark has no pytest.
+sys.path += [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "support" / "spark")]
+
 # By the Scala of a Spark: 4 has 2.13, pyspark 3.5 has 2.12. As in tools/kafka_jars.
 AVRO_VERSIONS = {"2.13": "4.1.1", "2.12": "3.5.9"}
 ADDRESS = "localhost:9092"
@@ -77,7 +78,7 @@ for word in words[1:]:
 
 @dataclass
 class StandIns:
-    """environment: for commands; settings: the part of it that this process needs too; names: for Python blocks.
+    """environment: for commands; settings: for commands and this process; names: for Python blocks.
 
     sql: runs SQL; words: words of the page, and their replacements in what is run.
     """
@@ -94,11 +95,9 @@ def _no_session(text: str) -> str:
 
 
 def missing(needs: Sequence[str]) -> str | None:
-    """Why a page with these needs cannot be run on this machine; None: it can."""
+    """Why a page with these needs cannot be run on this machine; None: it can, or the S3 server itself skips it."""
     import importlib.util
 
-    if "s3" in needs and not all(map(importlib.util.find_spec, ("moto", "s3fs", "boto3"))):
-        return "moto and s3fs are not installed: no S3 server on loopback"
     java = shutil.which("java") or os.environ.get("JAVA_HOME")
     if {"spark", "avro", "kafka"} & set(needs) and not (importlib.util.find_spec("pyspark") and java):
         return "pyspark or Java is not installed"
@@ -108,7 +107,6 @@ def missing(needs: Sequence[str]) -> str | None:
 
 
 def _no_broker() -> str | None:
-    _find_tests()
     from jvm_oracle import missing as without
     from kafka_session import CONNECTOR
 
@@ -117,13 +115,6 @@ def _no_broker() -> str | None:
     if not (CONNECTOR / "complete").exists():
         return f"no Kafka source and sink of Spark in {CONNECTOR.name}; run tools/kafka_jars"
     return without()
-
-
-def _find_tests() -> None:
-    """Adds the folders of the tests to sys.path: broker and jars are theirs."""
-    for folder in (ROOT / "tests" / "support" / "spark", ROOT / "tests" / "support"):
-        if str(folder) not in sys.path:
-            sys.path.append(str(folder))
 
 
 @contextlib.contextmanager
@@ -155,32 +146,13 @@ def standing_in(needs: Sequence[str], folder: Path) -> Iterator[StandIns]:
 
 @contextlib.contextmanager
 def _s3(found: StandIns, commands: Path) -> Iterator[None]:
-    import boto3
-    from moto.server import ThreadedMotoServer
+    import s3server
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        settings = {
-            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-            "AWS_ACCESS_KEY_ID": "reader",
-            "AWS_SECRET_ACCESS_KEY": "reader",
-            "AWS_DEFAULT_REGION": "us-east-1",
-        }
-        with mock.patch.dict(os.environ, settings):
-            client = boto3.client("s3")
-        client.create_bucket(Bucket=BUCKET)
-        segments = ROOT / "tests" / "vectors" / "segments"
-        for path in sorted(segments.rglob("*")):
-            if path.is_file() and path.suffix not in (".json", ".txt"):
-                client.put_object(Bucket=BUCKET, Key=f"kafka/{path.relative_to(segments)}", Body=path.read_bytes())
-        found.environment.update(settings)
-        found.settings.update(settings)
+    segments = ROOT / "tests" / "vectors" / "segments"
+    with s3server.running("s3fs", bucket="backup") as server:
+        server.put_folder(segments, "kafka", (*s3server.WITH_INDEXES, ".snapshot", ".checkpoint", ".metadata"))
+        found.settings.update(server.environment())
         yield
-    finally:
-        server.stop()
 
 
 @contextlib.contextmanager
@@ -225,7 +197,6 @@ def _jars() -> list[Path]:
 
     if pyspark.__version__ != list(doc_spark.RELEASES.values())[-1]:  # the Kafka source is one for the newest
         return [_avro()]
-    _find_tests()
     from kafka_session import CONNECTOR
 
     return [jar for jar in (_avro(), *CONNECTOR.glob("*.jar")) if jar.exists()]
@@ -233,8 +204,7 @@ def _jars() -> list[Path]:
 
 @contextlib.contextmanager
 def _kafka(found: StandIns, commands: Path) -> Iterator[None]:
-    _find_tests()
-    from broker import Broker
+    from broker import serving
     from jvm_oracle import Oracle
     from kafka_session import CONNECTOR, SETTINGS, Groups
 
@@ -249,9 +219,8 @@ def _kafka(found: StandIns, commands: Path) -> Iterator[None]:
             served[topic] = folder / "served" / topic
             segments = ROOT / "tests" / "vectors" / "segments" / f"{topic}-0"
             shutil.copytree(segments, served[topic], ignore=shutil.ignore_patterns("*.json", "*.txt"))
-        started = Broker(folder / "broker", **(SETTINGS | {"num_partitions": "1"}))
-        stack.callback(started.stop)
-        started.serve(kafka, served)
+        settings = SETTINGS | {"num_partitions": "1"}
+        started = stack.enter_context(serving(kafka, folder / "broker", served, **settings))
         ask = Groups(kafka, started)
         for words in GROUPS:
             ask(*words)

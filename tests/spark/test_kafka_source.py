@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from broker import Broker
+from broker import serving
 from kafka_session import SETTINGS, connector
 from long_run import MINUTES
 from paths import SEGMENTS
@@ -47,9 +47,7 @@ def ran(kafka, fat, bare_python, tmp_path_factory):
         shutil.copytree(SEGMENTS / f"{name}-0", served[name], ignore=shutil.ignore_patterns("*.json", "*.txt"))
     old_records(served["old"])
     (folder / "out").mkdir()
-    broker = Broker(folder / "broker", **SETTINGS)
-    try:
-        broker.serve(kafka, served)
+    with serving(kafka, folder / "broker", served, **SETTINGS) as broker:
         assert kafka.ask("produce", broker.address, "txn", 4).status == 0
         assert kafka.ask("create", broker.address, "growing:partitions=2").status == 0
         arguments = map(str, (broker.address, broker.data, folder / "out"))
@@ -57,8 +55,6 @@ def ran(kafka, fat, bare_python, tmp_path_factory):
             Application("kafka_source.py", fat, bare_python, folder / "app", *arguments, jars=jars).result(),
             broker.data,
         )
-    finally:
-        broker.stop()
 
 
 def test_both_sources_have_one_schema(ran):

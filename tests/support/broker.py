@@ -227,9 +227,9 @@ class Broker:
 
 
 @contextmanager
-def serving(kafka: Oracle, folder: Path, partitions: dict[str, Path]) -> Iterator[Broker]:
+def serving(kafka: Oracle, folder: Path, partitions: dict[str, Path], **settings: str) -> Iterator[Broker]:
     """Run a broker below `folder` that serves these partition folders, by topic."""
-    broker = Broker(folder)
+    broker = Broker(folder, **settings)
     try:
         broker.serve(kafka, partitions)
         yield broker

@@ -35,8 +35,8 @@ class Refusal(NamedTuple):
 class Server:
     """The server. `served`: bytes of objects sent; `requests`: (method, path, range); the others: see above."""
 
-    def __init__(self, application):
-        self._application = application
+    def __init__(self, application, bucket: str):
+        self._application, self.bucket = application, bucket
         self._lock = threading.Lock()
         self.url = ""
         self.served = 0
@@ -69,10 +69,10 @@ class Server:
         return [] if method == "HEAD" else [body]
 
     def put(self, key: str, body: bytes):
-        _client(self.url).put_object(Bucket=BUCKET, Key=key, Body=body)
+        _client(self.url).put_object(Bucket=self.bucket, Key=key, Body=body)
 
     def remove(self, key: str):
-        _client(self.url).delete_object(Bucket=BUCKET, Key=key)
+        _client(self.url).delete_object(Bucket=self.bucket, Key=key)
 
     def get(self, key: str) -> bytes:
         return bytes(self._objects()[key].value)
@@ -86,7 +86,7 @@ class Server:
         from moto.core import DEFAULT_ACCOUNT_ID
         from moto.s3.models import s3_backends
 
-        return s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[BUCKET].keys
+        return s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self.bucket].keys
 
     def put_folder(self, folder: Path, key: str, suffixes: tuple[str, ...]):
         for path in sorted(folder.rglob("*")):
@@ -94,7 +94,7 @@ class Server:
                 self.put(f"{key}/{path.relative_to(folder)}", path.read_bytes())
 
     def presigned(self, key: str) -> str:
-        params = {"Bucket": BUCKET, "Key": key}
+        params = {"Bucket": self.bucket, "Key": key}
         return str(_client(self.url).generate_presigned_url("get_object", Params=params))
 
     def reset(self):
@@ -120,7 +120,7 @@ def _client(url: str):
 
 
 @contextmanager
-def running(*clients: str) -> Iterator[Server]:
+def running(*clients: str, bucket: str = BUCKET) -> Iterator[Server]:
     """Run the server, with an empty bucket. Skip the test, with the module's name, if the server or one of the modules
     `clients` is not installed."""
     for module in ("moto", "flask", "flask_cors", *clients):
@@ -129,7 +129,7 @@ def running(*clients: str) -> Iterator[Server]:
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = Server(DomainDispatcherApplication(create_backend_app))
+    server = Server(DomainDispatcherApplication(create_backend_app), bucket)
     listening = make_server("127.0.0.1", 0, server, threaded=True)
     server.url = f"http://127.0.0.1:{listening.port}"
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
@@ -137,7 +137,7 @@ def running(*clients: str) -> Iterator[Server]:
     try:
         # moto keeps buckets for the whole process: remove the previous server's
         urllib.request.urlopen(urllib.request.Request(f"{server.url}/moto-api/reset", method="POST")).close()
-        _client(server.url).create_bucket(Bucket=BUCKET)
+        _client(server.url).create_bucket(Bucket=bucket)
         yield server
     finally:
         listening.shutdown()
