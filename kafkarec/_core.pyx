@@ -37,7 +37,7 @@ from kafkarec._c.end_of_input cimport (
     ENDED, ENDED_UNLESS_FOUND, Ending, end_by_content, engine_begin_input, engine_ended, engine_skip, save_good_next,
     unreadable_before,
 )
-from kafkarec._c.input cimport ByteReader, Input, bad_until, input_begin_memory, input_begin_reader, reach
+from kafkarec._c.input cimport ByteReader, Input, input_begin_memory, input_begin_reader, reach, unreadable_end
 from kafkarec._c.checksums cimport checksums_prepare, crc32_routine, crc32c_routine, isal_is_faster
 from kafkarec._c.compress cimport kr_publish
 from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release, xxh32
@@ -52,13 +52,13 @@ from kafkarec._c.status cimport (
 from kafkarec._c.pages cimport pool_free, pool_survive_forks, pool_take, pool_trim
 from kafkarec._c.row_checks cimport (
     ENTRY, FAR, HIGHER_EPOCH, ORDER, TIME, TIME_ORDER, EntryCursor, IndexState, RowState, are_adjacent, batch_hash,
-    check_rows, entries_match, fits_one_batch, lower_epoch, take_index_row, time_event,
+    check_rows, first_lower_epoch, fits_one_batch, pass_matching_entries, take_index_row, time_event,
 )
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
     ABORT, COMMIT, BatchMark, EndedTxn, KeptBatch, Markers, Oddity, Producer, ProducerTable, Transaction, add_open,
-    begin_rows, data_code, keep_batch, known_producer, producer_at, producer_or_new, producers_reserve, remove_open,
-    set_mark, set_without_data, take_batch, take_batches, violation_of,
+    begin_rows, data_mark_code, keep_batch, known_producer, producer_at, producer_or_new, producers_reserve,
+    remove_open, set_mark, set_without_data, take_batch, take_batches, violation_of,
 )
 from kafkarec._c.input_columns cimport (
     BOOL, OFFSETS_32, VIEWS as CELL_VIEWS, Cells, Numbers, Span, cell,
@@ -579,8 +579,8 @@ cdef class BatchRows:
         cursor.last = 0 if last is None else last
         cursor.largest = INT64_MIN if largest is None else largest
         with nogil:
-            usual = entries_match(&cursor, rows, self.count, &of_places[0] if entries else NULL,
-                                  &of_values[0] if entries else NULL, entries, base, by_time)
+            usual = pass_matching_entries(&cursor, rows, self.count, &of_places[0] if entries else NULL,
+                                          &of_values[0] if entries else NULL, entries, base, by_time)
         return (cursor.at, cursor.last, cursor.largest) if usual else None
 
     def are_adjacent(self):
@@ -627,10 +627,10 @@ cdef class BatchRows:
             found += batch_hash(self.at(i).last_offset, self.at(i).crc, self.at(i).size_in_bytes)
         return found
 
-    def lower_epoch(self, int64_t highest):
+    def first_lower_epoch(self, int64_t highest):
         """(the index of the first batch with a leader epoch below the highest of the ones before it, the highest one up
         to it); if there is none, (None, the highest of all). highest: of the batches before these, -1 or above"""
-        cdef int64_t found = lower_epoch(self.at(0), self.count, &highest)
+        cdef int64_t found = first_lower_epoch(self.at(0), self.count, &highest)
         return None if found == self.count else found, highest
 
     def committed_rows(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
@@ -1094,7 +1094,7 @@ cdef class Decoder:
             if e.row.magic >= BATCH_MAGIC and e.row.record_count == 0:
                 out = self.check_no_records(codec, payload, limit)
             else:
-                seen = self.codecs.StreamAudit() if e.options.audit else None
+                seen = self.codecs.StreamNotes() if e.options.audit else None
                 out = self.codecs.decompress_by_module(codec, payload, limit, e.row.magic, seen)
                 if seen is not None:
                     note_stream(&e.audit, seen.streams, seen.trailing_bytes, seen.checksum_wrong, seen.size_wrong)
@@ -1117,14 +1117,14 @@ cdef class Decoder:
             try:
                 size = len(self.codecs.decompress(codec, payload, limit))
             except self.codecs.CodecError as wrong:
-                self.codecs.probe(codec, payload, limit, 2)
+                self.codecs.check_stream_start(codec, payload, limit, 2)
                 note(&self.e.audit, PAYLOAD_NO_STREAM, 0, 0, 0)
                 self.note_details[self.e.row_count] = str(wrong)
             else:
                 if size > 0:
                     note(&self.e.audit, RECORDS_NOT_DECLARED, size, 0, 0)
         else:
-            self.codecs.probe(codec, payload, limit, 2)
+            self.codecs.check_stream_start(codec, payload, limit, 2)
         return b""
 
     cdef int raise_or_skip(self, int status, detail) except -1:
@@ -1277,7 +1277,7 @@ cdef class Decoder:
 
     def is_readable(self, int64_t start, int64_t end):
         """Whether none of the bytes [start, end) was found to be unreadable."""
-        return bad_until(&self.e.input, start, end) == 0
+        return unreadable_end(&self.e.input, start, end) == 0
 
     def bytes_at(self, int64_t start, int64_t end):
         """The bytes [start, end) as a new bytearray, zeros for unreadable ones; None: the input has not so many, or
@@ -1714,7 +1714,7 @@ cdef class RowCheck:
         memset(&self.state, 0, sizeof(RowState))
         self.state.rising, self.state.epoch = rising, INT64_MIN
 
-    def take(self, BatchRows rows not None):
+    def check(self, BatchRows rows not None):
         """(flags of the batches together, indexes of those with a gap before them)."""
         cdef const BatchRow* first = rows.at(0)
         cdef Buffer gaps
@@ -1930,7 +1930,7 @@ cdef class Producers:
         row.producer_id, row.producer_epoch, row.last_sequence = producer_id, epoch, last_sequence
         row.base_offset, row.last_offset, row.max_timestamp = base_offset, last_offset, max_timestamp
         row.attributes = <int16_t>(is_transactional * TRANSACTIONAL | is_control * CONTROL)
-        mark.code = data_code(row.attributes)
+        mark.code = data_mark_code(row.attributes)
         if marker is not None:
             aborted, mark.coordinator_epoch, mark.timestamp = marker
             mark.code, mark.has_value = ABORT if aborted else COMMIT, True

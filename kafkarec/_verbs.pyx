@@ -494,7 +494,7 @@ cdef class Formatter(HeldColumns):
         self.kept.append(space)
         return PyByteArray_AsString(space)
 
-    cdef Span text(self, bytes text):
+    cdef Span padded_text(self, bytes text):
         """A text with SLACK bytes after it."""
         cdef Span span
         span.length = len(text)
@@ -504,7 +504,7 @@ cdef class Formatter(HeldColumns):
 
     cdef int add(self, LineColumn* c, tuple column, int64_t start, int64_t stop) except -1:
         how, name, source, ready = column
-        c.how, c.name = _HOW[how], self.text(name)
+        c.how, c.name = _HOW[how], self.padded_text(name)
         if ready is not None:
             self.add_ready(c, ready, start, stop)
         if is_numeric(c.how):
@@ -551,7 +551,7 @@ cdef class Formatter(HeldColumns):
     cdef bytes lines(self, list columns, bytes end, int64_t start, int64_t stop):
         cdef int count = <int>len(columns), i, status
         cdef LineColumn* c = <LineColumn*>self.zeros(count * <int64_t>sizeof(LineColumn))
-        cdef Span after = self.text(end)
+        cdef Span after = self.padded_text(end)
         for i in range(count):
             self.add(c + i, columns[i], start, stop)
         self.out.escapes = escapes

@@ -26,7 +26,7 @@ from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, 
 from libc.string cimport memcpy
 
 from kafkarec._c.numbers cimport be16, be32, be64, load_i32, load_i64, load_u32
-from kafkarec._c.input cimport Input, LARGE_WINDOWS, bad_until, peek, bytes_at_once, reach, reach_header
+from kafkarec._c.input cimport Input, LARGE_WINDOWS, peek, bytes_at_once, reach, reach_header, unreadable_end
 from kafkarec._c.status cimport (
     BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, OK, OUT_OF_MEMORY, SIZE_OVERFLOW, SIZE_TOO_SMALL, UNREADABLE,
     UNSUPPORTED_MAGIC, Fault, refuse,
@@ -323,7 +323,7 @@ cdef inline int check_crc(Input* source, const BatchRow* row, Fault* fault) noex
         if p == NULL:
             return refuse(fault, OUT_OF_MEMORY, row.size_in_bytes, 0)
         computed = computed_crc(p, row)
-    if source.bad_count > 0 and bad_until(source, row.position, row.position + row.size_in_bytes) > 0:
+    if source.bad_count > 0 and unreadable_end(source, row.position, row.position + row.size_in_bytes) > 0:
         return refuse(fault, UNREADABLE, row.size_in_bytes, 0)
     if computed != row.crc:
         return refuse(fault, CRC_MISMATCH, row.crc, computed)

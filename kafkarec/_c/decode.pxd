@@ -19,7 +19,7 @@ from kafkarec._c.columns cimport (
     buffer_reserve, clear_bit, columns_filter, columns_reserve_expected, columns_share_page, columns_truncate,
     estimate_next_chunk, is_set, run_append, value_at,
 )
-from kafkarec._c.input cimport Input, bad_until, reach
+from kafkarec._c.input cimport Input, reach, unreadable_end
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.decompress cimport (
     DecompressContext, Lz4Frame, decompress_payload, lz4_checksum_wrong, lz4_size_wrong,
@@ -459,7 +459,7 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
     p = reach(&e.input, e.row.position, e.row.size_in_bytes)
     if p == NULL:
         return refuse(&e.fault, OUT_OF_MEMORY, e.row.size_in_bytes, 0)
-    if e.input.bad_count > 0 and bad_until(&e.input, e.row.position, e.row.position + e.row.size_in_bytes) > 0:
+    if e.input.bad_count > 0 and unreadable_end(&e.input, e.row.position, e.row.position + e.row.size_in_bytes) > 0:
         return refuse(&e.fault, UNREADABLE, e.row.size_in_bytes, 0)
     if e.row.codec != 0:
         status = locate_payload(e)

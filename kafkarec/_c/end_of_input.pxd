@@ -30,12 +30,12 @@ from kafkarec._c.batch cimport (
     V2_OVERHEAD, BatchRow, read_batch, read_v2_header, wrapping_subtract,
 )
 from kafkarec._c.decode cimport Engine
-from kafkarec._c.input cimport Input, bad_until, bytes_at_once, peek, reach, zeros_end
+from kafkarec._c.input cimport Input, bytes_at_once, peek, reach, unreadable_end, zeros_end
 from kafkarec._c.numbers cimport load_i32, load_i64
 from kafkarec._c.record_walk cimport LEAST_BODY
 from kafkarec._c.resync cimport (
     LENGTH, DamageEnd, Search, damage_end, far_above, field_end, frame_follows, looks_plausible, read_varint_at,
-    search_begin,
+    begin_search,
 )
 from kafkarec._c.status cimport CUT, END, LENGTH_BEYOND_END, OK, SIZE_TOO_SMALL, UNREADABLE, Fault, length_is_proven
 from kafkarec._core cimport crc32c_on
@@ -48,7 +48,7 @@ cdef inline void engine_begin_input(Engine* e, int64_t position) noexcept nogil:
     e.left_out[0].position = e.left_out[1].position = -1
     e.first_row = e.row_count
     e.chunks = e.stretch_used = 0
-    search_begin(&e.search, e.input.size)
+    begin_search(&e.search, e.input.size)
 
 
 cdef inline void save_good_next(Engine* e) noexcept nogil:
@@ -58,7 +58,7 @@ cdef inline void save_good_next(Engine* e) noexcept nogil:
 
 
 cdef inline bint unreadable_before(Engine* e, int64_t stop) noexcept nogil:
-    return e.input.bad_count > 0 and bad_until(&e.input, e.position, stop) > 0
+    return e.input.bad_count > 0 and unreadable_end(&e.input, e.position, stop) > 0
 
 
 cdef enum Ending:

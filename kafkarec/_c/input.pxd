@@ -160,7 +160,7 @@ cdef inline void note_bad(Input* i, int64_t start, int64_t stop) noexcept nogil:
     i.bad_count += first + 1 - behind
 
 
-cdef inline int64_t bad_until(const Input* i, int64_t start, int64_t stop) noexcept nogil:
+cdef inline int64_t unreadable_end(const Input* i, int64_t start, int64_t stop) noexcept nogil:
     """The end of the first unreadable range that overlaps [start, stop); 0: there is none."""
     cdef const ByteRange* spans = <const ByteRange*>i.bad.data
     cdef int64_t k = bad_index(i, start + 1)
@@ -301,7 +301,7 @@ cdef inline int64_t zeros_end(Input* i, int64_t position) noexcept nogil:
     """The end of the zeros from `position` on, at most `stop`; less if bytes are unreadable. Holes are not read."""
     cdef int64_t end
     while position < i.stop:
-        if reach(i, position, 1) == NULL or bad_until(i, position, i.stop) > 0:
+        if reach(i, position, 1) == NULL or unreadable_end(i, position, i.stop) > 0:
             return position
         end = known_zeros_end(i, position)
         if end < i.high or i.reader == NULL:

@@ -294,8 +294,8 @@ cdef inline int fill_text(Storage* s, const BatchRow* rows, bint codec, const ch
     return OK
 
 
-cdef inline int storage_fill_column(Storage* s, int code, const BatchRow* rows, const Constants* constants,
-                                    Column* out) noexcept nogil:
+cdef inline int make_column(Storage* s, int code, const BatchRow* rows, const Constants* constants,
+                            Column* out) noexcept nogil:
     """Makes the column of `code`."""
     cdef NumberColumn column
     cdef Buffer* values
@@ -342,7 +342,7 @@ cdef inline int storage_fill(Storage* s, const int* codes, int64_t count, const 
     cdef int64_t i
     cdef int status
     for i in range(count):
-        status = storage_fill_column(s, codes[i], rows, constants, s.out + i)
+        status = make_column(s, codes[i], rows, constants, s.out + i)
         if status != OK:
             return status
         s.out_count = i + 1

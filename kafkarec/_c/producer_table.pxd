@@ -126,7 +126,7 @@ cdef struct ProducerTable:
 
 # ---- marks
 
-cdef inline int16_t data_code(int32_t attributes) noexcept nogil:
+cdef inline int16_t data_mark_code(int32_t attributes) noexcept nogil:
     cdef int16_t code = STAMPED if attributes & (LOG_APPEND_TIME | DELETE_HORIZON) else DATA
     return code if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL else NOTHING
 
@@ -160,7 +160,7 @@ cdef inline void set_marker(BatchMark* mark, const Columns* markers, int64_t rec
 
 cdef inline void set_mark(BatchMark* mark, const BatchRow* row, int64_t number, Markers* markers) noexcept nogil:
     """The mark of batch `number`, each time a later one."""
-    mark.code, mark.has_value = data_code(row.attributes), False
+    mark.code, mark.has_value = data_mark_code(row.attributes), False
     mark.coordinator_epoch, mark.timestamp = <int32_t>ABSENT, ABSENT
     if not is_control(row):
         return

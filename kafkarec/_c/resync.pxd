@@ -28,7 +28,7 @@ from kafkarec._c.batch cimport (
     V2_OVERHEAD, BatchRow, check_crc, frame, read_batch,
 )
 from kafkarec._c.numbers cimport VARINT_BYTES, VARLONG_BYTES, load_i32, read_unsigned, unzigzag64
-from kafkarec._c.input cimport Input, bad_until, known_zeros_end, peek, reach, zero_bytes
+from kafkarec._c.input cimport Input, known_zeros_end, peek, reach, unreadable_end, zero_bytes
 from kafkarec._c.record_walk cimport LEAST_BODY
 from kafkarec._c.status cimport CUT, Fault, OK
 
@@ -84,7 +84,7 @@ cdef struct Candidate:           # a candidate and its chain
     int64_t cut                  # base offset of the truncated batch at its end; INT64_MIN: chain_continues found none
 
 
-cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
+cdef inline void begin_search(Search* search, int64_t length) noexcept nogil:
     memset(search, 0, sizeof(Search))
     search.crc_left = length * (CRC_BUDGET - IMPLAUSIBLE_BUDGET) + 4096
     search.implausible_left = length * IMPLAUSIBLE_BUDGET
@@ -207,7 +207,7 @@ cdef inline bint length_is_before(Input* source, int64_t start, int64_t end) noe
     return False
 
 
-cdef inline bint has_length_before(Input* source, const Candidate* chain) noexcept nogil:
+cdef inline bint has_varint_length_before(Input* source, const Candidate* chain) noexcept nogil:
     """Whether the length of a chain is directly before it as a varint, or before a schema id (a byte of 0, an int32),
     with which it is counted. (An int32 length as in magic 0 and 1 is no evidence: produce requests and some archive
     formats have one before their batches, too.)"""
@@ -235,14 +235,14 @@ cdef inline int judge_candidate(Input* source, int64_t position, Search* search,
     if not chain_continues(source, chain, MAX_SEARCH_BYTES, MOST_HOPS):
         return LONE
     # What is behind a value may look like a truncated batch.
-    return LONE if chain.cut != INT64_MIN and has_length_before(source, chain) else FOLLOWED
+    return LONE if chain.cut != INT64_MIN and has_varint_length_before(source, chain) else FOLLOWED
 
 
 cdef inline int64_t enclosing_value_end(Input* source, const Candidate* chain, Search* search) noexcept nogil:
     """The end of the record value that consists of this LONE chain; 0 if it is no value. If the value's last batch is
     invalid, the start of that batch."""
     cdef BatchRow row
-    if not has_length_before(source, chain):
+    if not has_varint_length_before(source, chain):
         return 0
     if chain.last_start == chain.start or is_valid_batch(source, chain.last_start, search, &row):
         return chain.end
@@ -371,7 +371,7 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
         if length < V0_OVERHEAD:
             position += 1
             continue
-        readable = bad_until(source, position, position + 1) if source.bad_count > 0 else 0
+        readable = unreadable_end(source, position, position + 1) if source.bad_count > 0 else 0
         if readable > 0:
             position = readable
             continue

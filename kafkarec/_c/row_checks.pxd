@@ -144,7 +144,7 @@ cdef inline uint64_t batch_hash(int64_t last_offset, uint32_t crc, int64_t size)
     return mixed >> 32
 
 
-cdef inline int64_t lower_epoch(const BatchRow* rows, int64_t count, int64_t* highest) noexcept nogil:
+cdef inline int64_t first_lower_epoch(const BatchRow* rows, int64_t count, int64_t* highest) noexcept nogil:
     """The index of the first row with a leader epoch below `highest`, which rises with those before; count: none."""
     cdef int64_t i
     for i in range(count):
@@ -154,8 +154,9 @@ cdef inline int64_t lower_epoch(const BatchRow* rows, int64_t count, int64_t* hi
     return count
 
 
-cdef inline bint entries_match(EntryCursor* f, const BatchRow* rows, int64_t count, const int64_t* places,
-                               const int64_t* values, int64_t entries, int64_t base, bint by_time) noexcept nogil:
+cdef inline bint pass_matching_entries(EntryCursor* f, const BatchRow* rows, int64_t count, const int64_t* places,
+                                       const int64_t* values, int64_t entries, int64_t base,
+                                       bint by_time) noexcept nogil:
     """Passes over the entries of an index up to the last row, if each is that of a batch: its position and last offset,
     or its last offset and the largest timestamp up to it. False, and nothing is passed over, if one is not.
 

@@ -50,7 +50,7 @@ cdef struct ArrayOrigin:
     int64_t first_row            # for error messages: number of the array's first row in the stream, or first entry
 
 
-cdef inline object invalid(object column, object row, object what, object expected=None, object found=None):
+cdef inline object invalid_arrow_error(object column, object row, object what, object expected=None, object found=None):
     """An InvalidArrowError whose message begins with the column and the row or entry."""
     from kafkarec.errors import InvalidArrowError
     place = "the Arrow table" if column is None else f"column {column!r}"
@@ -76,7 +76,7 @@ cdef inline int64_t fixed_width(object name, str format_) except -1:
     """The N of a format w:N."""
     digits = format_[2:]
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 10 or int(digits) > 2**31 - 1:
-        raise invalid(name, None, f"Arrow type {format_!r} has no width from 0 to 2147483647")
+        raise invalid_arrow_error(name, None, f"Arrow type {format_!r} has no width from 0 to 2147483647")
     return int(digits)
 
 
@@ -84,14 +84,14 @@ cdef inline int check_schema(object name, const ArrowSchema* schema) except -1:
     """Checks a schema: it has a format, is not released, and has all its children."""
     cdef int64_t i
     if schema.format == NULL:
-        raise invalid(name, None, "its schema has no format")
+        raise invalid_arrow_error(name, None, "its schema has no format")
     if schema.release == NULL:
-        raise invalid(name, None, "its schema was already released")
+        raise invalid_arrow_error(name, None, "its schema was already released")
     if schema.n_children < 0 or (schema.n_children > 0 and schema.children == NULL):
-        raise invalid(name, None, f"its schema states {schema.n_children} children and has none")
+        raise invalid_arrow_error(name, None, f"its schema states {schema.n_children} children and has none")
     for i in range(schema.n_children):
         if schema.children[i] == NULL:
-            raise invalid(name, None, f"its schema has no child {i}")
+            raise invalid_arrow_error(name, None, f"its schema has no child {i}")
     return 0
 
 
@@ -137,7 +137,7 @@ cdef inline int check_array(object name, const ArrowSchema* schema, const ArrowA
             if array.children[i] == NULL:
                 what = f"its array has no child {i}"
     if what is not None:
-        raise invalid(name, None, what, expected, found)
+        raise invalid_arrow_error(name, None, what, expected, found)
     return 0
 
 
@@ -151,7 +151,7 @@ cdef inline const uint8_t* validity_of(const ArrowArray* array) noexcept:
 cdef inline int check_values(object name, const ArrowArray* array, int64_t rows, const ArrayOrigin* origin) except -1:
     """Checks that there is a buffer of values or offsets, and that null_count matches the validity bits."""
     if rows > 0 and array.buffers[1] == NULL:
-        raise invalid(name, None, f"it states {array.length} rows and has no buffer of values or offsets")
+        raise invalid_arrow_error(name, None, f"it states {array.length} rows and has no buffer of values or offsets")
     return check_nulls(name, array, origin)
 
 
@@ -161,8 +161,8 @@ cdef inline int check_nulls(object name, const ArrowArray* array, const ArrayOri
         return 0
     nulls = count_nulls(<const uint8_t*>array.buffers[0], array.offset, array.length)
     if nulls != array.null_count:
-        raise invalid(name, None, f"it states {array.null_count} nulls, its validity bits have {nulls}",
-                      array.null_count, nulls)
+        raise invalid_arrow_error(name, None, f"it states {array.null_count} nulls, its validity bits have {nulls}",
+                                  array.null_count, nulls)
     return 0
 
 
@@ -184,13 +184,13 @@ cdef inline int check_bytes(object name, str format_, const ArrowArray* array, i
         raise ValueError(f"column {name!r}, row {origin.first_row + m.row}: {m.found} bytes, and a field of a record "
                          f"has {m.expected} at most")
     if used > 0 and array.buffers[2] == NULL:
-        raise invalid(name, None, f"its offsets need {used} bytes of data and it has no buffer of data")
+        raise invalid_arrow_error(name, None, f"its offsets need {used} bytes of data and it has no buffer of data")
     return 0
 
 
 cdef inline object offset_error(object name, const Misfit* m, const ArrayOrigin* origin):
     what = "negative" if m.found < 0 else "below the previous one"
-    return invalid(name, origin.first_row + m.row, f"its offset {m.found} is {what}", m.expected, m.found)
+    return invalid_arrow_error(name, origin.first_row + m.row, f"its offset {m.found} is {what}", m.expected, m.found)
 
 
 cdef inline int check_views(object name, const ArrowArray* array, int64_t first, int64_t rows,
@@ -200,10 +200,10 @@ cdef inline int check_views(object name, const ArrowArray* array, int64_t first,
     cdef const int64_t* sizes = <const int64_t*>array.buffers[array.n_buffers - 1]
     cdef int problem
     if count > 0 and sizes == NULL:
-        raise invalid(name, None, f"it states {count} buffers of data and no sizes of them")
+        raise invalid_arrow_error(name, None, f"it states {count} buffers of data and no sizes of them")
     for i in range(count):
         if sizes[i] < 0:
-            raise invalid(name, None, f"it states {sizes[i]} bytes for buffer {i}", 0, sizes[i])
+            raise invalid_arrow_error(name, None, f"it states {sizes[i]} bytes for buffer {i}", 0, sizes[i])
     problem = views_fit(<const uint8_t*>array.buffers[1], validity_of(array), first, rows, array.buffers + 2, sizes,
                         count, &m)
     if problem == VIEW_FITS:
@@ -214,7 +214,7 @@ cdef inline int check_views(object name, const ArrowArray* array, int64_t first,
         what = f"its view is in buffer {m.found}, and there are {m.expected}"
     else:
         what = f"its view ends at byte {m.found} of a buffer of {m.expected} bytes"
-    raise invalid(name, origin.first_row + m.row, what, m.expected, m.found)
+    raise invalid_arrow_error(name, origin.first_row + m.row, what, m.expected, m.found)
 
 
 cdef inline int check_lists(object name, str format_, const ArrowArray* array, int64_t first, int64_t rows,
@@ -231,7 +231,8 @@ cdef inline int check_lists(object name, str format_, const ArrowArray* array, i
     if not origin.own and not offset_buffer_rises(array.buffers[1], wide, first, rows, &m):
         raise offset_error(name, &m, origin)
     if used.stop > entries:
-        raise invalid(name, None, f"its lists have {used.stop} entries, and there are {entries}", entries, used.stop)
+        raise invalid_arrow_error(name, None, f"its lists have {used.stop} entries, and there are {entries}", entries,
+                                  used.stop)
     return 0
 
 

@@ -28,7 +28,7 @@ from kafkarec._c.input_columns cimport (
 from kafkarec._c.write cimport EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, BatchFields
 from kafkarec._entry.arrow_capsules cimport (
     ArrayOrigin, bind_cells, capsule_pointer, check_array, check_lists, check_nulls, check_schema, check_values,
-    format_of, invalid, validity_of, wrong_type,
+    format_of, invalid_arrow_error, validity_of, wrong_type,
 )
 from kafkarec._entry.py_rows cimport PyRows, rows_bind
 
@@ -270,7 +270,7 @@ cdef inline set import_array(InputChunks* input_, tuple capsules, dict fields, o
     cdef ArrowSchema* schema = <ArrowSchema*>capsule_pointer(capsules[0], b"arrow_schema")
     cdef ArrowArray* array = <ArrowArray*>capsule_pointer(capsules[1], b"arrow_array")
     if array.release == NULL:
-        raise invalid(None, None, "its array was already consumed")
+        raise invalid_arrow_error(None, None, "its array was already consumed")
     chunks_reserve(input_, 1)
     input_.arrays[0] = array[0]
     array.release = NULL                      # moved: chunks_release releases the copy
@@ -283,7 +283,7 @@ cdef inline set import_stream(InputChunks* input_, object capsule, dict fields, 
     cdef ArrowArrayStream* source = <ArrowArrayStream*>capsule_pointer(capsule, b"arrow_array_stream")
     cdef ArrowArrayStream stream = source[0]
     if source.release == NULL:
-        raise invalid(None, None, "its stream was already consumed")
+        raise invalid_arrow_error(None, None, "its stream was already consumed")
     source.release = NULL
     try:
         return import_arrays(input_, &stream, fields, left_out, own)
@@ -296,7 +296,7 @@ cdef inline set import_arrays(InputChunks* input_, ArrowArrayStream* stream, dic
     cdef set names = set()
     memset(&schema, 0, sizeof(ArrowSchema))
     if stream.get_schema == NULL or stream.get_next == NULL:
-        raise invalid(None, None, "its stream has no function get_schema or get_next")
+        raise invalid_arrow_error(None, None, "its stream has no function get_schema or get_next")
     if stream.get_schema(stream, &schema) != 0 or schema.release == NULL:
         raise ValueError("the Arrow stream has no schema" + producer_error(stream))
     try:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kafkarec._core import PayloadDecompressor
 
 from . import gzip, lz4, native, snappy, zstd
-from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec, StreamAudit, as_codec_error
+from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec, StreamNotes, as_codec_error
 
 __all__ = [
     "BY_NAME",
@@ -24,17 +24,17 @@ __all__ = [
     "CodecError",
     "LimitReached",
     "MissingCodec",
-    "StreamAudit",
+    "StreamNotes",
+    "check_stream_start",
     "checked_level",
     "compress",
     "compression_parameters",
     "decompress",
     "decompress_by_module",
-    "probe",
 ]
 
-Decompress = Callable[[Any, int, int, StreamAudit | None], bytes | memoryview]
-Probe = Callable[[Any, int, int], None]
+Decompress = Callable[[Any, int, int, StreamNotes | None], bytes | memoryview]
+CheckStreamStart = Callable[[Any, int, int], None]
 Compress = Callable[[Any, Any, int], bytes]
 
 
@@ -52,18 +52,18 @@ class Codec(NamedTuple):
     max_level: int | None
     default_level: int | None
     decompress: Decompress
-    probe: Probe
+    check_stream_start: CheckStreamStart
     compress: Compress
 
 
 def _codec(codec_id: int, own: ModuleType) -> Codec:
     """The row of a codec whose names, levels and functions are in a module of this package."""
     levels = own.MIN_LEVEL, own.MAX_LEVEL, own.DEFAULT_LEVEL
-    functions = own.decompress, own.probe, own.compress
+    functions = own.decompress, own.check_stream_start, own.compress
     return Codec(codec_id, own.NAME, own.PIP_NAME, own.MODULE, *levels, *functions)
 
 
-def _as_it_is(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None) -> bytes | memoryview:
+def _as_it_is(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> bytes | memoryview:
     return payload if isinstance(payload, bytes) else memoryview(payload)
 
 
@@ -98,7 +98,7 @@ _thread = _Thread()
 
 
 def decompress(
-    codec_id: int, payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None
+    codec_id: int, payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None
 ) -> bytes | memoryview:
     """All decompressed bytes of `payload` (any buffer of bytes). Raises only CodecError.
 
@@ -117,7 +117,7 @@ def decompress(
 
 
 def decompress_by_module(
-    codec_id: int, payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None
+    codec_id: int, payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None
 ) -> bytes | memoryview:
     """As `decompress`, without the C functions, which the first call finds for the next ones."""
     if not 0 <= codec_id < len(CODECS):
@@ -130,13 +130,13 @@ def decompress_by_module(
         raise as_codec_error(error, codec.name, limit) from None
 
 
-def probe(codec_id: int, payload: Any, limit: int, magic: int = 2) -> None:
+def check_stream_start(codec_id: int, payload: Any, limit: int, magic: int = 2) -> None:
     """Makes the checks of the Java stream's constructor, the only ones for the payload of a batch of 0 records."""
     if not 0 <= codec_id < len(CODECS):
         raise CodecError("unsupported_codec", f"codec id {codec_id}")
     codec = CODECS[codec_id]
     try:
-        codec.probe(payload, limit, magic)
+        codec.check_stream_start(payload, limit, magic)
     except MemoryError as error:
         raise as_codec_error(error, codec.name, limit) from None
 

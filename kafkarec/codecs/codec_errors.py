@@ -1,4 +1,4 @@
-"""Errors and the audit of compressed payloads, and `load`, which imports the compression libraries.
+"""Errors and notes about compressed payloads, and `load`, which imports the compression libraries.
 
 These exceptions are internal: the compiled modules convert them to public ones with position and base offset.
 
@@ -73,7 +73,7 @@ class MissingCodec(CodecError):
         self.pip_name = pip_name
 
 
-class StreamAudit:
+class StreamNotes:
     """What `decompress` notes about a payload that Kafka's streams read without an error.
 
     streams                      how many in a row: gzip members, zstd and skippable frames, xerial streams

@@ -17,7 +17,7 @@ import zlib
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, is_out_of_memory
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, as_codec_error, is_out_of_memory
 
 NAME, PIP_NAME, MODULE = "gzip", "isal", "zlib"  # isal for usual payloads, where it is installed
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 9, -1  # of Kafka
@@ -32,7 +32,7 @@ RAW_DEFLATE = -15
 _trailer = Struct("<II").pack
 
 
-def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None) -> memoryview:
+def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> memoryview:
     """The members' content."""
     content = bytearray()
     size, members = len(payload), 0
@@ -59,7 +59,7 @@ def compress(payload: Any, level: int, magic: int = 2) -> bytes:
     )
 
 
-def probe(payload: Any, limit: int, magic: int = 2) -> None:
+def check_stream_start(payload: Any, limit: int, magic: int = 2) -> None:
     """GZIPInputStream's constructor reads the first header."""
     _header_end(payload, 0)
 

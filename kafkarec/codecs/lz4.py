@@ -23,7 +23,7 @@ from struct import Struct
 from typing import Any
 
 from kafkarec._core import xxh32_of
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, as_codec_error, load
 
 NAME, PIP_NAME, MODULE = "lz4", "lz4", "lz4.frame"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 17, 9  # of Kafka
@@ -75,7 +75,7 @@ class _Context(threading.local):
 _context: Any = None
 
 
-def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None) -> bytes | memoryview:
+def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> bytes | memoryview:
     """The content of the first frame."""
     global _context
     if _context is None:
@@ -91,7 +91,7 @@ def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | Non
     return content
 
 
-def _audit(payload: Any, flags: int, end: int, content: bytes | memoryview, seen: StreamAudit) -> None:
+def _audit(payload: Any, flags: int, end: int, content: bytes | memoryview, seen: StreamNotes) -> None:
     """Compares what Kafka does not compare: the content's size (0: unknown) and checksum, the latter at `end`."""
     if flags & FLAG_CONTENT_SIZE:
         seen.size_wrong = int.from_bytes(payload[6:14], "little") not in (0, len(content))
@@ -131,7 +131,7 @@ def _high_frame(header: bytes, content: memoryview, level: int) -> bytes:
     return b"".join(parts)
 
 
-def probe(payload: Any, limit: int, magic: int = 2) -> None:
+def check_stream_start(payload: Any, limit: int, magic: int = 2) -> None:
     """Lz4BlockInputStream's constructor reads the frame header."""
     _, _, at = _frame_header(payload)
     if magic > 0:

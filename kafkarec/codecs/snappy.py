@@ -15,7 +15,7 @@ from array import array
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, as_codec_error, load
 
 NAME, PIP_NAME, MODULE = "snappy", "cramjam", "cramjam"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = None, None, None  # it has no levels
@@ -56,7 +56,7 @@ class _Scratch(threading.local):
 _scratch: Any = None
 
 
-def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None) -> memoryview:
+def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> memoryview:
     """The blocks' content in one piece. Valid until this thread's next call, which reuses the buffer."""
     global _scratch
     if _scratch is None:
@@ -95,13 +95,13 @@ def compress(payload: Any, level: None = None, magic: int = 2) -> bytes:
     return b"".join(parts)
 
 
-def probe(payload: Any, limit: int, magic: int = 2) -> None:
+def check_stream_start(payload: Any, limit: int, magic: int = 2) -> None:
     """SnappyInputStream's constructor reads the stream header; without one it decompresses everything."""
     if len(payload) < STREAM_HEADER_SIZE or payload[:8] != MAGIC:
         decompress(payload, limit)
 
 
-def _xerial_blocks(payload: Any, limit: int, seen: StreamAudit | None) -> tuple["array[int]", int]:
+def _xerial_blocks(payload: Any, limit: int, seen: StreamNotes | None) -> tuple["array[int]", int]:
     """Start, end, decompressed length of each block in a row, and the sum of the lengths, within `limit`."""
     blocks = array("q")  # not tuples: a block may be five bytes
     size, at, total = len(payload), STREAM_HEADER_SIZE, 0

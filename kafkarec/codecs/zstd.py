@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, as_codec_error, load
 
 NAME, PIP_NAME, MODULE = "zstd", "zstandard", "zstandard"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = -131072, 22, 3  # of Kafka
@@ -76,7 +76,7 @@ class _Compressors(threading.local):
 _compressors: Any = None
 
 
-def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamAudit | None = None) -> memoryview:
+def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> memoryview:
     """The frames' content in one piece."""
     global _decompressor
     if _decompressor is None:
@@ -106,7 +106,7 @@ def compress(payload: Any, level: int, magic: int = 2) -> bytes:
     return packed
 
 
-def probe(payload: Any, limit: int, magic: int = 2) -> None:
+def check_stream_start(payload: Any, limit: int, magic: int = 2) -> None:
     """The stream's constructor reads nothing."""
 
 

@@ -21,7 +21,7 @@ from .holes import Hole
 from .offset_order import heaviest_rising
 from .steps import Step
 
-_WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
+_WINDOW = 2048  # number of batches among which the heaviest ascending sequence is searched
 _COLUMNS = ("last_offset", "crc", "position", "size_in_bytes")
 _UNANCHORED_WEIGHT = 2**-20  # all of a window weigh less than an anchored one
 
@@ -77,7 +77,7 @@ def judged(rows: Iterable[_Batches]) -> Iterator[tuple[_Batches, bool]]:
 
 
 def _judged_window(window: list[tuple[_Batches, bool]], next_offset: int) -> list[tuple[_Batches, bool]]:
-    """The longest ascending sequence of batches from `next_offset` on; what is misplaced already stays so. A block of
+    """The heaviest ascending sequence of batches from `next_offset` on; what is misplaced already stays so. A block of
     another log between damage may have more batches than the log itself around it: those that were only found there
     count where they do not exclude others."""
     placed = [row for row, is_placed in window if is_placed]

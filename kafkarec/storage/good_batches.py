@@ -336,8 +336,9 @@ def ordered_batches(segments: list[SegmentFile], number: int, collector: DamageC
 
     A batch is set aside instead if its offsets are outside of its segment's range (from the base offset in the
     segment's name to that of the next segment, or, if it follows the batch before it, to the first one that a later
-    segment has in its own range; at most 2^31 offsets), or if it is not part of the longest ascending sequence of the
-    batches around it. The end of the source is then that of these batches.
+    segment has in its own range; at most 2^31 offsets), or if it is not part of the heaviest ascending sequence of the
+    batches around it, of which all unanchored ones together weigh less than any other. The end of the source is then
+    that of these batches.
     """
     last = None
     dropped = False  # whether a batch was set aside since the last kept one

@@ -109,7 +109,7 @@ def rebuild_side_files(
             if each_step is not None:
                 each_step(segment, step)
             if lower is None:
-                row, highest = step.rows.lower_epoch(highest)
+                row, highest = step.rows.first_lower_epoch(highest)
                 if row is not None:
                     offset, epoch = (step.cell(name, row) for name in _EPOCHS)
                     lower = LowerEpoch(offset, epoch, highest)

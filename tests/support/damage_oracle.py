@@ -177,7 +177,8 @@ class Search:
                 return False
             frame = self.frame(run.end)
             if frame.verdict == "cut":  # or bytes behind a value that look like one
-                return run.last < frame.base and not far_above(frame.base, run.last) and not self.has_length_before(run)
+                follows = run.last < frame.base and not far_above(frame.base, run.last)
+                return follows and not self.has_varint_length_before(run)
             if frame.row is None or not self.header_plausible(frame.row):
                 return not any(self.data[run.end : run.end + LOG_OVERHEAD])
             run.last_start = run.end
@@ -197,12 +198,12 @@ class Search:
 
     def value_end(self, run: Run) -> int:
         """Return where the record value ends that this run is, by the varint before it; 0 if it is not a value."""
-        if not self.has_length_before(run):
+        if not self.has_varint_length_before(run):
             return 0
         whole = run.last_start == run.start or self.checked_row(run.last_start)
         return run.end if whole else run.last_start
 
-    def has_length_before(self, run: Run) -> bool:
+    def has_varint_length_before(self, run: Run) -> bool:
         starts = [run.start]
         if self.data[max(run.start - 5, 0) : run.start][:1] == b"\0" and run.start >= 5:
             starts.append(run.start - 5)

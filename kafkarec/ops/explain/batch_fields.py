@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from kafkarec.codecs import CodecError, decompress, probe
+from kafkarec.codecs import CodecError, check_stream_start, decompress
 from kafkarec.errors import REASONS, KafkaRecordError
 from kafkarec.format import control, layout, single_fields
 from kafkarec.format.checksum import batch_checksums, checksum
@@ -42,7 +42,7 @@ def add_payload(
     content = fault = None
     try:
         if only_probe:
-            probe(codec, payload, cap)
+            check_stream_start(codec, payload, cap)
         else:
             content = memoryview(bytes(decompress(codec, payload, cap, magic)))
     except CodecError as error:

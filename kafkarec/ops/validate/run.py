@@ -316,7 +316,7 @@ def _decompressed_records(view: memoryview, batches: RequestCheck, first: FirstB
     try:
         if first.record_count == 0:
             if not stays:
-                codecs.probe(first.codec, payload, rules.limit, first.magic)
+                codecs.check_stream_start(first.codec, payload, rules.limit, first.magic)
             return b""
         return codecs.decompress(first.codec, payload, rules.limit, first.magic)
     except codecs.MissingCodec as missing:

@@ -216,7 +216,7 @@ def check_epochs_between(files: Iterable[FileEpochCheck], findings: Findings) ->
         highest = max(highest, file.highest)
 
 
-# What RowCheck.take says of the batches of a step, from `_c/row_checks.pxd`.
+# What RowCheck.check says of the batches of a step, from `_c/row_checks.pxd`.
 APART, GAP, OFFSETS, EPOCH, HEADER, EMPTIED = 1, 2, 4, 8, 16, 32
 _MAX_GAPS = 1000
 

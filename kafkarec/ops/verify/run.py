@@ -109,7 +109,7 @@ def _check_along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit
         try:
             with closing(walk([segment], known)) as steps:
                 for step in steps:
-                    along.take(step, rows.take(step.rows)[0] if len(step) else 0)
+                    along.take(step, rows.check(step.rows)[0] if len(step) else 0)
         except (OSError, KafkaRecordError) as error:
             if not is_of_one_file(error):
                 along.stop(error)

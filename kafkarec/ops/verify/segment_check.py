@@ -161,7 +161,7 @@ class SegmentCheck:
         for restored in step.restored:  # on disk they are damaged
             self.findings.add("header_restored", str(restored), restored.position)
         self.restored += step.restored[: MOST_DAMAGE - len(self.restored)]
-        flags, gap_rows = rows.take(step.rows) if len(step) else (0, [])
+        flags, gap_rows = rows.check(step.rows) if len(step) else (0, [])
         if step.damage or flags & APART:
             self._end = self._check_coverage(step)
             rows.begin_at(self._end)

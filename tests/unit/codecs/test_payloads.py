@@ -144,7 +144,7 @@ def outcome(payload, seen):
 
 @pytest.mark.parametrize("name, payload", CASES)
 def test_golden_payload_has_kafkas_verdict_and_content(name, payload):
-    for seen in (None, codecs.StreamAudit()):
+    for seen in (None, codecs.StreamNotes()):
         result = outcome(payload, seen)
         if name in REFUSED:
             assert result == REFUSED[name]
@@ -158,10 +158,10 @@ def test_golden_payload_of_no_declared_records(name, payload):
     """Only what Kafka's stream constructor checks can be refused."""
     if name in REFUSED_AT_ONCE:
         with pytest.raises(codecs.CodecError) as caught:
-            codecs.probe(payload.codec, memoryview(payload.data), LIMIT, payload.magic)
+            codecs.check_stream_start(payload.codec, memoryview(payload.data), LIMIT, payload.magic)
         assert caught.value.reason == REFUSED[name]
     else:
-        codecs.probe(payload.codec, memoryview(payload.data), LIMIT, payload.magic)
+        codecs.check_stream_start(payload.codec, memoryview(payload.data), LIMIT, payload.magic)
 
 
 def test_every_refused_name_is_a_golden_file():

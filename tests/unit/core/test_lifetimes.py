@@ -65,7 +65,7 @@ class Keeping:
     """The package `codecs`, but it keeps what it is given, and may raise."""
 
     CodecError, LimitReached, MissingCodec = codecs.CodecError, codecs.LimitReached, codecs.MissingCodec
-    StreamAudit = codecs.StreamAudit
+    StreamNotes = codecs.StreamNotes
 
     def __init__(self, raised=None):
         self.kept = []

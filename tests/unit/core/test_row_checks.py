@@ -43,9 +43,8 @@ def test_batches_that_are_not_adjacent(parts):
 
 
 def flags_of_second(**fields):
-    check = RowCheck(rising=False)
     rows = rows_of(FIRST, builders.batch(builders.records(3), **{"base_offset": 5, **fields}))
-    flags, _ = check.take(rows)
+    flags, _ = RowCheck(rising=False).check(rows)
     return int(flags) & HEADER
 
 
