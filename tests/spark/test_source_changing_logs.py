@@ -10,6 +10,7 @@ import time
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import builders
 import log_cleaning
@@ -86,7 +87,7 @@ def test_segments_that_are_begun_and_deleted_during_the_listing(
     may have the last one only. is_named: the deleted one was there still when the folder's names were read, but not for
     its `stat`."""
     if not deleted:
-        monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("listed again"))
+        monkeypatch.setattr(listing, "time", SimpleNamespace(sleep=lambda seconds: pytest.fail("listed again")))
     broker.fill(5)
     begun = broker.log()[3:]
     for path in begun:
@@ -175,14 +176,14 @@ def test_every_step_of_a_segment_replacement(broker, monkeypatch, step, mode):
     steps, least = log_cleaning.steps(broker.log()[1:3]), broker.cleaned(1, 3)
     for _ in range(step):
         next(steps, None)
-    monkeypatch.setattr(time, "sleep", lambda seconds: list(steps))
+    monkeypatch.setattr(listing, "time", SimpleNamespace(sleep=lambda seconds: list(steps)))
     offsets = offsets_of(read(broker.root, mode=mode))
     assert offsets == sorted(set(offsets)) and set(least) <= set(offsets) <= set(broker.offsets)
 
 
 @pytest.mark.parametrize("below", ["", "orders-0", "orders-*", "orders-0/*.log", "orders-{0,1}/0*"])
 def test_an_interrupted_segment_replacement(broker, monkeypatch, caplog, below):
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(listing, "time", SimpleNamespace(sleep=lambda seconds: None))
     broker.fill(4)
     name = broker.log()[1].name
     steps = log_cleaning.steps(broker.log()[1:2])
@@ -197,7 +198,7 @@ def test_an_interrupted_segment_replacement(broker, monkeypatch, caplog, below):
 
 
 def test_names_that_never_stay_the_same_are_refused(broker, monkeypatch, caplog):
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(listing, "time", SimpleNamespace(sleep=lambda seconds: None))
     broker.write(10)
     real, seen = os.scandir, iter(range(1000))
 
