@@ -34,14 +34,14 @@ _Parts = dict[str, int]
 
 
 def add_payload(
-    writer: SpanWriter, codec: int, magic: int, stop: int, cap: int, *, only_probe: bool = False
+    writer: SpanWriter, codec: int, magic: int, stop: int, cap: int, *, only_start: bool = False
 ) -> memoryview | None:
     """Writes the spans of a payload up to byte `stop`. Returns its content; None if it has a fault, or if only its
-    beginning is checked (`only_probe`)."""
+    beginning is checked (`only_start`)."""
     first, payload = len(writer.spans), bytes(writer.data[writer.at : stop])
     content = fault = None
     try:
-        if only_probe:
+        if only_start:
             check_stream_start(codec, payload, cap)
         else:
             content = memoryview(bytes(decompress(codec, payload, cap, magic)))
@@ -226,7 +226,7 @@ def add_batch(writer: SpanWriter, length_fault: FieldFault | None, cap: int, mos
         add_records(writer, head, most_records, trusted=crc_fault is None)
     else:
         # As in Kafka, only the stream header is read of a batch without records.
-        content = add_payload(writer, codec, layout.BATCH_MAGIC, stop, cap, only_probe=not head.record_count)
+        content = add_payload(writer, codec, layout.BATCH_MAGIC, stop, cap, only_start=not head.record_count)
         if content is not None:
             inner = SpanWriter(content, section=1)
             add_records(inner, head, most_records, trusted=crc_fault is None)
