@@ -5,8 +5,8 @@
 
 That wheel is pure Python by its tag and contains, as data, what CPython 3.11 to 3.14 needs on Linux with glibc 2.17 or
 later, x86-64 and aarch64: the wheels, unpacked to a tree of files for each interpreter, of which
-`spark_udfs.bootstrap` takes one on the executors. The same sources give the same bytes. Debugging information is left
-out, after the hashes of the locks were compared. Downloads are kept in .cache/wheels, so that a second run
+`spark_udfs.bootstrap` takes one on the executors. The same sources give the same bytes. What no loader reads of the
+dependencies' modules is left out, after the hashes of the locks were compared. Downloads are kept in .cache/wheels, so that a second run
 needs no network; what exists for these sources is not made again. Every interpreter of this machine then decodes a few
 batches with that wheel alone.
 """
@@ -42,13 +42,12 @@ def version() -> str:
 
 
 def kafkarec_wheels(source: Path, platforms: list[Platform]) -> list[Path]:
-    """kafkarec's wheel for each platform, in their order, without debugging information."""
+    """kafkarec's wheel for each platform, in their order."""
     native, c_files = wheelhouse_build.kafkarec_wheel(source)
     here = wheelhouse_platforms.here()
 
     def wheel_for(platform: Platform) -> Path:
-        wheel = native if platform == here else wheelhouse_build.cross_wheel(native, c_files, platform)
-        return wheelhouse_pack.stripped(wheel)
+        return native if platform == here else wheelhouse_build.cross_wheel(native, c_files, platform)
 
     with ThreadPoolExecutor(cpu_count()) as pool:
         return list(pool.map(wheel_for, platforms))

@@ -63,7 +63,7 @@ def kafkarec_wheel(root: Path) -> tuple[Path, Path]:
         began = time.monotonic()
         print("compiling kafkarec", flush=True)
         pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps")
-        # debugging information, removed later, has this folder's path, and the module's build id is a hash of it, too
+        # no debugging information: it has this folder's path, and the module's build id is a hash of it, too
         env = os.environ | {"CFLAGS": f"{os.environ.get('CFLAGS', '')} -g0"}
         run(*pip, "--no-build-isolation", "--wheel-dir", WORK / "built", WORK / "source", env=env)
         (built,) = (WORK / "built").glob("kafkarec-*.whl")

@@ -16,12 +16,12 @@ import io
 import json
 import re
 import shutil
+import struct
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import wheelhouse_strip
 from commands import CACHE
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
@@ -47,13 +47,32 @@ def copy(wheel: Path, folder: Path) -> Path:
 
 
 def stripped(wheel: Path) -> Path:
-    """The same wheel without the debugging information of its compiled modules, made once per content."""
-    target = CACHE / "stripped" / sha256(wheel)[:16] / wheel.name
+    """The same wheel with only what is loaded of its compiled modules, made once per content."""
+    target = CACHE / "loaded" / sha256(wheel)[:16] / wheel.name
     if not target.exists():
         files, dist_info = read_wheel(wheel)
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_wheel(target, {name: wheelhouse_strip.stripped(content) for name, content in files.items()}, dist_info)
+        write_wheel(target, {name: loaded(content) for name, content in files.items()}, dist_info)
     return target
+
+
+def loaded(elf: bytes) -> bytes:
+    """A compiled module without symbols, debugging information and section headers, which are most of its bytes; other
+    files unchanged. No toolchain of its machine is needed, as everything else stays at its place in the file."""
+    if not elf.startswith(b"\x7fELF\x02\x01"):  # 64 bits, little-endian
+        return elf
+    (headers,) = struct.unpack_from("<Q", elf, 32)  # the program headers: e_phoff, e_phentsize, e_phnum of elf(5)
+    size, count = struct.unpack_from("<HH", elf, 54)
+    parts = [(0, 64), (headers, size * count)]  # offset, size
+    for at in range(headers, headers + size * count, size):
+        offset, _, _, length = struct.unpack_from("<4Q", elf, at + 8)
+        parts.append((offset, length))
+    result = bytearray(max(offset + length for offset, length in parts))
+    for offset, length in parts:
+        result[offset : offset + length] = elf[offset : offset + length]
+    struct.pack_into("<Q", result, 40, 0)  # the section headers: e_shoff, e_shnum, e_shstrndx
+    struct.pack_into("<HH", result, 60, 0, 0)
+    return bytes(result)
 
 
 def write_wheel(target: Path, files: dict[str, bytes], dist_info: str) -> Path:

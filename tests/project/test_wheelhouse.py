@@ -13,7 +13,6 @@ import pytest
 import wheelhouse_build
 import wheelhouse_pack
 import wheelhouse_platforms
-import wheelhouse_strip
 from packaging.utils import parse_wheel_filename
 
 import kafkarec
@@ -166,29 +165,28 @@ def test_a_cached_wheel_that_is_not_locked_is_not_used(tmp_path):
     assert wheelhouse_platforms.cached(tmp_path, good._replace(hashes=frozenset(["0" * 64]))) is None
 
 
-def test_what_is_stripped_is_what_nothing_loads(fat):
-    """Each compiled module of the trees is as small as it can be, and keeps what its program headers name."""
-    for part, content in parts(fat).items():
-        if part.endswith(".zip"):
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                modules = {name: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
-            for name, module in modules.items():
-                assert all(each.flags & 2 for title, each in wheelhouse_strip.sections(module)[1:-1]), name
-                assert wheelhouse_strip.stripped(module) == module
-
-
-def test_stripping_changes_nothing_that_is_loaded():
+def test_a_module_without_what_is_not_loaded_is_smaller_and_loaded(tmp_path):
     from kafkarec import _core
 
     module = Path(_core.__file__).read_bytes()
-    small = wheelhouse_strip.stripped(module)
-    assert len(small) < len(module)
+    small = wheelhouse_pack.loaded(module)
+    assert len(small) < len(module) and wheelhouse_pack.loaded(small) == small
     header = 64  # has the place of the section headers
-    for first, end in wheelhouse_strip.loaded(module):
-        assert small[max(first, header) : end] == module[max(first, header) : end]
-    names = {name for name, _ in wheelhouse_strip.sections(small)}
-    assert ".dynsym" in names and ".symtab" not in names
-    assert wheelhouse_strip.stripped(b"#!/bin/sh\n") == b"#!/bin/sh\n"
+    assert all(one in (0, other) for one, other in zip(small[header:], module[header:], strict=False))
+    made = tmp_path / "_core.abi3.so"
+    made.write_bytes(small)
+    program = f"import ctypes; ctypes.PyDLL({str(made)!r}).PyInit__core"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert wheelhouse_pack.loaded(b"#!/bin/sh\n") == b"#!/bin/sh\n"
+
+
+def test_the_trees_have_only_what_is_loaded(fat):
+    for part, content in parts(fat).items():
+        if part.endswith(".zip"):
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                for name in archive.namelist():
+                    module = archive.read(name)
+                    assert name.startswith("kafkarec/") or wheelhouse_pack.loaded(module) == module, name
 
 
 @pytest.mark.parametrize("platform", wheelhouse_platforms.PLATFORMS, ids=lambda one: one.name)
