@@ -67,13 +67,14 @@ def compiler(work: Path) -> Path:
 
 def build_lz4(work: Path, python: Path, folder: Path) -> None:
     """lz4, which publishes no wheel for musl, into `folder`: what `pip install` compiles there."""
-    lz4 = locked("runtime")["lz4"]
-    wanted = work / "lz4.txt"
-    wanted.write_text(f"{lz4.line}\n")
+    source = work.resolve() / "lz4"
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir()
+    wanted = source / "wanted.txt"
+    wanted.write_text(locked("runtime")["lz4"])
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=lz4"]
-    run(*pip, "--dest", ".", "-r", wanted.name, cwd=work)
-    run("tar", "-xf", f"lz4-{lz4.version}.tar.gz", cwd=work)
-    source = work.resolve() / f"lz4-{lz4.version}"
+    run(*pip, "--dest", source, "-r", wanted)
+    run("tar", "-xf", *source.glob("lz4-*.tar.gz"), "--strip-components=1", "-C", source)
     flags = ["-O2", "-fPIC", "-shared", "-I", "lz4libs", "-I", str(python.parents[1] / "include" / python.name)]
     shutil.copytree(source / "lz4", folder / "lz4", ignore=shutil.ignore_patterns("*.c", "*.h"))
     for name, parts in LZ4.items():

@@ -6,9 +6,9 @@
 That wheel is pure Python by its tag and contains, as data, what CPython 3.11 to 3.14 needs on Linux with glibc 2.17 or
 later, x86-64 and aarch64: the wheels, unpacked to a tree of files for each interpreter, of which
 `spark_udfs.bootstrap` takes one on the executors. The same sources give the same bytes. What no loader reads of the
-dependencies' modules is left out, after the hashes of the locks were compared. Downloads are kept in .cache/wheels, so that a second run
-needs no network; what exists for these sources is not made again. Every interpreter of this machine then decodes a few
-batches with that wheel alone.
+dependencies' modules is left out, after the hashes of the locks were compared. Downloads are kept in .cache/wheels, so
+that a second run needs no network; what exists for these sources is not made again. Every interpreter of this machine
+then decodes a few batches with that wheel alone.
 """
 
 from __future__ import annotations

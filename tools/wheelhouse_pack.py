@@ -231,17 +231,12 @@ def installed(wheels: tuple[Path, ...]) -> dict[str, bytes]:
 
 
 def served(trees: list[Tree]) -> str:
-    """ "CPython 3.11 to 3.14 on x86_64, aarch64 with glibc 2.17 or later"."""
-    systems: dict[tuple[str, str], list[str]] = {}  # pythons, glibc -> machines
-    for machine, glibc in dict.fromkeys((tree.machine, tree.glibc) for tree in trees):
-        pythons = [tree.python for tree in trees if (tree.machine, tree.glibc) == (machine, glibc)]
-        versions = pythons[0] if len(pythons) == 1 else f"{pythons[0]} to {pythons[-1]}"
-        systems.setdefault((versions, ".".join(map(str, glibc))), []).append(machine)
-    texts = [
-        f"CPython {versions} on {', '.join(machines)} with glibc {glibc} or later"
-        for (versions, glibc), machines in systems.items()
-    ]
-    return " and ".join(texts) or "no interpreter"
+    """ "CPython 3.11 to 3.14 on x86_64, aarch64 with glibc 2.17 or later": each machine has the same trees."""
+    if not trees:
+        return "no interpreter"
+    pythons, machines, glibcs = (list(dict.fromkeys(each)) for each in list(zip(*trees, strict=True))[:3])
+    versions = pythons[0] if len(pythons) == 1 else f"{pythons[0]} to {pythons[-1]}"
+    return f"CPython {versions} on {', '.join(machines)} with glibc {'.'.join(map(str, max(glibcs)))} or later"
 
 
 def _described(packed: bytes, files: dict[str, bytes]) -> dict[str, Any]:

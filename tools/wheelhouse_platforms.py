@@ -1,22 +1,21 @@
 """The platforms that wheels are made for: one table for fetching, compiling, packing and for RELEASING.md; and the
 dependency wheels at their locked versions, per platform and CPython, from .cache/wheels or else by pip download.
 
-The locks (requirements/) hold hashes: pip refuses a file that is not the locked one, and no other cached one is used.
+The locks (requirements/) hold hashes: pip refuses a file that is not the locked one.
 """
 
 from __future__ import annotations
 
 import platform
 import re
+import shutil
 import sys
-import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from commands import CACHE, ROOT, run
-from packaging import tags
+from commands import CACHE, ROOT, contains, run
 from packaging.utils import canonicalize_name
-from wheelhouse_pack import sha256
 
 LOCKS = ROOT / "requirements"
 # PEP 600: the names that came before manylinux_2_y, by y.
@@ -50,7 +49,7 @@ class Platform(NamedTuple):
     def tags(self) -> list[str]:
         """The tags of its oldest system, best first (PEP 600, PEP 656)."""
         if self.libc == "macos":
-            return list(tags.mac_platforms(self.oldest, self.machine))
+            return [self.tag]  # pip knows the older ones
         if self.libc == "musl":
             return [f"musllinux_1_{minor}_{self.machine}" for minor in range(self.oldest[1], -1, -1)]
         names = [f"manylinux_2_{minor}" for minor in range(self.oldest[1], 4, -1)]
@@ -78,57 +77,37 @@ def here() -> Platform:
     raise SystemExit(f"this machine's platform is none of tools/wheelhouse_platforms.py: {', '.join(BY_NAME)}")
 
 
-class Locked(NamedTuple):
-    """A project's version in a lock file, and the SHA-256 of its files."""
-
-    project: str
-    version: str
-    hashes: frozenset[str]
-
-    @property
-    def line(self) -> str:
-        """As a requirement for pip."""
-        return " ".join((f"{self.project}=={self.version}", *(f"--hash=sha256:{each}" for each in sorted(self.hashes))))
-
-
-def locked(*names: str) -> dict[str, Locked]:
-    """project -> what these lock files have of it, of several the last."""
-    found = {}
+def locked(*names: str) -> dict[str, str]:
+    """project -> its entry in these lock files, a requirement with hashes, of several the last."""
+    found: dict[str, str] = {}
     for name in names:
-        for entry in re.split(r"(?m)^(?=[A-Za-z0-9])", (LOCKS / f"{name}.txt").read_text(encoding="utf-8")):
-            if head := re.match(r"([\w.-]+)==([^\s;\\]+)", entry):
-                hashes = frozenset(re.findall(r"--hash=sha256:([0-9a-f]{64})", entry))
-                found[canonicalize_name(head[1])] = Locked(canonicalize_name(head[1]), head[2], hashes)
+        entries = re.split(r"(?m)^(?=[A-Za-z0-9])", (LOCKS / f"{name}.txt").read_text(encoding="utf-8"))[1:]
+        found |= {canonicalize_name(entry.partition("==")[0]): entry for entry in entries}
     return found
 
 
-def dependencies(platform: Platform) -> list[Locked]:
+def dependencies(platform: Platform) -> dict[str, str]:
     """What kafkarec's wheel for a platform needs, without lz4 where that has no wheel."""
     found = locked("runtime", "glibc217") if platform.libc == "glibc" else locked("runtime")
-    return [one for one in found.values() if not (platform.libc == "musl" and one.project == "lz4")]
+    return {name: entry for name, entry in found.items() if not (platform.libc == "musl" and name == "lz4")}
 
 
 def dependency_wheels(platform: Platform, python: str) -> list[Path]:
     """Their wheels for a CPython, such as "3.12"."""
-    return wheels_of(dependencies(platform), platform, python, CACHE / "wheels" / f"{platform.name}-{python}")
+    wanted = dependencies(platform).values()
+    return wheels_of(wanted, platform, python, CACHE / "wheels" / f"{platform.name}-{python}")
 
 
-def wheels_of(wanted: list[Locked], platform: Platform, python: str, folder: Path) -> list[Path]:
-    """The same of these projects, downloaded into a folder that has no other platform's."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lacking = [one for one in wanted if cached(folder, one) is None]
-    if lacking:
+def wheels_of(entries: Iterable[str], platform: Platform, python: str, folder: Path) -> list[Path]:
+    """The wheels of these entries of locks, downloaded once into a folder of their own."""
+    wanted, done, listed = "".join(entries), folder / "downloaded.txt", folder / "wanted.txt"
+    if not contains(done, wanted):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        listed.write_text(wanted)
         pip = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps")
         those = ("--only-binary=:all:", "--implementation=cp", f"--python-version={python}")
         those += tuple(f"--platform={tag}" for tag in platform.tags)
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
-            listed.writelines(f"{one.line}\n" for one in lacking)
-            listed.flush()
-            run(*pip, *those, "--dest", folder, "-r", listed.name)
-    return [wheel for one in wanted if (wheel := cached(folder, one))]
-
-
-def cached(folder: Path, wanted: Locked) -> Path | None:
-    """Its wheel, if pip has downloaded it there."""
-    files = folder.glob(f"*-{wanted.version}-*.whl")
-    return next((file for file in files if sha256(file) in wanted.hashes), None)
+        run(*pip, *those, "--dest", folder, "-r", listed)
+        listed.rename(done)
+    return sorted(folder.glob("*.whl"))

@@ -79,7 +79,7 @@ def test_every_promised_interpreter_has_a_complete_tree(fat, python):
     assert tree["glibc"] == [2, 17]
     wheels = [wheelhouse.ROOT / "wheelhouse" / name for name in tree["wheels"]]
     found = {parse_wheel_filename(wheel.name)[0] for wheel in wheels}
-    assert found == {"kafkarec", *(one.project for one in wheelhouse_platforms.dependencies(HERE))}
+    assert found == {"kafkarec", *wheelhouse_platforms.dependencies(HERE)}
     packed = parts(fat)
     files = {}
     for name in tree["parts"]:
@@ -152,17 +152,18 @@ def test_kafkarec_wheel_has_the_right_tags(fat):
 
 def test_lower_bounds_and_modules_of_the_dependencies(fat):
     libraries = index(fat)["libraries"]
-    needed = {one.project for one in wheelhouse_platforms.dependencies(HERE)} - {"fsspec"}
+    needed = wheelhouse_platforms.dependencies(HERE).keys() - {"fsspec"}
     assert {project for project, _, _ in libraries.values()} == needed
     assert libraries["snappy"][0] == "python-snappy" and libraries["crc32c"][2] == "2.7"
 
 
-def test_a_cached_wheel_that_is_not_locked_is_not_used(tmp_path):
-    name = "python_snappy-0.7.3-py3-none-any.whl"
-    (tmp_path / name).write_bytes(b"something else")
-    good = wheelhouse_platforms.Locked("python-snappy", "0.7.3", frozenset([wheelhouse_pack.sha256(tmp_path / name)]))
-    assert wheelhouse_platforms.cached(tmp_path, good) == tmp_path / name
-    assert wheelhouse_platforms.cached(tmp_path, good._replace(hashes=frozenset(["0" * 64]))) is None
+def test_a_wheel_that_is_not_locked_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "a-1-py3-none-any.whl").write_bytes(b"something else")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    entry = f"a==1 \\\n    --hash=sha256:{'0' * 64}\n"
+    with pytest.raises(SystemExit, match="DO NOT MATCH THE HASHES"):
+        wheelhouse_platforms.wheels_of([entry], HERE, "3.12", tmp_path / "into")
 
 
 def test_a_module_without_what_is_not_loaded_is_smaller_and_loaded(tmp_path):
