@@ -22,7 +22,9 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -232,13 +234,8 @@ def check(log: WrittenLog, parts: Sequence[Stored], folder: Path, number: int) -
 
 def joined(parts: Sequence[Found]) -> Found:
     """Consecutive ranges of a segment as one."""
-    return Found(
-        [each for one in parts for each in one.batches],
-        [each for one in parts for each in one.rows],
-        tuple(each for one in parts for each in one.damage),
-        tuple(each for one in parts for each in one.restored),
-        sum(one.remaining for one in parts),
-    )
+    nothing = Found([], [], (), (), 0)
+    return Found(*(reduce(add, column) for column in zip(nothing, *parts, strict=True)))
 
 
 def check_ranges(
