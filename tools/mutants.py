@@ -3,17 +3,14 @@
 usage: mutants.py FILE OF TESTS ... [options]     as `make mutants` calls it
 
 What COPIED names is copied to .work/mutants. All mutants of one run are compiled there into one build, each selected by
-a number, and only the tests that reach a mutant are run with it. A mutant is a statement of a function in a .pxd, or of
-the C in a `cdef extern from *`, with a small change: a comparison's neighbour, a number one more or less, a dropped
-`+ 1`, an assignment left out:
+a number, and only the tests that reach a mutant are run with it. A mutant is a statement of a Cython function in a .pxd
+with a small change: a comparison's neighbour, a number one more or less, a dropped `+ 1`, an assignment left out:
 
     x += 1                 if kr_m(17): x -= 1
                            elif kr_m(18): pass
                            else: x += 1
     if a < b:              if ((not not (a <= b)) if kr_m(19) else (not not (a < b))):
     cdef int x = n - 1     cdef int x = ((n) if kr_m(20) else (n - 1))
-    x = a + b;             x = (kr_m(21) ? (a - b) : (a + b));
-    free(p);               { if (!kr_m(22)) free(p); }
 
 tests/mutants_explained.toml lists mutants that no test can detect, as [[mutant]] with file, function, original, mutated
 and reason; these run with --only alone. Ends with status 1 below --least percent, or if that file has an entry that is
@@ -61,33 +58,22 @@ RETURNS = {
 
 # ---- code as words -------------------------------------------------------------------------------------------
 
-OPERATORS = r"<<=|>>=|//=|->|\+\+|--|\*\*|&&|\|\||<<|>>|//|[-+*/%&|^<>=!]=|[^\s\w]"
-CYTHON = re.compile(
+WORD = re.compile(
     r"\#[^\n]*|\\\n|(?P<word>\w{0,2}(?:\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
-    rf"|\d[\w.]*|\w+|\n|{OPERATORS})",
+    r"|\d[\w.]*|\w+|\n|<<=|>>=|//=|->|\*\*|<<|>>|//|[-+*/%&|^<>=!]=|[^\s\w])",
     re.DOTALL,
 )
-C = re.compile(
-    r"/\*.*?\*/|//[^\n]*|^[ ]*\#(?:[^\n]|\\\n)*\n"  # comments and macros: left out
-    rf"|(?P<word>\w+|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|{OPERATORS})",
-    re.DOTALL | re.MULTILINE,
-)
-C_BLOCK = re.compile(r'^cdef extern from \*[^\n]*:\n    """\n(.*?)^    """$', re.MULTILINE | re.DOTALL)
-C_CAST = re.compile(r"(const |unsigned |struct )*(\w+_t|void|char|int|long|\w+ \*)( \*)*")
-C_DECLARATION = re.compile(r"(?!goto)(struct )?\w+ (\* )*\w+\b(?! \()")
 FUNCTION = re.compile(r"(?!cdef (?:extern|enum|struct|packed|union)\b)c?p?def\s.*?(\w+)\s*\(.*:$")
 NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|\d[\d_]*)([uUlL]*)$")
 KNOWN = "0 True False "  # what may be returned in every file
 KEYWORDS = {"and", "or", "not", "if", "else", "in", "is", "return"}
-COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
-SWAPPED = {"+": "-", "-": "+", "&": "|", "|": "&", "^": "|", "<<": ">>", ">>": "<<"} | COMPARISONS
-OF_CYTHON = SWAPPED | {"*": "//", "//": "*", "%": "//", "and": "or", "or": "and"}
-OF_C = SWAPPED | {"*": "/", "/": "*", "%": "/", "&&": "||", "||": "&&"}
-AUGMENTED = {f"{one}=": f"{OF_CYTHON[one]}=" for one in ("+", "-", "*", "//", "|", "&", "^", "<<", ">>")}
-ASSIGNED = {"=", "/=", "%=", *AUGMENTED}
+ARITHMETIC = {"+": "-", "-": "+", "*": "//", "//": "*", "&": "|", "|": "&", "^": "|", "<<": ">>", ">>": "<<"}
+SWAPPED = ARITHMETIC | {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
+SWAPPED |= {"%": "//", "and": "or", "or": "and"}
+AUGMENTED = {f"{one}=": f"{other}=" for one, other in ARITHMETIC.items()}
 DROPPED = {"+", "-", "&", "<<", ">>"}
 # operators with a higher precedence than `+`, and than `&`: `x + 1 * y`
-TIGHTER = {"*", "//", "/", "%", "**", "->", ".", "(", "["}
+TIGHTER = {"*", "//", "/", "%", "**", ".", "(", "["}
 TIGHTER_THAN_AND = TIGHTER | {"+", "-", "<<", ">>"}
 
 
@@ -118,25 +104,21 @@ class Mutant:
 
 
 Change = tuple[int, int, str]  # words from, to: replaced by this text
-Slot = tuple[str, int, int]  # form, words from, to: what is replaced as one
+# form, words from, to: what is replaced as one; texts that may be there instead, besides those with a small change
+Slot = tuple[str, int, int, list[str]]
 
 
 class Statement:
-    """A statement of a function, or the C of a block: its words."""
+    """A statement of a function: its words."""
 
-    def __init__(self, source: str, function: str, words: list[re.Match[str]], is_c: bool = False) -> None:
-        self.source, self.function, self.is_c, self.words = source, function, is_c, words
+    def __init__(self, source: str, function: str, words: list[re.Match[str]]) -> None:
+        self.source, self.function = source, function
         self.spans = [word.span("word") for word in words]
         self.texts = [word["word"] for word in words]
         self.casts: set[int] = set()
         for i, text in enumerate(self.texts):
-            stop = i
-            if is_c and text == "(" and C_CAST.fullmatch(" ".join(self.texts[i + 1 : self.closing(i)])):
-                stop = self.closing(i)
-            elif not is_c and text == "<" and i not in self.casts and not self.is_operand(i - 1, 0):
-                stop = self.texts.index(">", i)
-            if stop > i:
-                self.casts |= {*range(i, stop + 1)}
+            if text == "<" and i not in self.casts and not self.is_operand(i - 1, 0):
+                self.casts |= {*range(i, self.texts.index(">", i) + 1)}
 
     def text(self, start: int = 0, stop: int | None = None, change: Change | None = None) -> str:
         """Words [start, stop) on one line, changed."""
@@ -149,7 +131,7 @@ class Statement:
             gap = " " if between and not beside_bracket else ""
             if change and i == change[0]:
                 parts.append(gap + change[2] if change[2] else "")
-                i = max(i + 1, change[1])
+                i = change[1]
             else:
                 parts.append(gap + self.texts[i])
                 i += 1
@@ -185,14 +167,13 @@ class Statement:
 
     def changes(self, start: int, stop: int, limits: set[str]) -> Iterator[Change]:
         """All small changes to the expression of words [start, stop)."""
-        swapped = OF_C if self.is_c else OF_CYTHON
         for i in range(start, stop):
             word, before = self.texts[i], self.texts[i - 1] if i > start else ""
             following = self.texts[i + 1] if i + 1 < stop else ")"
             if i in self.casts:
                 continue
             if number := NUMBER.match(word):
-                if not self.is_c and (before, word, following) == ("[", "0", "]"):
+                if (before, word, following) == ("[", "0", "]"):
                     continue  # Cython's way to write *p
                 value, form = int(number[1], 0), hex if word[:2].lower() == "0x" else str
                 yield i, i + 1, form(value + 1) + number[2]
@@ -208,8 +189,8 @@ class Statement:
                 end = self.outside(i + 1, stop, {"else", *")]}"})[0]  # a condition, or the last part of a comprehension
                 yield i + 1, end, "True"
                 yield i + 1, end, "False"
-            elif word in swapped and self.is_operand(i - 1, start) and following not in ")],":
-                yield i, i + 1, swapped[word]
+            elif word in SWAPPED and self.is_operand(i - 1, start) and following not in ")],":
+                yield i, i + 1, SWAPPED[word]
                 tighter = TIGHTER_THAN_AND if word == "&" else TIGHTER
                 loose = i + 2 >= stop or self.texts[i + 2] not in tighter
                 if word in DROPPED and loose and (NUMBER.match(following) or following in limits):
@@ -217,67 +198,38 @@ class Statement:
 
     def slots(self) -> Iterator[Slot]:
         first, stop = self.texts[0], len(self.texts)
-        if self.is_c and first in ("if", "while", "for"):
-            ends = self.outside(2, stop - 1, {";"})
-            yield "condition", *((ends[0] + 1, ends[1]) if ends else (2, stop - 1))
-        elif self.is_c and first == "return":
-            if stop > 1:
-                yield "value", 1, stop
-        elif self.is_c:
-            is_declaration = C_DECLARATION.match(" ".join(self.texts))
-            if not is_declaration:
-                yield "left out", 0, stop
-            if not (is_declaration and self.outside(0, stop, {","})):
-                yield from (("value", one + 1, stop) for one in self.outside(0, stop, ASSIGNED)[-1:])
-        elif first == "cdef":
+        if first == "cdef":
             for left, right in self.between(1, stop):
                 for equals in self.outside(left, right, {"="})[:1]:
                     if self.texts[equals + 1] == "[":  # an array is no value that could be chosen: those in it
                         inside = self.between(equals + 2, self.closing(equals + 1))
                     else:
                         inside = [(equals + 1, right)]
-                    yield from (("value", *each) for each in inside)
+                    yield from (("value", *each, []) for each in inside)
         elif first in ("if", "elif", "while"):
-            yield "condition", 1, stop - 1
+            yield "condition", 1, stop - 1, ["False"] if first == "while" else ["True", "False"]
         elif first == "for" and "range" in self.texts:
             opening = self.texts.index("range") + 1
-            yield from (("argument", *each) for each in self.between(opening + 1, self.closing(opening)))
+            for each in self.between(opening + 1, self.closing(opening)):
+                is_number = NUMBER.match(self.texts[each[0]])
+                yield "value", *each, [] if is_number else [f"{self.text(*each)} {sign} 1" for sign in "+-"]
+        elif first == "return":
+            value, there = self.text(1), KNOWN + self.source
+            others = [one for one, of in RETURNS.items() if of.fullmatch(value) and one in there]
+            yield "statement", 0, stop, [f"return {one}" for one in others]
         elif self.texts[-1] != ":" and first[0] not in "\"'" and first not in ("pass", "raise", "global", "for"):
-            yield "statement", 0, stop
-
-    def variants(self, slot: Slot, limits: set[str]) -> Iterator[str]:
-        """The texts that may be in a slot instead."""
-        form, start, stop = slot
-        first, expression = self.texts[0], start
-        if form == "left out":
-            yield ""
-            return
-        if form == "condition":
-            always = ["1" if self.is_c else "True"] if first in ("if", "elif") else []
-            yield from (*always, "0" if self.is_c else "False")
-        elif form == "argument" and not NUMBER.match(self.texts[start]):
-            yield from (f"{self.text(start, stop)} {sign} 1" for sign in "+-")
-        elif form == "statement" and first == "return":
-            expression, value = 1, self.text(1)
-            yield from (
-                f"return {one}" for one, of in RETURNS.items() if of.fullmatch(value) and one in KNOWN + self.source
-            )
-        elif form == "statement":
-            yield "pass"
-            for i in self.outside(0, len(self.texts), set(AUGMENTED)):
-                yield self.text(change=(i, i + 1, AUGMENTED[self.texts[i]]))
-        for change in self.changes(expression, stop, limits):
-            yield self.text(start, stop, change)
+            swaps = [(i, i + 1, AUGMENTED[self.texts[i]]) for i in self.outside(0, stop, set(AUGMENTED))]
+            yield "statement", 0, stop, ["pass", *(self.text(change=swap) for swap in swaps)]
 
 
 # ---- files ---------------------------------------------------------------------------------------------------
 
 
 def statements(source: str) -> Iterator[Statement]:
-    """Those of all functions, in Cython and then in C."""
+    """Those of all functions."""
     words: list[re.Match[str]] = []
     function, depth = "", 0
-    for found in CYTHON.finditer(source + "\n"):
+    for found in WORD.finditer(source + "\n"):
         word = found["word"]
         if word and word != "\n":
             depth += (word in "([{") - (word in ")]}")
@@ -290,32 +242,6 @@ def statements(source: str) -> Iterator[Statement]:
             elif function:
                 yield one
             words = []
-    for block in C_BLOCK.finditer(source):
-        found_in = C.finditer(source, *block.span(1))
-        yield from c_statements(Statement(source, "", [found for found in found_in if found["word"]], is_c=True))
-
-
-def c_statements(block: Statement) -> Iterator[Statement]:
-    """Of each function of a block: the heads of if, while and for, and what ends with a semicolon."""
-    texts, i = block.texts, 0
-    opened, name, end = 0, "", 0  # the parameters of a function, its name and its last bracket
-    while i < len(texts):
-        word, following = texts[i], i + 1
-        if not name and word == "(":
-            opened, following = i, block.closing(i) + 1
-        elif not name and word == "{":
-            end = block.closing(i)
-            name = texts[opened - 1] if texts[i - 1] == ")" else ""
-            following = i + 1 if name else end + 1
-        elif name and i == end:
-            name = ""
-        elif name and word in ("if", "while", "for"):
-            following = block.closing(i + 1) + 1
-            yield Statement(block.source, name, block.words[i:following], is_c=True)
-        elif name and word not in ("{", "}", "else", "do", ";"):
-            following = block.outside(i, end, {";"})[0] + 1
-            yield Statement(block.source, name, block.words[i : following - 1], is_c=True)
-        i = following
 
 
 def limits_of(sources: list[str]) -> set[str]:
@@ -330,30 +256,25 @@ def mutants_of(file: str, source: str, limits: set[str]) -> Iterator[Mutant]:
     seen: Counter[tuple[str, str, str]] = Counter()
     for one in statements(source):
         original = one.text()
-        for slot in one.slots():
-            form, start, stop = slot
+        for form, start, stop, texts in one.slots():
             before = one.text(start, stop)
-            row = source.count("\n", 0, one.spans[start if one.is_c else 0][0]) + 1
-            written = f"C: {form}" if one.is_c else form, one.spans[start][0], one.spans[stop - 1][1]
-            for after in dict.fromkeys(one.variants(slot, limits)):
+            texts += [one.text(start, stop, change) for change in one.changes(start, stop, limits)]
+            row = source.count("\n", 0, one.spans[0][0]) + 1
+            written = form, one.spans[start][0], one.spans[stop - 1][1]
+            for after in dict.fromkeys(texts):
                 if after != before:
-                    what = one.function, original, one.text(change=(start, stop, after)) or ";"
+                    what = one.function, original, one.text(change=(start, stop, after))
                     yield Mutant(file, *what, *written, before, after, row, seen[what])
                     seen[what] += 1
 
 
 def rewritten(source: str, mutants: list[Mutant]) -> str:
-    """The file with these mutants in it. Rows of C stay rows, which what stands beside them may need."""
+    """The file with these mutants in it."""
     edits: list[tuple[int, int, str]] = []
     for (start, end, form), group in itertools.groupby(mutants, lambda one: (one.start, one.end, one.form)):
         same = list(group)
         before = same[0].before
-        if form == "C: left out":
-            edits += [(start, start, f"{{ if (!kr_m({same[0].number})) "), (end, source.index(";", end) + 1, "; }")]
-        elif form.startswith("C"):
-            chosen = "".join(f"kr_m({one.number}) ? ({one.after}) : " for one in same)
-            edits.append((start, end, f"({chosen}({source[start:end]}))"))
-        elif form == "statement":
+        if form == "statement":
             indent = source[source.rindex("\n", 0, start) + 1 : start]
             chosen = "".join(f"if kr_m({one.number}): {one.after}\n{indent}el" for one in same)
             edits.append((start, end, f"{chosen}se: {before}"))
@@ -363,8 +284,6 @@ def rewritten(source: str, mutants: list[Mutant]) -> str:
             edits.append((start, end, f"({chosen}{value.format(before)})"))
     for start, end, code in sorted(edits, reverse=True):
         source = source[:start] + code + source[end:]
-    if any(one.form.startswith("C") for one in mutants):
-        source = C_BLOCK.sub(lambda found: found[0].replace('"""\n', f'"""\n    #include "{HEADER}"\n', 1), source)
     return source + DECLARATION if mutants else source
 
 
