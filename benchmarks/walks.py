@@ -62,11 +62,13 @@ OPERATIONS: dict[str, Callable[[Any], object]] = {
     "transactions": lambda log: log.transactions(),
     "what read_committed leaves out": lambda log: excluded(log.segments),
     "read": lambda log: log.read(),
+    "read, read_committed": lambda log: log.read(isolation="read_committed"),
     "stream": lambda log: deque(log.stream(), 0),
     "reindex": lambda log: deque(rebuild_side_files(log), 0),
     "diff": lambda log: compare(log, kafkarec.open(log.path)),
     "compact": lambda log: deque(cleaned(log), 0),
     "convert to lz4": lambda log: deque(converted_batches(log, compression="lz4"), 0),
+    "convert to zstd, 1 MiB": lambda log: deque(converted_batches(log, compression="zstd", batch_size=1 << 20), 0),
     "verify": lambda log: log.verify(),
 }
 
