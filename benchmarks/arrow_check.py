@@ -7,27 +7,10 @@ compared with `encode` of the same columns.
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the other modules here, and kafkarec as built in place
-
-import workloads  # noqa: E402
-
-
-def least(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    times = dict.fromkeys(runs, float("inf"))
-    for _ in range(rounds):
-        for name, run in runs.items():
-            began = time.process_time_ns()
-            run()
-            times[name] = min(times[name], (time.process_time_ns() - began) / 1000)
-    return times
+import workloads
+from shared import ROOT, Run, least, rounds_asked
 
 
 def main() -> None:
@@ -36,12 +19,10 @@ def main() -> None:
     import kafkarec
     from kafkarec._writer import RecordInput
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=30)
-    rounds = parser.parse_args().rounds
+    rounds = rounds_asked(__doc__, 30)
     print("| columns | rows | checked, us | own, us | check, ns a row | encode, us | share of encode |")
     print("|---|---:|---:|---:|---:|---:|---:|")
-    paths = {path.stem: path for path in workloads.make(HERE.parent / ".work" / "bench")}
+    paths = {path.stem: path for path in workloads.make(ROOT / ".work" / "bench")}
     for name in ("none", "none_h3", "none_small"):
         columns = kafkarec.decode(paths[name].read_bytes())
         table = columns.to_arrow().select(["offset", "timestamp", "key", "value", "headers"])
@@ -53,11 +34,11 @@ def main() -> None:
             def encode(given: Any = given) -> bytes:
                 return kafkarec.encode(given)
 
-            found = least({"checked": lambda: take(False), "own": lambda: take(True), "encode": encode}, rounds)
-            cost = found["checked"] - found["own"]
+            runs: dict[str, Run] = {"checked": lambda: take(False), "own": lambda: take(True), "encode": encode}
+            checked, own, encoded = (seconds * 1e6 for seconds in least(runs, rounds).values())
             print(
-                f"| {title} | {len(given)} | {found['checked']:.0f} | {found['own']:.0f} | "
-                f"{1000 * cost / len(given):.2f} | {found['encode']:.0f} | {100 * cost / found['encode']:.1f} % |"
+                f"| {title} | {len(given)} | {checked:.0f} | {own:.0f} | {1000 * (checked - own) / len(given):.2f} | "
+                f"{encoded:.0f} | {100 * (checked - own) / encoded:.1f} % |"
             )
 
 

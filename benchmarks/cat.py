@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the other modules here, and kafkarec as built in place
+import workloads
+from shared import machine
 
-import workloads  # noqa: E402
-from shared import machine  # noqa: E402
-
-from kafkarec.cli import app  # noqa: E402
+from kafkarec.cli import app
 
 FILES = ("none", "none_h3", "none_small", "lz4")
 OPTIONS = (("JSON", ()), ("CSV", ("--format", "csv")), ("JSON, values in base64", ("--value-as", "base64")))

@@ -12,27 +12,17 @@ Writes the section "Encode" of RESULTS.md, as `make bench` does.
 
 from __future__ import annotations
 
-import argparse
-import math
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-sys.path[:0] = [str(HERE), str(ROOT)]  # the other modules here, and kafkarec as built in place
-
-import workloads  # noqa: E402
-from shared import Times, geometric_mean, machine  # noqa: E402
+import workloads
+from shared import ROOT, Run, Times, geometric_mean, least, machine, rounds_asked
 
 SECTION = "## Encode"
 TITLE = f"{SECTION}: the same records back into batches, milliseconds of the processor a file"
 FASTER, BESIDE = "aiokafka", "compress"
 OURS = ("kafkarec", "kafkarec, sized", "kafkarec, rows")
 HEADER = 61
-
-Run = Callable[[], object]
 
 
 def contestants(path: Path, codec: int) -> dict[str, Run]:
@@ -84,15 +74,8 @@ def measure(files: list[Path], rounds: int) -> Times:
     """Best seconds of `rounds` rounds; in each every contestant runs once."""
     best: Times = {}
     for path, work in zip(files, workloads.WORKLOADS, strict=True):
-        runs = contestants(path, work.codec)
-        for _ in range(rounds):
-            for name, run in runs.items():
-                began = time.process_time()
-                made = run()
-                seconds = time.process_time() - began
-                del made
-                times = best.setdefault(name, {})
-                times[path.stem] = min(seconds, times.get(path.stem, math.inf))
+        for name, seconds in least(contestants(path, work.codec), rounds).items():
+            best.setdefault(name, {})[path.stem] = seconds
         print(f"  encode {path.parent.name}/{path.stem}", flush=True)
     return best
 
@@ -146,12 +129,10 @@ def replace(results: Path, lines: list[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="encode.py", description="encode compared with its peers")
-    parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
-    lines = section(measure(workloads.make(ROOT / ".work" / "bench"), options.rounds))
-    lines[1:1] = ["", f"* run by itself: {machine()}; best of {options.rounds} rounds"]
-    replace(HERE / "RESULTS.md", lines)
+    rounds = rounds_asked(__doc__, 9)
+    lines = section(measure(workloads.make(ROOT / ".work" / "bench"), rounds))
+    lines[1:1] = ["", f"* run by itself: {machine()}; best of {rounds} rounds"]
+    replace(ROOT / "benchmarks" / "RESULTS.md", lines)
     print("\n".join(lines))
 
 

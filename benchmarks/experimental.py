@@ -9,24 +9,18 @@ them check the CRC.
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the other modules here, and kafkarec as built in place
+import workloads
+from shared import ROOT, Run, least, machine, rounds_asked
 
-import workloads  # noqa: E402
-from shared import machine  # noqa: E402
+import kafkarec
+from kafkarec import codecs
+from kafkarec.experimental import header_first, v3
 
-import kafkarec  # noqa: E402
-from kafkarec import codecs  # noqa: E402
-from kafkarec.experimental import header_first, v3  # noqa: E402
-
-REAL = HERE.parent / "examples" / "data" / "all-codecs-0"
+REAL = ROOT / "examples" / "data" / "all-codecs-0"
 MADE = {
     "JSON, 100 B, 100 a batch": workloads.MIDDLE._replace(name="experimental_100", batches=200),
     "JSON, 100 B, 4000 a batch": workloads.MIDDLE._replace(name="experimental_4000", batches=10, records=4000),
@@ -50,16 +44,6 @@ def inputs() -> Iterator[tuple[str, bytes]]:
         yield name, workloads.build(work)
 
 
-def best(run: Callable[[], object], rounds: int) -> float:
-    """Seconds of processor time."""
-    found = []
-    for _ in range(rounds):
-        start = time.process_time()
-        run()
-        found.append(time.process_time() - start)
-    return min(found)
-
-
 def row(name: str, codec: str, plain: bytes, rounds: int) -> str:
     v2 = kafkarec.convert(plain, compression=codec)
     one, two = (header_first.from_v2(v2, frames=frames) for frames in (1, 2))
@@ -68,10 +52,9 @@ def row(name: str, codec: str, plain: bytes, rounds: int) -> str:
     batches = len(kafkarec.scan(v2))
     sizes = [len(v3.from_v2(v2)), len(one), len(two)]
     decompressed = [header_first.offsets(data).decompressed_bytes for data in (one, two)]
-    times = [
-        best(lambda: kafkarec.decode(v2, columns=["offset"]), rounds),
-        *(best(lambda data=data: header_first.offsets(data), rounds) for data in (one, two)),  # type: ignore[misc]
-    ]
+    runs: list[Run] = [partial(kafkarec.decode, v2, columns=["offset"])]
+    runs += [partial(header_first.offsets, data) for data in (one, two)]
+    times = least(dict(enumerate(runs)), rounds).values()
     cells = [name, codec, f"{len(v2):,}", *(f"{100 * size / len(v2):.1f} %" for size in sizes)]
     whole = len(plain) - 61 * batches
     cells += [f"{whole:,}", *(f"{100 * size / whole:.1f} %" for size in decompressed)]
@@ -80,16 +63,14 @@ def row(name: str, codec: str, plain: bytes, rounds: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=20)
-    args = parser.parse_args()
-    print(f"{machine()}, load {os.getloadavg()[0]:.1f}, {args.rounds} rounds")
+    rounds = rounds_asked(__doc__, 20)
+    print(f"{machine()}, load {os.getloadavg()[0]:.1f}, {rounds} rounds")
     titles = ["records", "codec", "magic 2, B", "v3", "header-first, 1 frame", "2 frames", "payloads, B"]
     titles += ["decompressed, 1 frame", "2 frames", "validation: magic 2, us", "1 frame", "2 frames"]
     print(f"| {' | '.join(titles)} |\n|---|---|{'---:|' * (len(titles) - 2)}")
     for name, plain in inputs():
         for codec in codecs.BY_NAME:
-            print(row(name, codec, plain, args.rounds), flush=True)
+            print(row(name, codec, plain, rounds), flush=True)
 
 
 if __name__ == "__main__":

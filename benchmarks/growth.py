@@ -24,12 +24,8 @@ from pathlib import Path
 from statistics import linear_regression
 from typing import NamedTuple
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-sys.path[:0] = [str(HERE), str(ROOT)]  # the modules here, kafkarec as built in place
-
-from growth_inputs import Facts  # noqa: E402
-from shared import machine  # noqa: E402
+from growth_inputs import Facts
+from shared import ROOT, machine
 
 STEEPEST = 1.1
 LEAST = 0.5, 8.0  # seconds, MiB: less counts as this, because start-up differs by as much on a busy machine
@@ -151,7 +147,7 @@ def least(runs: Iterable[Run]) -> Run:
 
 
 def make(dimension: str, size: int, folder: Path) -> Facts:
-    command = [sys.executable, str(HERE / "growth_inputs.py"), dimension, str(size), str(folder)]
+    command = [sys.executable, str(ROOT / "benchmarks" / "growth_inputs.py"), dimension, str(size), str(folder)]
     return Facts(*json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
 
 
@@ -211,7 +207,7 @@ def report(lines: list[str], rounds: int) -> None:
     ]
     bounds = ["", "## What bounds each", "", "| | memory | in figures | time |", "|---|---|---|---|"]
     bounds += [f"| {name} | {one.holds} | {one.figures()} | {one.does} |" for name, one in LIMITS.items()]
-    (HERE / "GROWTH.md").write_text("\n".join([*said, *lines, *bounds]) + "\n")
+    (ROOT / "benchmarks" / "GROWTH.md").write_text("\n".join([*said, *lines, *bounds]) + "\n")
 
 
 def main() -> int:

@@ -23,16 +23,13 @@ import time
 from pathlib import Path
 from uuid import UUID
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the other modules here, and kafkarec as built in place
-
-from shared import machine  # noqa: E402
+from shared import ROOT, machine
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 10
 LOG_BYTES = 30_000
 START = 1_700_000_000_000  # ms
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(HERE.parent)}
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 VERBS = ("ls", "txn", "verify", "study", "salvage")
 
 

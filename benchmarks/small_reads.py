@@ -13,16 +13,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the other modules here, and kafkarec as built in place
-
-from shared import machine  # noqa: E402
-from small_writes import ONE_BATCH, PEER, WORKLOADS, Run, cell, least, rows  # noqa: E402
+from shared import Run, machine
+from small_writes import ONE_BATCH, PEER, WORKLOADS, cell, microseconds, rows
 
 COUNTS = (1, 100, 1000)
 CALLS = ("decode", "scan", "batches")
@@ -82,7 +77,7 @@ def main() -> None:
     for count in COUNTS:
         for name, work in WORKLOADS.items():
             data = kafkarec.encode(rows(count, **work), batch_size=ONE_BATCH)
-            found[f"{count:,} x {name}"] = least(contestants(data), options.rounds)
+            found[f"{count:,} x {name}"] = microseconds(contestants(data), options.rounds)
     if options.json:
         print(json.dumps(found, indent=1))
         return

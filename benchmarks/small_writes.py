@@ -13,21 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the other modules here, and kafkarec as built in place
-
-from shared import machine  # noqa: E402
+from shared import Run, least, machine
 
 Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes]]]
-Run = Callable[[], object]
 
 COUNTS = (1, 100, 10_000)
 NAMES = ("offset", "timestamp", "key", "value", "headers")
@@ -98,22 +91,9 @@ def contestants(tuples: list[Row]) -> dict[str, Run]:
     return runs
 
 
-def least(runs: dict[str, Run], rounds: int) -> dict[str, float]:
-    """Microseconds of one call of each: the least of the rounds, each of so many calls as fill SLICE."""
-    times = dict.fromkeys(runs, math.inf)
-    calls = {}
-    for name, run in runs.items():
-        began = time.perf_counter()
-        run()
-        calls[name] = max(1, int(SLICE / (time.perf_counter() - began)))
-    for _ in range(rounds):
-        for name, run in runs.items():
-            repeats = range(calls[name])
-            began = time.perf_counter()
-            for _ in repeats:
-                run()
-            times[name] = min(times[name], (time.perf_counter() - began) / calls[name] * 1e6)
-    return times
+def microseconds(runs: dict[str, Run], rounds: int) -> dict[str, float]:
+    """Of one call of each, by the clock."""
+    return {name: 1e6 * seconds for name, seconds in least(runs, rounds, time.perf_counter, SLICE).items()}
 
 
 def writes(folder: str, count: int, rounds: int) -> dict[str, float]:
@@ -123,7 +103,7 @@ def writes(folder: str, count: int, rounds: int) -> dict[str, float]:
     tuples = rows(count, 100, keyed=True, headers=0)
     batch = kafkarec.encode(tuples, batch_size=ONE_BATCH)
     with kafkarec.SegmentWriter(Path(folder) / f"writes-{count}", assign_offsets=True) as writer:
-        return least({"append": lambda: writer.append(batch), "write": lambda: writer.write(tuples)}, rounds)
+        return microseconds({"append": lambda: writer.append(batch), "write": lambda: writer.write(tuples)}, rounds)
 
 
 def cell(time_of: dict[str, float], name: str) -> str:
@@ -139,7 +119,7 @@ def main() -> None:
     found: dict[str, dict[str, float]] = {}
     for count in COUNTS:
         for name, work in WORKLOADS.items():
-            found[f"{count:,} x {name}"] = least(contestants(rows(count, **work)), options.rounds)
+            found[f"{count:,} x {name}"] = microseconds(contestants(rows(count, **work)), options.rounds)
     with tempfile.TemporaryDirectory() as folder:
         written = {f"{count:,} x 100 B": writes(folder, count, options.rounds) for count in COUNTS[:2]}
     if options.json:

@@ -12,12 +12,8 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the other modules here, and kafkarec as built in place
-
-from shared import machine  # noqa: E402
+from shared import ROOT, machine
 
 ROWS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "500"}
 SOCKETS = {"spark.python.unix.domain.socket.enabled": "true"}
@@ -53,7 +49,7 @@ def measure(settings: dict[str, str]) -> float:
 
 def in_a_process(settings: dict[str, str]) -> float:
     words = [sys.executable, __file__, "--settings", json.dumps(settings)]
-    environment = os.environ | {"PYTHONPATH": str(HERE.parent), "PYSPARK_PYTHON": sys.executable}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     run = subprocess.run(words, env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return float(run.stdout.split()[-1])
 

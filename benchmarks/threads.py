@@ -17,7 +17,6 @@ import argparse
 import math
 import multiprocessing
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -25,13 +24,10 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the other modules here, and kafkarec as built in place
+import workloads
+from shared import geometric_mean, machine
 
-import workloads  # noqa: E402
-from shared import geometric_mean, machine  # noqa: E402
-
-import kafkarec  # noqa: E402
+import kafkarec
 
 SLICE = 0.003  # seconds that a contestant runs in a round, at least one call
 CONTESTANTS = ("one", "threads=2", "two callers", "processes")

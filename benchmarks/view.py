@@ -6,20 +6,15 @@ rounds, and their ratio. Both layouts are read in turn, with and without CRCs. T
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import random
-import sys
 import time
-from pathlib import Path
+from functools import partial
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the other modules here, and kafkarec as built in place
+from shared import least, machine, rounds_asked
 
-from shared import machine  # noqa: E402
-
-import kafkarec  # noqa: E402
+import kafkarec
 
 # Bytes of a value, and of all.
 INPUTS = (
@@ -29,7 +24,7 @@ INPUTS = (
     (1000, 32 << 20),
     (10_000, 1 << 20),
 )
-LARGE = 8  # an input of more than 4 MiB is read in every eighth round
+LARGE = 8  # an input of more than 4 MiB is read in an eighth of the rounds
 
 
 def batches(size: int, total: int) -> bytes:
@@ -39,36 +34,22 @@ def batches(size: int, total: int) -> bytes:
     return kafkarec.encode(rows, batch_size=1 << 16)
 
 
-def seconds(data: bytes, layout: str, check_crcs: bool) -> float:
-    start = time.perf_counter()
-    columns = kafkarec.decode(data, layout=layout, check_crcs=check_crcs)
-    took = time.perf_counter() - start
-    del columns
-    return took
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=400)
-    rounds = parser.parse_args().rounds
-    inputs = {(size, total): batches(size, total) for size, total in INPUTS}
-    best: dict[tuple[tuple[int, int], str, bool], float] = {}
+    rounds = rounds_asked(__doc__, 400)
     gc.disable()
-    for number in range(rounds):
-        for key, data in inputs.items():
-            if len(data) > 4 << 20 and number % LARGE:
-                continue
-            for check_crcs in (True, False):
-                for layout in ("copy", "view"):
-                    took = seconds(data, layout, check_crcs)
-                    at = key, layout, check_crcs
-                    best[at] = min(best.get(at, took), took)
     print(f"{machine()}, load {os.getloadavg()[0]:.1f}, {rounds} rounds")
     print("| value | input | CRC | copy | view | copy / view |\n|---:|---:|---|---:|---:|---:|")
-    for size, total in inputs:
-        for check_crcs in (True, False):
-            copied, viewed = (best[(size, total), layout, check_crcs] * 1e6 for layout in ("copy", "view"))
-            checked = "yes" if check_crcs else "no"
+    for size, total in INPUTS:
+        decode = partial(kafkarec.decode, batches(size, total))
+        runs = {
+            (layout, crcs): partial(decode, layout=layout, check_crcs=crcs)
+            for crcs in (True, False)
+            for layout in ("copy", "view")
+        }
+        best = least(runs, rounds // LARGE if total > 4 << 20 else rounds, time.perf_counter)
+        for crcs in (True, False):
+            copied, viewed = (best[layout, crcs] * 1e6 for layout in ("copy", "view"))
+            checked = "yes" if crcs else "no"
             print(f"| {size} B | {total >> 20} MiB | {checked} | {copied:.0f} | {viewed:.0f} | {copied / viewed:.2f} |")
 
 

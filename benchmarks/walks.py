@@ -8,26 +8,22 @@ Microseconds of processor time a batch, the least of all rounds; the files are i
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
 import tempfile
-import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
+from shared import least, machine, rounds_asked
 
-from shared import machine  # noqa: E402
-
-import kafkarec  # noqa: E402
-from kafkarec.ops.compact import cleaned  # noqa: E402
-from kafkarec.ops.convert import converted_batches  # noqa: E402
-from kafkarec.ops.diff import compare  # noqa: E402
-from kafkarec.read.isolation import excluded  # noqa: E402
-from kafkarec.storage.rebuild_folder import rebuild_side_files  # noqa: E402
+import kafkarec
+from kafkarec.ops.compact import cleaned
+from kafkarec.ops.convert import converted_batches
+from kafkarec.ops.diff import compare
+from kafkarec.read.isolation import excluded
+from kafkarec.storage.rebuild_folder import rebuild_side_files
 
 NOW = 1_700_000_000_000
 
@@ -74,9 +70,7 @@ OPERATIONS: dict[str, Callable[[Any], object]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    rounds = rounds_asked(__doc__, 5)
     print(machine())
     with tempfile.TemporaryDirectory() as folder:
         logs = {}
@@ -87,18 +81,8 @@ def main() -> None:
             logs[name] = kafkarec.open(path), len(kafkarec.scan(made))
         print(f"{'':32}" + "".join(f"{name:>10}" for name in logs))
         for title, operation in OPERATIONS.items():
-            print(
-                f"{title:32}" + "".join(f"{least(operation, *one, rounds):10.3f}" for one in logs.values()), flush=True
-            )
-
-
-def least(operation: Callable[[Any], object], log: Any, batches: int, rounds: int) -> float:
-    taken = []
-    for _ in range(rounds):
-        begin = time.process_time()
-        operation(log)
-        taken.append(time.process_time() - begin)
-    return min(taken) * 1e6 / batches
+            seconds = least({name: partial(operation, log) for name, (log, _) in logs.items()}, rounds)
+            print(f"{title:32}" + "".join(f"{seconds[name] * 1e6 / count:10.3f}" for name, (_, count) in logs.items()))
 
 
 if __name__ == "__main__":
