@@ -512,8 +512,8 @@ def verdicts_of(tests: list[str], numbers: list[int]) -> dict[int, str]:
     if pytest.main([*words, "-s", "-p", "no:faulthandler", "--basetemp=tmp"], plugins=[runner]) not in (0, 5):
         raise SystemExit("mutants: the run of the tests failed")
     for number in runner.at_import:
-        if runner.verdicts[number] in UNNOTICED:
-            # code that ran when the modules were imported ran without the mutant: repeated in a separate process
+        if runner.verdicts[number] == "unreached":
+            # code that ran only when the modules were imported ran without the mutant: repeated in a separate process
             env = os.environ | {"MUTANT_NOW": str(number)}
             alone = subprocess.run([sys.executable, "-m", "pytest", "-x", *words], env=env, capture_output=True)
             runner.verdicts[number] = "failed" if alone.returncode else "survived"

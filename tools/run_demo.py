@@ -121,7 +121,6 @@ def run(command: list[str]) -> int:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(WORK / "spark"),
         "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",  # the driver imports from examples/
     }
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, env=env, stderr=pipe, text=True, errors="replace") as job:

@@ -128,7 +128,9 @@ def install(environment: Environment) -> None:
         # pyspark is published as source only: it is built with the locked setuptools if that is installed, into a wheel
         # without compression, as its 400 MB of jars are compressed already
         pip += ["--use-pep517", "--config-settings=--build-option=--compression=stored"]
-        pip += ["--no-build-isolation"] if folder == VENV and lock != "build" else []
+        if folder == VENV and lock != "build":
+            # and Python compiles what is imported: to compile all of this takes pip twenty seconds
+            pip += ["--no-build-isolation", "--no-compile"]
         run(f"pip-{folder.name}-{lock}", *pip)
         stamp.write_text(wanted)
         say(f"{folder.name}: done in {time.monotonic() - began:.0f} s")
