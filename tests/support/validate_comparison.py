@@ -240,8 +240,8 @@ def produced(maker: Maker) -> bytes:
         return maker.odd(0)
     if kind == 10:
         return maker.control_batch(0)
-    time = maker.some(NOW, NOW, NOW, -1, 0, -9, NO_LIMIT, bits=64)
-    return maker.batch(maker.some(0, 0, 0, 9, bits=64), base_timestamp=time, max_timestamp=maker.some(time, NOW + 5, bits=64))
+    offset, time = maker.some(0, 0, 0, 9, bits=64), maker.some(NOW, NOW, NOW, -1, 0, -9, NO_LIMIT, bits=64)
+    return maker.batch(offset, base_timestamp=time, max_timestamp=maker.some(time, NOW + 5, bits=64))
 
 
 # ---- requests made from golden files
