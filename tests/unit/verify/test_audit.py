@@ -27,10 +27,13 @@ AUDITED = ASKED._replace(options=ASKED.options._replace(audit=True))
 
 def audited(data):
     """`kind at offset: detail` of each finding, and how often it was seen."""
-    notes = Findings("file")
+    notes, found = Findings("file"), []
     for step in walk([data], AUDITED):
         batch_checks.add_audit_findings(step, notes)
-    return [f"{one.kind} at {one.offset}: {one.detail}" + f" x{one.count}" * (one.count > 1) for one in notes]
+    for one in notes:
+        times = f", {one.count} in {1 + len(one.more)} places" if one.count > 1 else ""
+        found.append(f"{one.kind} at {one.offset}: {one.detail}{times}")
+    return found
 
 
 def of_deltas(*deltas):
@@ -101,10 +104,11 @@ CASES = [
     (of_deltas(0, 1, 2), []),
     (of_deltas(0, 2, 2, 1), [FALLING]),
     (of_deltas(-1, 2), [OUTSIDE.format("9 to 12")]),
+    (of_deltas(3), [OUTSIDE.format("13 to 13")]),
     (of_deltas(0, 3), [OUTSIDE.format("10 to 13")]),
     (
         batch([record(offset_delta=n, headers=[(b"\xff", b""), ("é€".encode(), b"")] * n) for n in range(3)]),
-        ["header_key_not_utf8 at 1: a header key at offset 1 x3"],
+        ["header_key_not_utf8 at 1: a header key at offset 1, 3 in 2 places"],
     ),
     (after_a_record(record(offset_delta=1, key=None, value=None, headers=[(b"h", None)])), []),
     (after_a_record(record(offset_delta=1, key=None, key_length=-2)), [BELOW]),
@@ -147,7 +151,7 @@ CASES = [
     (of_inner({}, {"attributes": 0x10}), ["attributes_unknown at 12: attribute bits 0x10 of an inner message"]),
     (
         of_inner({"attributes": 8}, {"attributes": 0x10, "offset": 12}, magic=0),
-        ["attributes_unknown at 12: attribute bits 0x08 of an inner message x2"],
+        ["attributes_unknown at 12: attribute bits 0x08 of an inner message, 2 in 2 places"],
     ),
     (of_inner({}, {"magic": 0}), ["inner_magic_differs at 12: inner message 1 has magic 0, its wrapper 1"]),
     (
@@ -161,13 +165,17 @@ CASES = [
     ),
     (of_inner({"offset": 1}, {"offset": 1}), ["inner_offsets_unordered at 12: offset 12 after offset 12"]),
     (
-        of_inner({"offset": 2}, {"offset": 1}),
+        of_inner({"offset": 2}, {"offset": 1}, {"offset": 0}),
         [
-            "inner_offsets_unordered at 12: offset 12 after offset 13",
-            "inner_offset_above_wrapper at 12: inner offset 13 in a wrapper with offset 12",
+            "inner_offsets_unordered at 12: offset 13 after offset 14",
+            "inner_offset_above_wrapper at 12: inner offset 14 in a wrapper with offset 12",
         ],
     ),
-    (of_deltas(0, 2, 2, 1) + of_deltas(0, 2, 2, 1), [FALLING + " x2"]),
+    (
+        of_deltas(0, 1, 2) + message(offset=13, trailing=b"x"),
+        ["message_trailing_bytes at 13: 1 bytes after a message's value"],
+    ),
+    (of_deltas(0, 2, 2, 1) + of_deltas(0, 2, 2, 1), [FALLING + ", 2 in 2 places"]),
 ]
 
 
@@ -180,7 +188,7 @@ def test_each_chunk_has_its_own_notes():
     odd = message(trailing=b"x")
     data = b"".join((odd, kafkarec.encode([(0, 0, None, bytes(1 << 20), [])]))) * 3
     assert len(list(read_chunks(AUDITED, Source(data)))) > 1
-    assert audited(data) == ["message_trailing_bytes at 0: 1 bytes after a message's value x3"]
+    assert audited(data) == ["message_trailing_bytes at 0: 1 bytes after a message's value, 3 in 3 places"]
 
 
 @pytest.mark.parametrize(
