@@ -5,17 +5,8 @@ from random import Random
 
 import golden
 import jvm_oracle
-from validate_comparison import (
-    ask,
-    batch,
-    compare,
-    golden_request,
-    mutated,
-    overwritten,
-    plain_messages,
-    random_request,
-    wrapper,
-)
+from random_logs import Maker
+from validate_comparison import ask, compare, golden_request, mutated, produced, random_request
 
 import kafkarec
 from kafkarec import validate
@@ -35,9 +26,9 @@ def compared(kafka, requests):
 
 
 def test_random_requests_are_validated_as_by_kafka(kafka):
-    rng = Random(53)
+    maker = Maker(53)
     count = jvm_oracle.count(6000)
-    counts = compared(kafka, [random_request(rng) for _ in range(count)])
+    counts = compared(kafka, [random_request(maker) for _ in range(count)])
     assert counts["stamped"] > count // 20 and counts["written anew"] > count // 10
     assert len(counts) > 25  # reasons
 
@@ -60,11 +51,11 @@ def test_changed_records_in_batches_with_a_right_checksum(kafka):
 
 
 def test_batches_with_changed_bytes(kafka):
-    rng = Random(57)
-    requests = [random_request(rng) for _ in range(jvm_oracle.count(2000))]
-    requests += [golden_request(rng, case.bytes, case.name) for case in SMALL for _ in range(10)]
+    maker = Maker(57)
+    requests = [random_request(maker) for _ in range(jvm_oracle.count(2000))]
+    requests += [golden_request(maker.random, case.bytes, case.name) for case in SMALL for _ in range(10)]
     for request in requests:
-        request.data = overwritten(rng, request.data)
+        request.data = maker.damaged(request.data)
     assert compared(kafka, requests)["stamped"]
 
 
@@ -80,15 +71,13 @@ RARE_REASONS = {"IndexOutOfBoundsException": {"batch_too_small"}}
 
 
 def test_checks_before_logvalidator_are_those_of_kafkas_log(kafka, tmp_path):
-    rng, max_size = Random(59), 300
+    maker, max_size = Maker(59), 300
+    rng = maker.random
     requests = []
     for _ in range(jvm_oracle.count(3000)):
-        kinds = rng.choices((batch, plain_messages, wrapper), k=rng.choice((1, 2, 3)))
-        data = b"".join(kind(rng) for kind in kinds)
-        if rng.random() < 0.2:
-            data = overwritten(rng, data)
-        if rng.random() < 0.1:
-            data = data[: rng.randrange(len(data))]
+        data = b"".join(produced(maker) for _ in range(rng.choice((1, 2, 3))))
+        if rng.random() < 0.3:
+            data = maker.damaged(data)
         origin = rng.choice(("client", "coordinator", "replication", "raft_leader"))
         requests.append((data, origin, 2**31 - 1 if origin == "replication" else rng.choice((-1, 3))))
     folder = tmp_path / "t-0"

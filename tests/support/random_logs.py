@@ -11,6 +11,7 @@ from paths import VECTORS
 
 _TEXT = ["", "k", "key 1", "naïve", "€ and 😀", "line\nbreak", "tab\there", "x" * 70, '{"a": 1}']
 _BAD_TEXT = [b"\xff", b"\xed\xa0\x80", b"a\xe2\x82", b"\xf0\x9f\x98", b"\xc0\x80z", b"\x00\x01\x1b[31m", b"\xf5abc"]
+_MEASURES = ["length", "key_length", "value_length", "header_count", "header_key_length", "header_value_length"]
 
 
 @lru_cache(1)
@@ -145,14 +146,14 @@ class Maker:
         """Return a batch whose checksum is right and one field wrong."""
         kind = self.random.randrange(6)
         if kind == 0:
-            return self.batch(offset, count=self.some(0, 1, 2, 4, -1))
+            field = self.random.choice(["count", "count", "last_offset_delta"])
+            return self.batch(offset, **{field: self.some(0, 1, 2, 4, -1)})
         if kind == 1:
             return self.batch(offset, magic=self.random.choice([3, 4, 127]))
         if kind == 2:
             return self.batch(offset, codec=self.random.choice([5, 6, 7]))
         if kind == 3:
-            field = self.random.choice(["key_length", "value_length", "header_count", "length", "header_key_length"])
-            lie = {field: self.some(-2, -1, 0, 1, 3, 100)}
+            lie = {self.random.choice(_MEASURES): self.some(-2, -1, 0, 1, 3, 100)}
             good = [builders.record(offset_delta=i) for i in range(self.random.randrange(3))]
             bad = builders.record(offset_delta=len(good), headers=[(b"a", b"b")], **lie)
             return builders.batch([*good, bad], base_offset=offset, codec=self.random.choice(["none", "none", "gzip"]))

@@ -9,7 +9,8 @@ from random import Random
 from typing import Any
 
 import builders
-from builders import CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND, NOW, TRANSACTIONAL
+from builders import CODECS, NOW
+from random_logs import Maker
 
 import kafkarec
 from kafkarec import codecs, validate
@@ -201,18 +202,16 @@ def _same_words(ours: str, kafkas: str):
         assert re.findall(r"-?\d+", ours) == re.findall(r"-?\d+", kafkas)
 
 
-# ---- random requests, odd on purpose
+# ---- random requests
 
 
-def random_request(random: Random) -> Request:
-    """Return one request; most are odd in one way, many in none."""
-    kind = random.choice((batch, batch, batch, plain_messages, wrapper, wrapper))
-    data = kind(random)
-    if random.random() < 0.04:
-        data += random.choice((batch, plain_messages, wrapper))(random)
-    if random.random() < 0.03:
-        data += data[: random.randrange(1, 17)]  # a cut batch at the end is ignored
-    return Request(data, random_options(random), kind.__name__)
+def random_request(maker: Maker) -> Request:
+    data = produced(maker)
+    if maker.random.random() < 0.04:
+        data += produced(maker)
+    if maker.random.random() < 0.03:
+        data += data[: maker.random.randrange(1, 17)]  # a cut batch at the end is ignored
+    return Request(data, random_options(maker.random))
 
 
 def random_options(random: Random) -> dict[str, Any]:
@@ -232,125 +231,17 @@ def random_options(random: Random) -> dict[str, Any]:
     }
 
 
-def batch(random: Random) -> bytes:
-    """Return a batch of magic 2."""
-    count = random.choice((1, 2, 3, 3, 5, 5, 40))
-    codec = random.choice(CODECS)
-    fields = {
-        "codec": codec,
-        "base_offset": random.choice((0, 0, 0, 9, 2**33)),
-        "base_timestamp": random.choice((NOW, NOW, NOW, -1, 0, -9, NO_LIMIT)),
-        "max_timestamp": random.choice((None, None, NOW + 5, -1, 77)),
-        "leader_epoch": random.choice((-1, 3)),
-    }
-    if random.random() < 0.4:
-        fields |= {"producer_id": 7, "producer_epoch": 0, "base_sequence": random.choice((0, 5, 2**31 - 2))}
-        fields["attributes"] = random.choice((0, TRANSACTIONAL))
-    if random.random() < 0.25:
-        fields["attributes"] = fields.get("attributes", 0) | random.choice(
-            (LOG_APPEND, LOG_APPEND, TRANSACTIONAL, CONTROL, DELETE_HORIZON, 0x80, 0x700)
-        )
-    if random.random() < 0.15:
-        name, values = random.choice(
-            (
-                ("count", (0, -1, count + 1, count - 1)),
-                ("last_offset_delta", (count, -1, 0, count + 5, -(2**31))),
-                ("producer_id", (7, -2, 0)),
-                ("producer_epoch", (-1, 3, -2)),
-                ("base_sequence", (-1, -5)),
-            )
-        )
-        fields[name] = random.choice(values)
-    deltas = list(range(count))
-    if random.random() < 0.15:
-        doubled, shifted = [delta * 2 for delta in deltas], [delta + 1 for delta in deltas]
-        deltas = random.choice((deltas[::-1], doubled, shifted, [0] * count, [-1, *deltas[1:]]))
-    parts = [record(random, delta, odd=random.random() < 0.03) for delta in deltas]
-    if random.random() < 0.02:
-        parts.append(random.choice((b"\x00", b"\xff" * 3)))
-        fields.setdefault("count", count)
-        fields.setdefault("last_offset_delta", count - 1)
-    return builders.batch(parts, **fields)
-
-
-def record(random: Random, delta: int, *, odd: bool = False) -> bytes:
-    fields = {
-        "offset_delta": delta,
-        "timestamp_delta": random.choice((0, 1, delta, 3, -1, -40, 2**33)) if random.random() < 0.2 else delta,
-        "key": random.choice((b"k", b"k", b"key" * 30, b"", None)),
-        "value": random.choice((b"v", b"value" * 50, b"", None)),
-        "attributes": random.choice((0, 0, 0, 9)),
-    }
-    if random.random() < 0.2:
-        fields["headers"] = random.choice(([(b"h", b"x")], [(b"a", None), (b"\xc3\xa9", b"")], [(b"", b"y" * 70)] * 3))
-    if odd:
-        name, values = random.choice(
-            (
-                ("length", (0, -1, 3, 9000, 2**31 - 1, -(2**31))),
-                ("key_length", (-2, 0, 1, 900, -(2**31))),
-                ("value_length", (-2, 0, 900)),
-                ("header_count", (-1, 1, 2**31 - 1)),
-                ("header_key_length", (-1, 900)),
-                ("header_value_length", (-3, 900)),
-            )
-        )
-        fields[name] = random.choice(values)
-        if name.startswith("header_"):
-            fields["headers"] = [(b"h", b"x")]
-    made = builders.record(**fields)
-    return b"\x80" + made if odd and random.random() < 0.1 else made
-
-
-def plain_messages(random: Random) -> bytes:
-    """Return uncompressed messages of magic 0 or 1."""
-    magic = random.choice((0, 1))
-    count = random.choice((1, 1, 2, 3, 6))
-    return b"".join(
-        message(random, magic if random.random() > 0.01 else 1 - magic, random.choice((0, i, i, i)))
-        for i in range(count)
-    )
-
-
-def message(random: Random, magic: int, offset: int) -> bytes:
-    fields = {
-        "magic": magic,
-        "offset": offset,
-        "timestamp": random.choice((NOW, NOW, NOW + offset, -1, NOW - 40)),
-        "key": random.choice((b"k", b"k", b"key" * 30, b"", None)),
-        "value": random.choice((b"v", b"value" * 50, b"", None)),
-    }
-    if random.random() < 0.03:
-        fields["timestamp"] = random.choice((-9, 0, NO_LIMIT))
-    if random.random() < 0.06:
-        fields["attributes"] = random.choice((LOG_APPEND, LOG_APPEND, 0x10, 0x80))
-    if random.random() < 0.03:
-        name = random.choice(("key_length", "value_length", "trailing", "crc"))
-        fields[name] = {"key_length": 900, "value_length": -9, "trailing": b"more", "crc": 5}[name]
-    return builders.message(**fields)
-
-
-def wrapper(random: Random) -> bytes:
-    """Return a wrapper: compressed messages of magic 0 or 1."""
-    magic = random.choice((0, 1, 1))
-    count = random.choice((1, 2, 3, 6))
-    inner_magic = magic if random.random() > 0.03 else random.choice((0, 1))
-    first = random.choice((0, 0, 0, 4))
-    offsets = [first + i for i in range(count)]
-    if random.random() < 0.1:
-        offsets = random.choice((offsets[::-1], [0] * count, [offset * 3 for offset in offsets]))
-    inner = [message(random, inner_magic, offset) for offset in offsets]
-    if random.random() < 0.03:
-        inner.append(random.choice((b"\x00" * 9, inner[0][:-1], struct.pack(">qi", 0, 13) + b"x" * 13)))
-    fields = {
-        "codec": random.choice(("gzip", "snappy", "lz4")) if random.random() > 0.02 else random.choice(("zstd", 5, 7)),
-        "offset": random.choice((count - 1, count - 1, offsets[-1], 0, 500)),
-        "timestamp": random.choice((NOW, NOW, -1, NOW + 5)),
-    }
-    if random.random() < 0.15:
-        fields["attributes"] = random.choice((LOG_APPEND, LOG_APPEND, 0x40))
-    if random.random() < 0.02:
-        fields["payload"] = random.choice((b"", b"\x00" * 20, b"no codec's bytes"))
-    return builders.wrapper(inner, magic=magic, **fields)
+def produced(maker: Maker) -> bytes:
+    """A batch, messages or a wrapper as from a producer; many are odd in one way."""
+    kind = maker.random.randrange(20)
+    if kind < 7:
+        return maker.legacy(0)
+    if kind < 10:
+        return maker.odd(0)
+    if kind == 10:
+        return maker.control_batch(0)
+    offset, time = maker.some(0, 0, 0, 9, bits=64), maker.some(NOW, NOW, NOW, -1, 0, -9, NO_LIMIT, bits=64)
+    return maker.batch(offset, base_timestamp=time, max_timestamp=maker.some(time, NOW + 5, bits=64))
 
 
 # ---- requests made from golden files
@@ -392,12 +283,3 @@ def mutated(random: Random, data: bytes) -> bytes:
         head[-4:] = struct.pack(">i", len(packed))
     head[8:12] = struct.pack(">i", len(head) + len(packed) - 12)
     return builders.with_legacy_crc(bytes(head) + packed)
-
-
-def overwritten(random: Random, data: bytes) -> bytes:
-    """Return the bytes with some changed, most of them in the header; the checksum is unchanged."""
-    out = bytearray(data)
-    for _ in range(random.choice((1, 1, 2, 3))):
-        at = random.randrange(min(len(out), random.choice((24, 62, 100, 10**6))))
-        out[at] = random.choice((0, 1, 2, 4, 8, 0x10, 0x20, 0x7F, 0x80, 0xFF, out[at] ^ 1 << random.randrange(8)))
-    return bytes(out)
