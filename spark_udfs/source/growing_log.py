@@ -130,6 +130,8 @@ class GrowingLog:
                 size = min(size, found.end + _ZEROS_SEARCHED)
             # the last entry below the offset: at one of the offset itself, damage before that batch would be missed
             indexed = 0 if is_whole and found.end else opened.position_of(offset - 1)
+            if is_whole and indexed:  # from the entry before it, as the last batch is compared with the one before it
+                indexed = opened.position_of((distributed.first_offset(opened, indexed) or 0) - 1)
             # with the known one, to which the offsets behind it have to rise
             start = found.begin if found.context is None else found.context
             for begin in dict.fromkeys((max(start, indexed), start)):
@@ -137,7 +139,7 @@ class GrowingLog:
                 if is_whole:
                     below = deque(every)
                     self._compare_known(found, below)
-                    self._hold_back(below)
+                    self._hold_back(opened, below, is_last=next_base is None)
                 else:
                     below = deque(takewhile(lambda each: each.is_misfit or each.first_offset < offset, every), _MISFITS)
                 for batch in reversed(below):
@@ -163,19 +165,26 @@ class GrowingLog:
         elif now is not None:
             self._before |= dict.fromkeys(keys, known._replace(context=now.context))
 
-    def _hold_back(self, found: deque[LogBatch]) -> None:
-        """Removes the last batches if their offsets do not rise. In FAILFAST mode nothing is restored:
-        CorruptRecordError."""
-        held_back = None
+    def _hold_back(self, opened: kafkarec.Segment, found: deque[LogBatch], *, is_last: bool) -> None:
+        """Removes the last batches if their offsets do not rise; in FAILFAST mode, where nothing is restored, that is a
+        CorruptRecordError. In the last segment also one behind a gap: if its offset is damaged, the right ones follow
+        it, and would be below an offset that was passed."""
+        held_back, why = None, ""
+        if is_last and found:
+            before, last = [LogBatch("", next_offset=opened.base_offset or 0), *found][-2:]
+            if last.begin == before.end and last.first_offset > before.next_offset:
+                held_back, missing = found.pop(), f"offsets {before.next_offset} to {last.first_offset - 1} are missing"
+                why = f"{missing} before the batch at byte {last.begin} of {paths.display_url(last.path)}"
         while found and found[-1].is_misfit:
             held_back = found.pop()
-        if held_back is not None:
             error = planning.order_error(held_back.path, held_back.begin, held_back.first_offset)
             if self._options.mode == "FAILFAST":
                 raise error
-            if self._held_back != held_back:
-                logger.warning("%s; it is not read before one behind it proves its offset", error)
-        self._held_back = held_back
+            why = str(error)
+        if held_back is not None and self._held_back != held_back:
+            logger.warning("%s; it is not read before one behind it proves its offset", why)
+        if is_last:
+            self._held_back = held_back
 
     def clamp_reporting_loss(self, offset: int, why: str, *, is_end: bool = False) -> int:
         """The offset itself; if the log does not have it, reports data loss and returns the log's start or end. why:
@@ -217,7 +226,7 @@ class GrowingLog:
 
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the log's end; None: there is none, or the file is gone."""
-        last, batch = self.listed_log.segments[-1].path, self._before[self.end]
+        last, batch = self.listed_log.segments[-1].path, self._held_back or self._before[self.end]
         try:
             with self._open_segment(last) as opened:
                 return _incomplete_batch(opened, batch.end if batch.path == last else 0)
@@ -259,10 +268,10 @@ class GrowingLog:
         a restored batch it is the first one behind that at which a cut leaves what proves it."""
         first, batch = self._last_batch_below(start), self._last_batch_below(stop)
         if not batch.may_cut:  # but offsets that do not rise must not be compared with a start within a batch
-            return first.next_offset if first.may_cut and first.next_offset > start else self._next_cut(batch)
+            return first.next_offset if first.may_cut and first.next_offset > start else self._next_cut(batch, start)
         if batch.next_offset <= stop:
             is_empty = batch.next_offset <= start and batch.next_offset < self.end
-            return self._gap_end(stop) or (self._next_cut(batch, 1) if is_empty else stop)
+            return self._gap_end(stop) or (self._next_cut(batch, start, 1) if is_empty else stop)
         if batch.first_offset > start:
             return batch.first_offset
         with self._open_segment(batch.path) as opened:
@@ -271,15 +280,15 @@ class GrowingLog:
             return stop
         return self._gap_end(batch.next_offset) or batch.next_offset
 
-    def _next_cut(self, batch: LogBatch, least: int = 0) -> int:
-        """The first offset behind a batch, and at least so many more, at which reading may be cut; of a segment without
-        one the start of the next one, or the log's end."""
+    def _next_cut(self, batch: LogBatch, start: int, least: int = 0) -> int:
+        """The first offset above `start` behind a batch, and at least so many more, at which reading may be cut; of a
+        segment without one the start of the next one, or the log's end."""
         next_base = self._next_base(batch.path)
         with self._open_segment(batch.path) as opened:
             begin = batch.end if batch.context is None else batch.context
             every = log_batches.batches(opened, begin, opened.size, next_base)
             for each in islice((one for one in every if one.begin >= batch.end), least, None):
-                if each.may_cut:
+                if each.may_cut and each.first_offset > start:
                     return each.first_offset
         return self.end if next_base is None else next_base
 
@@ -298,11 +307,12 @@ class GrowingLog:
         """Where reading from `start` on ends: with read_committed at the last stable offset."""
         if self._options.is_read_committed and self._transactions_of != (self._seen, self.end):
             # all transactions that began before the last stable offset have ended
-            if self._transactions_of is None:
+            is_first = self._transactions_of is None
+            if is_first:
                 self._aborted.clear()
-                found = planning.read_transactions(self.listed_log, self._options, start)
-            else:
-                found = planning.read_transactions(self.between_offsets(self._stable, self.end), self._options, None)
+            # up to the end: no marker of a batch that waits for others to prove its offset
+            part = self.between_offsets(self.start if is_first else self._stable, self.end)
+            found = planning.read_transactions(part, self._options, start if is_first else None)
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
             self._stable = min(found.last_stable_offset, self.end)
@@ -310,10 +320,11 @@ class GrowingLog:
         return self.end if self._transactions_of is None else self._stable
 
     def uncommitted(self, start: int, stop: int) -> Uncommitted:
-        """What read_committed leaves out between two offsets."""
+        """What read_committed leaves out between two offsets, which bytes bound, so that a batch whose damaged offset is
+        not between them is read."""
         self.stable_end(start)
         spans = sorted((producer, first, marker) for (producer, marker), first in self._aborted.items())
-        return Uncommitted(tuple(each for each in spans if each[1] < stop and each[2] >= start), stop)
+        return Uncommitted(tuple(each for each in spans if each[1] < stop and each[2] >= start), NO_END)
 
 
 def plan_splits(

@@ -102,9 +102,11 @@ def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
         wanted, uncommitted = partition.wanted, NOTHING_LEFT_OUT
         if options.is_read_committed or wanted != (None, None):
             _check_names(partition)
-        if options.is_read_committed:
+        if partition.uncommitted is not None:
+            uncommitted = partition.uncommitted
+        elif options.is_read_committed:
             written = _end_of_preallocated(partition)  # before the markers are read
-            uncommitted = partition.uncommitted or read_transactions(partition, options, wanted[0])
+            uncommitted = read_transactions(partition, options, wanted[0])
             uncommitted = uncommitted._replace(last_stable_offset=min(written, uncommitted.last_stable_offset))
         for number in partition.segments_in_range(*wanted):
             segment, later = partition.segments[number], partition.next_base_offset(number)
