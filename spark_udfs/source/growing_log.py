@@ -58,7 +58,7 @@ class GrowingLog:
         self._aborted: dict[tuple[int, int], int] = {}
         self._transactions_of: Any = None
         self._stable = 0
-        self._held_back: LogBatch | None = None
+        self._waiting: tuple[LogBatch, str] | None = None  # the last batch if it is not read yet, and why
         self._last_path = ""
         self._packed: set[str] = set()
         self.late: list[kafkarec.Segment] = []
@@ -95,11 +95,14 @@ class GrowingLog:
         gone |= {at for at, batch in self._before.items() if batch.path == self._last_path != last}
         self._last_path = last
         self._before = {at: batch for at, batch in self._before.items() if at not in gone}
+        waiting, self._waiting = self._waiting, None
         ends = (self._find_last_batch(each, NO_END, is_whole=True) for each in reversed(found.segments))
         nothing = LogBatch(found.segments[0].path, next_offset=self.start)
         batch, end = next((each for each in ends if each.end), nothing), self.end
         if not batch.end:
             self._warn_of_gzip(filled)
+        if self._waiting is not None and self._waiting != waiting:
+            logger.warning("%s; it is not read before one behind it proves its offset", self._waiting[1])
         self.end = batch.next_offset
         if self.rewritten or self.end < end:
             self._transactions_of = None
@@ -167,24 +170,23 @@ class GrowingLog:
 
     def _hold_back(self, opened: kafkarec.Segment, found: deque[LogBatch], *, is_last: bool) -> None:
         """Removes the last batches if their offsets do not rise; in FAILFAST mode, where nothing is restored, that is a
-        CorruptRecordError. In the last segment also one behind a gap: if its offset is damaged, the right ones follow
-        it, and would be below an offset that was passed."""
-        held_back, why = None, ""
-        if is_last and found:
+        CorruptRecordError. In the last segment also one that does not continue the one before it: if its offset is
+        damaged, the right ones follow it, and may be below an offset that was passed."""
+        held_back, why = list[LogBatch](), ""
+        if is_last and found and not found[-1].is_misfit:
             before, last = [LogBatch("", next_offset=opened.base_offset or 0), *found][-2:]
-            if last.begin == before.end and last.first_offset > before.next_offset:
-                held_back, missing = found.pop(), f"offsets {before.next_offset} to {last.first_offset - 1} are missing"
-                why = f"{missing} before the batch at byte {last.begin} of {paths.display_url(last.path)}"
+            if last.begin == before.end and last.first_offset != before.next_offset:
+                held_back.append(found.pop())
+                file, offsets = paths.display_url(last.path), f"{last.first_offset}, and not {before.next_offset}"
+                why = f"{file}: the batch at byte {last.begin} begins at offset {offsets}"
         while found and found[-1].is_misfit:
-            held_back = found.pop()
-            error = planning.order_error(held_back.path, held_back.begin, held_back.first_offset)
+            held_back.append(last := found.pop())
+            error = planning.order_error(last.path, last.begin, last.first_offset)
             if self._options.mode == "FAILFAST":
                 raise error
-            why = str(error)
-        if held_back is not None and self._held_back != held_back:
-            logger.warning("%s; it is not read before one behind it proves its offset", why)
-        if is_last:
-            self._held_back = held_back
+            why = why or str(error)
+        if held_back and self._waiting is None:
+            self._waiting = held_back[0], why
 
     def clamp_reporting_loss(self, offset: int, why: str, *, is_end: bool = False) -> int:
         """The offset itself; if the log does not have it, reports data loss and returns the log's start or end. why:
@@ -226,7 +228,7 @@ class GrowingLog:
 
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the log's end; None: there is none, or the file is gone."""
-        last, batch = self.listed_log.segments[-1].path, self._held_back or self._before[self.end]
+        last, batch = self.listed_log.segments[-1].path, self._waiting[0] if self._waiting else self._before[self.end]
         try:
             with self._open_segment(last) as opened:
                 return _incomplete_batch(opened, batch.end if batch.path == last else 0)
