@@ -142,7 +142,7 @@ class GrowingLog:
                 if is_whole:
                     below = deque(every)
                     self._compare_known(found, below)
-                    self._hold_back(opened, below, is_last=next_base is None)
+                    self._hold_back(opened, below, next_base)
                 else:
                     below = deque(takewhile(lambda each: each.is_misfit or each.first_offset < offset, every), _MISFITS)
                 for batch in reversed(below):
@@ -168,18 +168,18 @@ class GrowingLog:
         elif now is not None:
             self._before |= dict.fromkeys(keys, known._replace(context=now.context))
 
-    def _hold_back(self, opened: kafkarec.Segment, found: deque[LogBatch], *, is_last: bool) -> None:
-        """Removes the last batches if their offsets do not rise; in FAILFAST mode, where nothing is restored, that is a
-        CorruptRecordError. In the last segment also one that does not continue the one before it: if its offset is
-        damaged, the right ones follow it, and may be below an offset that was passed."""
+    def _hold_back(self, opened: kafkarec.Segment, found: deque[LogBatch], next_base: int | None) -> None:
+        """Removes the last batches if their offsets do not rise up to the next segment's; in FAILFAST mode, where nothing
+        is restored, that is a CorruptRecordError. In the last segment also a batch that does not continue the one before
+        it: if its offset is damaged, the right ones follow it, and may be below an offset that was passed."""
         held_back, why = list[LogBatch](), ""
-        if is_last and found and not found[-1].is_misfit:
+        if next_base is None and found and not found[-1].is_misfit:
             before, last = [LogBatch("", next_offset=opened.base_offset or 0), *found][-2:]
             if last.begin == before.end and last.first_offset != before.next_offset:
                 held_back.append(found.pop())
                 file, offsets = paths.display_url(last.path), f"{last.first_offset}, and not {before.next_offset}"
                 why = f"{file}: the batch at byte {last.begin} begins at offset {offsets}"
-        while found and found[-1].is_misfit:
+        while found and (found[-1].is_misfit or found[-1].next_offset > (NO_END if next_base is None else next_base)):
             held_back.append(last := found.pop())
             error = planning.order_error(last.path, last.begin, last.first_offset)
             if self._options.mode == "FAILFAST":

@@ -191,12 +191,8 @@ def _is_misfit(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) 
     """Whether more of the others rise without it than with it."""
     if all(one.rises_to(other) for one, other in pairwise([*before, batch, *behind])):
         return False
-    # by the names of the segment and the next one
-    low = next((one.next_offset for one in before if not one.path), 0)
-    high = next((one.first_offset for one in behind if not one.path), batch.next_offset)
+    low = next((one.next_offset for one in before if not one.path), 0)  # by the segment's name
     if batch.first_offset < low and (not behind or behind[0].first_offset >= low):
-        return True
-    if batch.next_offset > high and (not before or before[-1].next_offset <= high):
         return True
     others = ([(one.first_offset, one.next_offset) for one in some] for some in (before, behind))
     return distributed.is_misfit((batch.first_offset, batch.next_offset), *others)
