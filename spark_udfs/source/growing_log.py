@@ -45,6 +45,7 @@ class GrowingLog:
                  the following one; a broker adds segments at the end only, to the folder that exists
     start        the first segment's base offset
     end          the offset after the last batch; `clamp_reporting_loss` knows a last segment without batches, too
+    waiting      the last batch if it is not read yet, and why
     rewritten    the offsets before which the last segment had other batches since the last call of `forget_except`
     """
 
@@ -58,7 +59,7 @@ class GrowingLog:
         self._aborted: dict[tuple[int, int], int] = {}
         self._transactions_of: Any = None
         self._stable = 0
-        self._waiting: tuple[LogBatch, str] | None = None  # the last batch if it is not read yet, and why
+        self.waiting: tuple[LogBatch, str] | None = None
         self._last_path = ""
         self._packed: set[str] = set()
         self.late: list[kafkarec.Segment] = []
@@ -95,14 +96,14 @@ class GrowingLog:
         gone |= {at for at, batch in self._before.items() if batch.path == self._last_path != last}
         self._last_path = last
         self._before = {at: batch for at, batch in self._before.items() if at not in gone}
-        waiting, self._waiting = self._waiting, None
+        waiting, self.waiting = self.waiting, None
         ends = (self._find_last_batch(each, NO_END, is_whole=True) for each in reversed(found.segments))
         nothing = LogBatch(found.segments[0].path, next_offset=self.start)
         batch, end = next((each for each in ends if each.end), nothing), self.end
         if not batch.end:
             self._warn_of_gzip(filled)
-        if self._waiting is not None and self._waiting != waiting:
-            logger.warning("%s; it is not read before one behind it proves its offset", self._waiting[1])
+        if self.waiting is not None and self.waiting != waiting:
+            logger.warning("%s", self.waiting[1])
         self.end = batch.next_offset
         if self.rewritten or self.end < end:
             self._transactions_of = None
@@ -169,9 +170,9 @@ class GrowingLog:
             self._before |= dict.fromkeys(keys, known._replace(context=now.context))
 
     def _hold_back(self, opened: kafkarec.Segment, found: deque[LogBatch], next_base: int | None) -> None:
-        """Removes the last batches if their offsets do not rise up to the next segment's; in FAILFAST mode, where nothing
-        is restored, that is a CorruptRecordError. In the last segment also a batch that does not continue the one before
-        it: if its offset is damaged, the right ones follow it, and may be below an offset that was passed."""
+        """Removes the last batches if their offsets do not rise up to the next segment's; in FAILFAST mode, where
+        nothing is restored, that is a CorruptRecordError. In the last segment also a batch that does not continue the
+        one before it: if its offset is damaged, the right ones follow it, maybe below an offset that was passed."""
         held_back, why = list[LogBatch](), ""
         if next_base is None and found and not found[-1].is_misfit:
             before, last = [LogBatch("", next_offset=opened.base_offset or 0), *found][-2:]
@@ -185,8 +186,8 @@ class GrowingLog:
             if self._options.mode == "FAILFAST":
                 raise error
             why = why or str(error)
-        if held_back and self._waiting is None:
-            self._waiting = held_back[0], why
+        if held_back and self.waiting is None:
+            self.waiting = held_back[0], f"{why}; it is not read before one behind it proves its offset"
 
     def clamp_reporting_loss(self, offset: int, why: str, *, is_end: bool = False) -> int:
         """The offset itself; if the log does not have it, reports data loss and returns the log's start or end. why:
@@ -228,7 +229,7 @@ class GrowingLog:
 
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the log's end; None: there is none, or the file is gone."""
-        last, batch = self.listed_log.segments[-1].path, self._waiting[0] if self._waiting else self._before[self.end]
+        last, batch = self.listed_log.segments[-1].path, self.waiting[0] if self.waiting else self._before[self.end]
         try:
             with self._open_segment(last) as opened:
                 return _incomplete_batch(opened, batch.end if batch.path == last else 0)
@@ -322,8 +323,8 @@ class GrowingLog:
         return self.end if self._transactions_of is None else self._stable
 
     def uncommitted(self, start: int, stop: int) -> Uncommitted:
-        """What read_committed leaves out between two offsets, which bytes bound, so that a batch whose damaged offset is
-        not between them is read."""
+        """What read_committed leaves out between two offsets. Their bytes are read, and so a batch of these whose offset
+        is damaged, and not between them."""
         self.stable_end(start)
         spans = sorted((producer, first, marker) for (producer, marker), first in self._aborted.items())
         return Uncommitted(tuple(each for each in spans if each[1] < stop and each[2] >= start), NO_END)
