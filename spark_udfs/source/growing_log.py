@@ -323,8 +323,8 @@ class GrowingLog:
         return self.end if self._transactions_of is None else self._stable
 
     def uncommitted(self, start: int, stop: int) -> Uncommitted:
-        """What read_committed leaves out between two offsets. Their bytes are read, and so a batch of these whose offset
-        is damaged, and not between them."""
+        """What read_committed leaves out between two offsets. Their bytes are read, and so a batch of these with a
+        damaged offset that is not between them."""
         self.stable_end(start)
         spans = sorted((producer, first, marker) for (producer, marker), first in self._aborted.items())
         return Uncommitted(tuple(each for each in spans if each[1] < stop and each[2] >= start), NO_END)
