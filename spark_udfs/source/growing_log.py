@@ -57,6 +57,7 @@ class GrowingLog:
         self._seen_since, self._is_settled = 0.0, False
         self._folders: set[str] = set()
         self._aborted: dict[tuple[int, int], int] = {}
+        self._is_out_of_order = False
         self._transactions_of: Any = None
         self._stable = 0
         self.waiting: tuple[LogBatch, str] | None = None
@@ -301,7 +302,7 @@ class GrowingLog:
             at: batch for at, batch in self._before.items() if at in offsets or at in (self.end, self._stable)
         }
         self.rewritten.clear()
-        first = min(offsets, default=0)
+        first = 0 if self._is_out_of_order else min(offsets, default=0)
         self._aborted = {ids: begin for ids, begin in self._aborted.items() if ids[1] >= first}
 
     # ---- transactions
@@ -313,9 +314,11 @@ class GrowingLog:
             is_first = self._transactions_of is None
             if is_first:
                 self._aborted.clear()
+                self._is_out_of_order = False
             # up to the end: no marker of a batch that waits for others to prove its offset
             part = self.between_offsets(self.start if is_first else self._stable, self.end)
             found = planning.read_transactions(part, self._options, start if is_first else None)
+            self._is_out_of_order |= found.is_out_of_order
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
             self._stable = min(found.last_stable_offset, self.end)
@@ -327,7 +330,8 @@ class GrowingLog:
         damaged offset that is not between them."""
         self.stable_end(start)
         spans = sorted((producer, first, marker) for (producer, marker), first in self._aborted.items())
-        return Uncommitted(tuple(each for each in spans if each[1] < stop and each[2] >= start), NO_END)
+        mixed = self._is_out_of_order
+        return Uncommitted(tuple(each for each in spans if mixed or each[1] < stop and each[2] >= start), NO_END, mixed)
 
 
 def plan_splits(
