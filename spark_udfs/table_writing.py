@@ -258,6 +258,7 @@ def _plan_partitions(chosen: ReadOptions, empty: _Plan, listed: Partitions) -> _
         spans[key] = log, begin, end
     for note in plan.notes:
         logger.warning("kafkarec write_table: %s", note)
+    plan.notes.extend(log.waiting[1] for log, _, _ in spans.values() if log.waiting)  # which it has logged
     return plan._replace(tasks=planning.group_into_tasks(chosen, growing_log.plan_splits(chosen, spans)))
 
 

@@ -45,6 +45,7 @@ class GrowingLog:
                  the following one; a broker adds segments at the end only, to the folder that exists
     start        the first segment's base offset
     end          the offset after the last batch; `clamp_reporting_loss` knows a last segment without batches, too
+    waiting      the last batch if it is not read yet, and why
     rewritten    the offsets before which the last segment had other batches since the last call of `forget_except`
     """
 
@@ -56,9 +57,10 @@ class GrowingLog:
         self._seen_since, self._is_settled = 0.0, False
         self._folders: set[str] = set()
         self._aborted: dict[tuple[int, int], int] = {}
+        self._is_out_of_order = False
         self._transactions_of: Any = None
         self._stable = 0
-        self._held_back: LogBatch | None = None
+        self.waiting: tuple[LogBatch, str] | None = None
         self._last_path = ""
         self._packed: set[str] = set()
         self.late: list[kafkarec.Segment] = []
@@ -95,11 +97,14 @@ class GrowingLog:
         gone |= {at for at, batch in self._before.items() if batch.path == self._last_path != last}
         self._last_path = last
         self._before = {at: batch for at, batch in self._before.items() if at not in gone}
+        waiting, self.waiting = self.waiting, None
         ends = (self._find_last_batch(each, NO_END, is_whole=True) for each in reversed(found.segments))
         nothing = LogBatch(found.segments[0].path, next_offset=self.start)
         batch, end = next((each for each in ends if each.end), nothing), self.end
         if not batch.end:
             self._warn_of_gzip(filled)
+        if self.waiting is not None and self.waiting != waiting:
+            logger.warning("%s", self.waiting[1])
         self.end = batch.next_offset
         if self.rewritten or self.end < end:
             self._transactions_of = None
@@ -130,6 +135,8 @@ class GrowingLog:
                 size = min(size, found.end + _ZEROS_SEARCHED)
             # the last entry below the offset: at one of the offset itself, damage before that batch would be missed
             indexed = 0 if is_whole and found.end else opened.position_of(offset - 1)
+            if is_whole and indexed:  # from the entry before it, as the last batch is compared with the one before it
+                indexed = opened.position_of((distributed.first_offset(opened, indexed) or 0) - 1)
             # with the known one, to which the offsets behind it have to rise
             start = found.begin if found.context is None else found.context
             for begin in dict.fromkeys((max(start, indexed), start)):
@@ -137,7 +144,7 @@ class GrowingLog:
                 if is_whole:
                     below = deque(every)
                     self._compare_known(found, below)
-                    self._hold_back(below)
+                    self._hold_back(opened, below, next_base)
                 else:
                     below = deque(takewhile(lambda each: each.is_misfit or each.first_offset < offset, every), _MISFITS)
                 for batch in reversed(below):
@@ -163,19 +170,25 @@ class GrowingLog:
         elif now is not None:
             self._before |= dict.fromkeys(keys, known._replace(context=now.context))
 
-    def _hold_back(self, found: deque[LogBatch]) -> None:
-        """Removes the last batches if their offsets do not rise. In FAILFAST mode nothing is restored:
-        CorruptRecordError."""
-        held_back = None
-        while found and found[-1].is_misfit:
-            held_back = found.pop()
-        if held_back is not None:
-            error = planning.order_error(held_back.path, held_back.begin, held_back.first_offset)
+    def _hold_back(self, opened: kafkarec.Segment, found: deque[LogBatch], next_base: int | None) -> None:
+        """Removes the last batches if their offsets do not rise up to the next segment's; in FAILFAST mode, where
+        nothing is restored, that is a CorruptRecordError. In the last segment also a batch that does not continue the
+        one before it: if its offset is damaged, the right ones follow it, maybe below an offset that was passed."""
+        held_back, why = list[LogBatch](), ""
+        if next_base is None and found and not found[-1].is_misfit:
+            before, last = [LogBatch("", next_offset=opened.base_offset or 0), *found][-2:]
+            if last.begin == before.end and last.first_offset != before.next_offset:
+                held_back.append(found.pop())
+                file, offsets = paths.display_url(last.path), f"{last.first_offset}, and not {before.next_offset}"
+                why = f"{file}: the batch at byte {last.begin} begins at offset {offsets}"
+        while found and (found[-1].is_misfit or found[-1].next_offset > (NO_END if next_base is None else next_base)):
+            held_back.append(last := found.pop())
+            error = planning.order_error(last.path, last.begin, last.first_offset)
             if self._options.mode == "FAILFAST":
                 raise error
-            if self._held_back != held_back:
-                logger.warning("%s; it is not read before one behind it proves its offset", error)
-        self._held_back = held_back
+            why = why or str(error)
+        if held_back and self.waiting is None:
+            self.waiting = held_back[0], f"{why}; it is not read before one behind it proves its offset"
 
     def clamp_reporting_loss(self, offset: int, why: str, *, is_end: bool = False) -> int:
         """The offset itself; if the log does not have it, reports data loss and returns the log's start or end. why:
@@ -217,7 +230,7 @@ class GrowingLog:
 
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the log's end; None: there is none, or the file is gone."""
-        last, batch = self.listed_log.segments[-1].path, self._before[self.end]
+        last, batch = self.listed_log.segments[-1].path, self.waiting[0] if self.waiting else self._before[self.end]
         try:
             with self._open_segment(last) as opened:
                 return _incomplete_batch(opened, batch.end if batch.path == last else 0)
@@ -259,10 +272,10 @@ class GrowingLog:
         a restored batch it is the first one behind that at which a cut leaves what proves it."""
         first, batch = self._last_batch_below(start), self._last_batch_below(stop)
         if not batch.may_cut:  # but offsets that do not rise must not be compared with a start within a batch
-            return first.next_offset if first.may_cut and first.next_offset > start else self._next_cut(batch)
+            return first.next_offset if first.may_cut and first.next_offset > start else self._next_cut(batch, start)
         if batch.next_offset <= stop:
             is_empty = batch.next_offset <= start and batch.next_offset < self.end
-            return self._gap_end(stop) or (self._next_cut(batch, 1) if is_empty else stop)
+            return self._gap_end(stop) or (self._next_cut(batch, start, 1) if is_empty else stop)
         if batch.first_offset > start:
             return batch.first_offset
         with self._open_segment(batch.path) as opened:
@@ -271,15 +284,15 @@ class GrowingLog:
             return stop
         return self._gap_end(batch.next_offset) or batch.next_offset
 
-    def _next_cut(self, batch: LogBatch, least: int = 0) -> int:
-        """The first offset behind a batch, and at least so many more, at which reading may be cut; of a segment without
-        one the start of the next one, or the log's end."""
+    def _next_cut(self, batch: LogBatch, start: int, least: int = 0) -> int:
+        """The first offset above `start` behind a batch, and at least so many more, at which reading may be cut; of a
+        segment without one the start of the next one, or the log's end."""
         next_base = self._next_base(batch.path)
         with self._open_segment(batch.path) as opened:
             begin = batch.end if batch.context is None else batch.context
             every = log_batches.batches(opened, begin, opened.size, next_base)
             for each in islice((one for one in every if one.begin >= batch.end), least, None):
-                if each.may_cut:
+                if each.may_cut and each.first_offset > start:
                     return each.first_offset
         return self.end if next_base is None else next_base
 
@@ -289,7 +302,7 @@ class GrowingLog:
             at: batch for at, batch in self._before.items() if at in offsets or at in (self.end, self._stable)
         }
         self.rewritten.clear()
-        first = min(offsets, default=0)
+        first = 0 if self._is_out_of_order else min(offsets, default=0)
         self._aborted = {ids: begin for ids, begin in self._aborted.items() if ids[1] >= first}
 
     # ---- transactions
@@ -298,11 +311,14 @@ class GrowingLog:
         """Where reading from `start` on ends: with read_committed at the last stable offset."""
         if self._options.is_read_committed and self._transactions_of != (self._seen, self.end):
             # all transactions that began before the last stable offset have ended
-            if self._transactions_of is None:
+            is_first = self._transactions_of is None
+            if is_first:
                 self._aborted.clear()
-                found = planning.read_transactions(self.listed_log, self._options, start)
-            else:
-                found = planning.read_transactions(self.between_offsets(self._stable, self.end), self._options, None)
+                self._is_out_of_order = False
+            # up to the end: no marker of a batch that waits for others to prove its offset
+            part = self.between_offsets(self.start if is_first else self._stable, self.end)
+            found = planning.read_transactions(part, self._options, start if is_first else None)
+            self._is_out_of_order |= found.is_out_of_order
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
             self._stable = min(found.last_stable_offset, self.end)
@@ -310,10 +326,12 @@ class GrowingLog:
         return self.end if self._transactions_of is None else self._stable
 
     def uncommitted(self, start: int, stop: int) -> Uncommitted:
-        """What read_committed leaves out between two offsets."""
+        """What read_committed leaves out between two offsets. Their bytes are read, and so a batch of these with a
+        damaged offset that is not between them."""
         self.stable_end(start)
         spans = sorted((producer, first, marker) for (producer, marker), first in self._aborted.items())
-        return Uncommitted(tuple(each for each in spans if each[1] < stop and each[2] >= start), stop)
+        mixed = self._is_out_of_order
+        return Uncommitted(tuple(each for each in spans if mixed or each[1] < stop and each[2] >= start), NO_END, mixed)
 
 
 def plan_splits(

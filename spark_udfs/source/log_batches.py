@@ -189,7 +189,7 @@ def _context_begin(before: list[LogBatch], batch: LogBatch, behind: list[LogBatc
 
 def _is_misfit(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) -> bool:
     """Whether more of the others rise without it than with it."""
-    if all(one.rises_to(other) for one, other in pairwise([*before[-1:], batch, *behind[:1]])):
+    if all(one.rises_to(other) for one, other in pairwise([*before, batch, *behind])):
         return False
     low = next((one.next_offset for one in before if not one.path), 0)  # by the segment's name
     if batch.first_offset < low and (not behind or behind[0].first_offset >= low):

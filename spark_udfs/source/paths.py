@@ -53,10 +53,12 @@ class Uncommitted(NamedTuple):
     aborted transactions, as (producer id, first offset, marker's offset).
 
     last_stable_offset: where the first open transaction begins; NO_END: none is open
+    is_out_of_order: whether the log's offsets fall somewhere, so that names do not tell which segment has these records
     """
 
     aborted: tuple[tuple[int, int, int], ...]
     last_stable_offset: int
+    is_out_of_order: bool = False
 
 
 class PartitionLog(NamedTuple):
@@ -84,8 +86,10 @@ class PartitionLog(NamedTuple):
 
     @property
     def log(self) -> kafkarec.Log:
-        """The bytes to read as a log."""
+        """The bytes to read as a log, with those before them that prove something about these."""
         parts = [*self.segments]
+        if self.context is not None:
+            parts[0] = parts[0].copy(begin=self.context)
         for number, part in enumerate(parts):
             if part.begin or part.end is not None:
                 part = part.copy(size=None)  # it may have grown

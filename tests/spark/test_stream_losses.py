@@ -6,7 +6,7 @@ import random
 import re
 
 import pytest
-from builders import NOW, flipped, good_batch
+from builders import NOW, flipped, good_batch, patched
 from source_rows import log_folder
 from stream_broker import Broker
 from stream_engine import Query, caught_up, strict_and_lenient
@@ -383,26 +383,82 @@ def test_a_last_batch_whose_offsets_fall_waits_for_the_one_behind_it(tmp_path, c
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(18)]
 
 
-def test_another_offset_of_what_was_read_is_a_loss(tmp_path):
-    """The last batch has a higher offset, which nothing contradicts until there is another batch."""
-    batches = batches_of(6)
-    batches[4] = flipped(batches[4], 7, 16)
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:5])))
+@pytest.mark.parametrize("base", [None, 12, 15])
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("bits, first", [(16, 28), (1, 13)])
+def test_a_last_batch_behind_a_gap_waits_for_the_one_behind_it(tmp_path, caplog, bits, first, restarts, base):
+    """The right offsets that follow it would be below an offset that the stream has passed. base: of a later segment,
+    which begins with this batch, or is empty behind it and so proves its offset."""
+    batches = batches_of(24)
+    batches[4] = flipped(batches[4], 7, bits)
+    begin = 4 if base == 12 else 0
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[: begin or 5])))
+    if begin:
+        log_folder(folder, (base, batches[4]))
     query = Query(tmp_path, **TELLS)
     query.run()
-    log_folder(folder, (0, b"".join(batches)))
-    with pytest.raises(DataLoss, match="orders-0: the next offset is 31"):
+    if base == 15:
+        log_folder(folder, (base, b""))
         query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(15 if base == 15 else 12)]
+    position = 0 if begin else 424
+    assert f"the batch at byte {position} begins at offset {first}, and not 12; it is not read" in caplog.text
+    if restarts:
+        query.restart(available_now=True)
+        query.run()
+        assert "stops in mid-batch" not in caplog.text
+        query.restart()
+    log_folder(folder, (base or 0, b"".join(batches[5 if base == 15 else begin :])))
+    query.run()
+    assert len({*query.rows["orders", 0]}) == len(query.rows["orders", 0]) == 72 and query.damage == []
+
+
+def test_a_batch_beyond_the_next_segments_offsets_hides_none_of_them(tmp_path):
+    """The next segment has no batch yet, and a gap before the batch leaves no proof of its offset."""
+    batch, *later = (good_batch(1, base_offset=offset) for offset in range(13, 23))
+    folder = log_folder(tmp_path / "orders-0", (10, flipped(batch, 7, 3)), (14, b""))  # 13 -> 14
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    query.restart()
+    log_folder(folder, (14, b"".join(later)))
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [14, *range(14, 23)]
+
+
+def test_a_last_batch_behind_a_true_gap_is_read_with_the_one_behind_it(tmp_path):
+    """Offsets are missing before it, as in compacted logs."""
+    batches = batches_of(6)
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join([*batches[:2], batches[4]])))
+    query = Query(tmp_path)
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(6)]
+    log_folder(folder, (0, b"".join([*batches[:2], *batches[4:]])))
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(6), *range(12, 18)]
+
+
+@pytest.mark.parametrize("offsets", [(500, 1000), (1000, 500), (20, 21)])
+@pytest.mark.parametrize("limit", [*LIMITS, {"isolationLevel": "read_committed", "maxOffsetsPerTrigger": "4"}])
+def test_two_batches_in_a_row_with_wrong_offsets_cost_no_record(tmp_path, limit, offsets):
+    """A limit ends no micro-batch before them again and again, and none of their records is above its end."""
+    batches = batches_of(40)
+    for number, offset in enumerate(offsets, 10):
+        batches[number] = patched(batches[number], 0, offset.to_bytes(8, "big"))
+    log_folder(tmp_path / "orders-0", (0, b"".join(batches)))
+    query = Query(tmp_path, **TELLS, **limit)
+    query.run()
+    assert len({*query.rows["orders", 0]}) == len(query.rows["orders", 0]) == 120 and query.damage == []
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_an_offset_that_nothing_proves_costs_no_record(tmp_path, limit):
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_an_offset_that_nothing_proves_costs_no_record(tmp_path, isolation, limit):
     """Offsets are missing before it, as in compacted logs."""
     batches = batches_of(12)
     batches[5] = flipped(batches[5], 3)
     del batches[4]
     log_folder(tmp_path / "orders-0", (0, b"".join(batches)))
-    query = Query(tmp_path, **TELLS, **limit)
+    query = Query(tmp_path, **TELLS, **limit, isolationLevel=isolation)
     query.run()
     expected = [record.offset for record in kafkarec.open(tmp_path / "orders-0").read(errors="skip")]
     assert [offset for offset, _ in query.rows["orders", 0]] == expected and len(expected) == 33

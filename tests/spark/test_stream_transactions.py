@@ -5,6 +5,7 @@ import json
 import random
 
 import pytest
+from builders import flipped
 from stream_broker import Broker
 from stream_engine import Query, caught_up
 
@@ -50,6 +51,26 @@ def test_a_transaction_that_began_several_segments_before(broker):
     broker.write(5)
     query.run()
     assert query.rows["orders", 0] == [row for row in broker.visible() if row[0] >= begin]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_marker_that_waits_for_the_one_behind_it_ends_no_transaction_at_its_wrong_offset(broker, restarts):
+    broker.segment_bytes = 1 << 20
+    broker.write_in_transaction(7, 5)
+    position = broker.writer().position
+    broker.end_transaction(7, commit=False)
+    path = broker.log()[0]
+    data = path.read_bytes()
+    path.write_bytes(flipped(data, position + 7, 64))  # 5 -> 69
+    query = caught_up(broker.root, mode="PERMISSIVE", isolationLevel="read_committed")
+    assert query.rows == {}
+    for _ in range(30):
+        broker.write_in_transaction(7, 3)
+        broker.end_transaction(7, commit=True)
+        if restarts:
+            query.restart()
+        query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [6 + 4 * n + m for n in range(30) for m in range(3)]
 
 
 def test_latest_is_the_last_stable_offset(broker):

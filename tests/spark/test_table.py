@@ -291,6 +291,17 @@ def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told
     assert [row["offset"] for row in rows(out)] == [0, 1, 5]
 
 
+def test_a_last_batch_behind_a_gap_waits_and_is_told(tmp_path, out):
+    batches = builders.good_batches(4)
+    folder = log_folder(tmp_path / "source" / "t-0", (0, batches[0] + batches[2]))
+    first = write(tmp_path / "source", out)
+    (note,) = first.notes
+    assert first.offsets == {"t": {0: [0, 3]}} and "begins at offset 6, and not 3; it is not read before" in note
+    log_folder(folder, (0, batches[0] + batches[2] + batches[3]))
+    last = write(tmp_path / "source", out)
+    assert (last.rows, last.offsets, last.notes) == (6, {"t": {0: [3, 12]}}, ())
+
+
 # ---- logs that are not those of the table any more
 
 
