@@ -139,7 +139,7 @@ def murmur2(keys: Any) -> Any:
         padded = np.lib.stride_tricks.sliding_window_view(data, size // 4 * 4 + 4)[offsets[rows]]
         padded[:, size:] = 0
         *words, rest = padded.view("<u4").T
-        hashed = np.full(len(rows), _SEED ^ size, np.uint32)
+        hashed: Any = np.full(len(rows), _SEED ^ size, np.uint32)
         for word in words:
             word = word * _M
             hashed = hashed * _M ^ (word ^ word >> _R) * _M
