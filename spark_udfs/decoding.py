@@ -120,43 +120,22 @@ def _spark_arrays(
     chosen: FunctionOptions,
     columns: Columns,
 ) -> Iterator[pa.ListArray]:
-    """The pieces of `each(values)` as Spark's arrays; in PERMISSIVE mode no value can make it raise."""
-    if not len(values):
-        yield pa.array([], arrow_struct_list(columns))
-    done = 0
-    while done < len(values):
-        begin = done
-        try:
-            for piece in each(values.slice(begin)):
-                damage: DamageInValues = piece.damage
-                if chosen.end_of_log == "strict" and piece.incomplete:  # each value's incomplete end is damage, too
-                    if chosen.mode == "FAILFAST":
-                        value, _, first = piece.incomplete[0]
-                        failure = incomplete_batch_error(first)
-                        failure.value_index = value
-                        failure.add_note(
-                            "end_of_log='tail', the default, leaves an incomplete batch at a value's end out"
-                        )
-                        raise failure
-                    damage = sorted([*damage, *piece.incomplete], key=lambda each: each[:2])
-                done += piece.stop - piece.start
-                yield to_spark_lists(piece, columns, damage)
-        except kafkarec.KafkaRecordError as error:
-            if (
-                chosen.mode != "PERMISSIVE"
-                or error.value_index is None
-                or isinstance(error, kafkarec.MissingCodecError)
-            ):
-                _add_notes(error, values.slice(begin))
-                raise
-            # errors="skip" raises only for a value with more records than one array can have
-            bad = begin + error.value_index
-            if bad > done:
-                yield from _spark_arrays(each, values.slice(done, bad - done), chosen, columns)
-            size = _value_size(values, bad)
-            whole = kafkarec.Damage(None, 0, size, None, None, size, str(error.reason), str(error))
-            yield pa.array([[{CORRUPT: corrupt_record_json(whole)}]], arrow_struct_list(columns))
-            done = bad + 1
+    """The pieces of `each(values)` as Spark's arrays."""
+    try:
+        for piece in each(values):
+            damage: DamageInValues = piece.damage
+            if chosen.end_of_log == "strict" and piece.incomplete:  # each value's incomplete end is damage, too
+                if chosen.mode == "FAILFAST":
+                    value, _, first = piece.incomplete[0]
+                    failure = incomplete_batch_error(first)
+                    failure.value_index = value
+                    failure.add_note("end_of_log='tail', the default, leaves an incomplete batch at a value's end out")
+                    raise failure
+                damage = sorted([*damage, *piece.incomplete], key=lambda each: each[:2])
+            yield to_spark_lists(piece, columns, damage)
+    except kafkarec.KafkaRecordError as error:
+        _add_notes(error, values)
+        raise
 
 
 def incomplete_batch_error(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:
