@@ -344,15 +344,14 @@ def _with_text(rows: Any, split: Split) -> Any:
     try:
         return rows.set_column(at, "value", rows.column(at).cast(pa.string()))
     except pa.ArrowInvalid:
-        pass
-    for number, value in enumerate(rows.column(at)):
-        try:
-            (value.as_py() or b"").decode()
-        except UnicodeDecodeError as error:
-            offsets = rows.schema.get_field_index("offset")
-            where = f", offset {rows.column(offsets)[number]}" if offsets >= 0 else ""
-            raise ValueError(
-                f"{split.topic}-{split.partition}{where}: byte {error.start} of the value is not UTF-8, as "
-                f"value_as='utf8' needs; without value_as values are bytes"
-            ) from None
-    raise AssertionError("Arrow and Python differ about UTF-8")
+        for number, value in enumerate(rows.column(at)):
+            try:
+                (value.as_py() or b"").decode()
+            except UnicodeDecodeError as error:
+                offsets = rows.schema.get_field_index("offset")
+                where = f", offset {rows.column(offsets)[number]}" if offsets >= 0 else ""
+                raise ValueError(
+                    f"{split.topic}-{split.partition}{where}: byte {error.start} of the value is not UTF-8, as "
+                    f"value_as='utf8' needs; without value_as values are bytes"
+                ) from None
+        raise  # Arrow and Python differ about UTF-8

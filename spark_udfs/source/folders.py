@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from spark_udfs.bootstrap import distributed, kafkarec
+from spark_udfs.bootstrap import distributed
 from spark_udfs.schema import NamedValues
 
 from .log_end import last_batch
@@ -197,10 +197,7 @@ class SharedFolder:
             appended, offsets, limit = (parts if appends else parts[1:]), (0, 0), None
             if parts:
                 base = target if appends else os.path.join(job.folder, parts[0].folder)
-                paths = (path for part in appended for path in segments(part))
-                tables = (table for path in paths for table in kafkarec.open(path).scan_pieces())
-                sizes = (size for table in tables for size in table.column("size_in_bytes"))
-                limit = _clone_for_appending(base, made, max(sizes, default=0))
+                limit = _clone_for_appending(base, made, sum(part.size for part in appended))
                 offsets = parts[0].first_offset, parts[0].next_offset
             else:
                 SharedFolder(made).put(EMPTY_LOG, b"")
@@ -303,17 +300,18 @@ def _segments(folder: str) -> list[str]:
     return []
 
 
-def _clone_for_appending(folder: str, target: str, largest: int) -> int | None:
-    """Makes `target`, a clone of a log to which batches of at most `largest` bytes can be appended; 0: none will be.
+def _clone_for_appending(folder: str, target: str, appended: int) -> int | None:
+    """Makes `target`, a clone of a log to which so many bytes of batches will be appended.
 
     Files become hard links, which take no space and must not be written to. The last segment is copied instead if it is
-    small or does not end with a whole batch. Otherwise the writer must start a new segment; then the size of the last
-    one is returned: with at most this many segment_bytes a writer starts a new segment, and every batch fits.
+    small, also beside what is appended, or does not end with a whole batch. Otherwise the writer must start a new
+    segment; then the size of the last one is returned: with at most this many segment_bytes a writer starts a new
+    segment, and every batch fits.
     """
     os.makedirs(target)
     last = (_segments(folder) or [""])[-1]
     size = os.path.getsize(last) if last else 0
-    copied = largest > 0 and (size < max(SMALL_SEGMENT, largest) or not _ends_with_a_batch(last))
+    copied = appended > 0 and (size < max(SMALL_SEGMENT, appended) or not _ends_with_a_batch(last))
     for entry in list(os.scandir(folder)):
         if entry.name == WRITER_LOCK or not entry.is_file(follow_symlinks=False):
             continue
@@ -329,7 +327,7 @@ def _clone_for_appending(folder: str, target: str, largest: int) -> int | None:
         with open(copy, "rb") as file:
             os.fsync(file.fileno())
     distributed.sync_folder(target)
-    return size if largest and not copied else None
+    return size if appended and not copied else None
 
 
 def _ends_with_a_batch(path: str) -> bool:
