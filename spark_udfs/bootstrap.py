@@ -149,8 +149,7 @@ def _activate() -> Activation:
         tree = fitting_tree(index)
         source, wheels = "unpacked", tuple(tree["wheels"])
         notes += _check_imported_codecs(index)
-        folder, found = _ensure_unpacked(tree)
-        notes += found
+        folder = _ensure_unpacked(tree, notes)
         sys.path.insert(0, folder)
         importlib.invalidate_caches()
         try:
@@ -319,21 +318,22 @@ def _no_trees_text(error: ImportError) -> str:
 # ---- one unpacked copy of a tree per node ----
 
 
-def _ensure_unpacked(tree: Json) -> tuple[str, list[str]]:
-    """(the folder of the unpacked tree, notes on roots that could not be used or on a copy that was replaced).
+def _ensure_unpacked(tree: Json, notes: list[str]) -> str:
+    """The folder of the unpacked tree. Adds notes on roots that could not be used, and on a copy that was replaced.
 
     Raises BootstrapError with every root and its reason if none can be used, and at once if a part is not the one that
     was built.
     """
-    notes: list[str] = []
+    refused: list[str] = []
     for root, source in cache_roots().items():
         try:
-            folder, replaced = _ensure_unpacked_in(_make_own_folder(root), tree)
-            return folder, notes + replaced
+            folder = _ensure_unpacked_in(_make_own_folder(root), tree, refused)
+            notes += refused
+            return folder
         except OSError as error:
             reason = f"{error.strerror}: {error.filename}" if error.filename else str(error)
-            notes.append(f"{root} (from {source}): {reason}")
-    tried = "\n".join(f"  {line}" for line in notes)
+            refused.append(f"{root} (from {source}): {reason}")
+    tried = "\n".join(f"  {line}" for line in refused)
     raise BootstrapError(
         f"no folder on this node can hold the unpacked files of kafkarec:\n{tried}\n"
         f"Set one with --conf spark.executorEnv.KAFKAREC_CACHE=/a/folder (owned by the user, not noexec), or "
@@ -343,18 +343,13 @@ def _ensure_unpacked(tree: Json) -> tuple[str, list[str]]:
 
 def cache_roots() -> dict[str, str]:
     """Absolute path -> where it comes from, in the order of preference."""
-    named = [
-        (variable, entry.strip())
-        for variable, separator in ROOT_VARIABLES.items()
-        for entry in os.environ.get(variable, "").split(separator)
-    ]
+    found: dict[str, str] = {}
+    for variable, separator in ROOT_VARIABLES.items():
+        for entry in filter(str.strip, os.environ.get(variable, "").split(separator)):
+            found.setdefault(os.path.abspath(entry.strip()), variable)
     for source, find in (("the working folder", os.getcwd), ("the temporary folder", tempfile.gettempdir)):
         with contextlib.suppress(OSError):  # it was removed while this process uses it; there is none
-            named.append((source, find()))
-    found: dict[str, str] = {}
-    for source, entry in named:
-        if entry:
-            found.setdefault(os.path.abspath(entry), source)
+            found.setdefault(os.path.abspath(find()), source)
     return found
 
 
@@ -398,11 +393,10 @@ def _check_ancestors(root: str) -> None:
         folder = os.path.dirname(folder)
 
 
-def _ensure_unpacked_in(own: str, tree: Json) -> tuple[str, list[str]]:
+def _ensure_unpacked_in(own: str, tree: Json, notes: list[str]) -> str:
     """The same in one folder of this user. OSError if it cannot hold the tree."""
     key = hashlib.sha256("".join(part["sha256"] for part in tree["parts"].values()).encode()).hexdigest()[:32]
     folder = os.path.join(own, key)
-    notes: list[str] = []
     if _difference(folder, tree):
         with _locked(f"{folder}.lock"):
             for name in os.listdir(own):
@@ -414,7 +408,7 @@ def _ensure_unpacked_in(own: str, tree: Json) -> tuple[str, list[str]]:
                     notes.append(f"{folder} was unpacked again: {wrong}")
                 _unpack(tree, folder, f"{folder}.tmp-{os.getpid()}")
     _try_library(folder, tree)
-    return folder, notes
+    return folder
 
 
 @contextlib.contextmanager

@@ -205,13 +205,12 @@ def _checked_arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.A
 def to_spark_lists(piece: kafkarec.RecordLists, columns: Columns, damage: DamageInValues = ()) -> pa.ListArray:
     """One RecordLists of kafkarec as Spark's array<struct>, with an element for each damaged range."""
     lists = pa.array(piece)
-    children = []
-    for column in columns:
-        target = arrow_type(column.type)
-        if column.source is None:
-            children.append(pa.nulls(len(lists.values), target))
-        else:
-            children.append(to_spark_type(lists.values.field(column.source), column, target))
+    children = [
+        pa.nulls(len(lists.values), arrow_type(column.type))
+        if column.source is None
+        else to_spark_type(lists.values.field(column.source), column, arrow_type(column.type))
+        for column in columns
+    ]
     rows = pa.StructArray.from_arrays(children, fields=list(arrow_struct(columns)))
     extra = [0] * len(lists.offsets)
     if damage:

@@ -142,23 +142,19 @@ class SharedFolder:
 
     def replace_files(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
         """Deletes files, and gives others their final names, continuing where an earlier attempt stopped."""
-        folders = {os.path.dirname(self._path(name)) for name in (*gone, *(target for _, target in files))}
         for name in gone:
-            with suppress(FileNotFoundError):
-                os.unlink(self._path(name))
+            self.delete(name)
+            with suppress(OSError):
+                os.removedirs(os.path.dirname(self._path(name)))  # those that are empty now
         for source, target in files:
-            distributed.make_folder(os.path.dirname(self._path(target)))
+            folder = os.path.dirname(self._path(target))
+            distributed.make_folder(folder)
             try:
                 os.rename(self._path(source), self._path(target))
             except FileNotFoundError:
                 if not os.path.exists(self._path(target)):
                     raise
-        for folder in folders:
-            with suppress(FileNotFoundError):
-                distributed.sync_folder(folder)
-            if gone:
-                with suppress(OSError):
-                    os.removedirs(folder)  # those that are empty now
+            distributed.sync_folder(folder)
 
     # ---- partitions
 

@@ -91,7 +91,7 @@ def test_the_schema_is_that_of_kafka_decode():
         ({"mode": argument(None, StringType(), False)}, ValueError, "the argument mode of kafka_explode must be"),
         ({"mode": argument(None, StringType())}, TypeError, "mode must be str"),
         ({"control": argument("yes", StringType())}, TypeError, "control must be bool, not str"),
-        ({"end_of_logs": argument("tail", StringType())}, ValueError, "no option 'end_of_logs'; did you mean end_of_log"),
+        ({"end_of_logs": argument("tail", StringType())}, ValueError, "no option 'end_of_logs'; did you mean end_of"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, error, message):
