@@ -148,7 +148,8 @@ def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
     """Adds notes, which are printed after the message, so that its first line is the one with byte and offset."""
     row = error.value_index
     if row is not None and row < len(values):
-        error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_value_size(values, row)} bytes")
+        size = pc.binary_length(values.slice(row, 1))[0]  # no copy of the value, since memory may have run out
+        error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {size} bytes")
     if is_no_batch(error):
         begins = b"" if row is None else pc.binary_slice(values.slice(row, 1), 0, len(GZIP))[0].as_py()
         error.add_note(GZIP_NOTE if begins == GZIP else NO_BATCH_NOTE)
@@ -188,15 +189,10 @@ def check_sizes(values: pa.Array, chosen: FunctionOptions) -> None:
         )
 
 
-def _value_size(values: pa.Array, row: int) -> int:
-    """The size of one value in bytes, without copying it to a pyarrow scalar, since memory may have run out."""
-    return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
-
-
 def _checked_arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, FunctionOptions]]:
     """(values, options) per input batch."""
-    mode = f"the mode of {name}", FunctionOptions(), function_options.from_literal
-    for values, chosen in values_and_options(batches, f"{name}(value[, mode])", *mode):
+    call = f"{name}(value[, mode])"
+    for values, chosen in values_and_options(batches, call, FunctionOptions(), function_options.from_literal):
         binary = checked_array(values, "binary", name)
         check_sizes(binary, chosen)
         yield binary, chosen
@@ -296,16 +292,16 @@ FROM_TEXT = ". Bytes as text: unbase64(...) or unhex(...)"
 
 
 def values_and_options(
-    batches: Iterator[Any], call: str, what: str, default: T, parse: Callable[[str | None], T]
+    batches: Iterator[Any], call: str, default: T, parse: Callable[[str | None], T]
 ) -> Iterator[tuple[pa.Array, T]]:
     """(first argument, options) of each batch. The options are an optional last argument, parsed once; ValueError if
-    they are not the same in all rows. what: they are, in that message; default: if they are missing"""
+    they are not the same in all rows. default: if they are missing"""
     seen: list[str | None] = []
     for values, *rest in argument_arrays(batches, call, 1, 2):
         for column in rest:
             distinct = pc.unique(column).to_pylist()
             if len(distinct) > 1 or (seen and distinct and distinct != seen):
-                raise ValueError(f"{what} must be a literal, the same in every row")
+                raise ValueError(f"the last argument of {call} must be a literal, the same in every row")
             if distinct and not seen:
                 default, seen = parse(distinct[0]), distinct
         yield values, default

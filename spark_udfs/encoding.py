@@ -60,8 +60,8 @@ def from_literal(text: str | None) -> NamedValues:
 @report_cause_first
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_encode(records[, options])`: per input array one or more binary arrays, in order."""
-    call, what = "kafka_encode(records[, options])", "the options of kafka_encode"
-    for lists, chosen in decoding.values_and_options(batches, call, what, NamedValues(), from_literal):
+    call = "kafka_encode(records[, options])"
+    for lists, chosen in decoding.values_and_options(batches, call, NamedValues(), from_literal):
         yield from encode_values(lists, chosen)
 
 

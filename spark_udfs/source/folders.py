@@ -28,8 +28,8 @@ from .staging import (
     METADATA,
     NO_STORAGE,
     TEMPORARY,
-    ListedFile,
     StagedPartition,
+    Store,
     WriteJob,
     append_staged,
     journal_row,
@@ -48,11 +48,14 @@ WRITER_LOCK = ".kafkarec.lock"
 SMALL_SEGMENT = 16 << 20
 
 
-class SharedFolder:
+class SharedFolder(Store):
     """A folder; names are relative to it."""
 
     def __init__(self, path: str) -> None:
-        self.path = os.path.abspath(path)
+        from pyarrow import fs  # type: ignore[import-untyped]
+
+        path = os.path.abspath(path)
+        super().__init__(path, fs.LocalFileSystem(), path)
 
     def check_access(self) -> None:
         if os.path.lexists(self.path) and not os.path.isdir(self.path):
@@ -78,12 +81,6 @@ class SharedFolder:
 
     # ---- files
 
-    def read(self, name: str) -> bytes | None:
-        """The content of a small file; None: it does not exist."""
-        with suppress(FileNotFoundError, NotADirectoryError), open(self._path(name), "rb") as file:
-            return file.read()
-        return None
-
     def put(self, name: str, data: bytes) -> None:
         """Writes a file that is complete and on the disk before it gets its name."""
         folder, file = os.path.split(self._path(name))
@@ -105,24 +102,6 @@ class SharedFolder:
         _remove(dead)
         with suppress(OSError):
             os.rmdir(self._path(TEMPORARY))
-
-    def list_files(self, folder: str = "", below: bool = True) -> list[ListedFile]:
-        """The files of a folder; below: with the folders in it and what these contain."""
-        root, found = self._path(folder), list[ListedFile]()
-        for parent, folders, files in os.walk(root):
-            for path in (os.path.join(parent, name) for name in [*files, *(folders if below else ())]):
-                with suppress(FileNotFoundError):
-                    status = os.lstat(path)
-                    found.append(ListedFile(os.path.relpath(path, root), status.st_size, status.st_mtime))
-            if not below:
-                break
-        return found
-
-    def list_folders(self, folder: str = "") -> list[str]:
-        """The names of the folders in a folder."""
-        with suppress(FileNotFoundError):
-            return sorted(entry.name for entry in os.scandir(self._path(folder)) if entry.is_dir())
-        return []
 
     @contextmanager
     def attempt_folder(self, job: WriteJob, name: str) -> Iterator[str]:
@@ -234,9 +213,6 @@ class SharedFolder:
                     os.rename(target, old)
             os.rename(new, target)
         distributed.sync_folder(self.path)
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self.path, name)
 
 
 # ---- operations on folders and logs; each can be repeated after a crash

@@ -191,10 +191,11 @@ class Publisher:
     def _jobs_older_than(self, seconds: float) -> list[str]:
         """The jobs of which nothing is younger."""
         newest: dict[str, float] = {}
-        for one in self.store.list_files(TEMPORARY):
-            path = f"{TEMPORARY}/{one.name}"
-            job = path.removeprefix(f"{LOCKS}/").removesuffix(".lock") if path.startswith(LOCKS) else path.split("/")[1]
-            newest[job] = max(newest.get(job, 0.0), one.modified)
+        locks = os.path.basename(LOCKS)
+        for one in self.store.list_entries(TEMPORARY, below=True):
+            job = one.name.removeprefix(f"{locks}/").removesuffix(".lock").partition("/")[0]
+            if one.modified and job != locks:  # folders in buckets have no time
+                newest[job] = max(newest.get(job, 0.0), one.modified)
         return sorted(job for job, at in newest.items() if time.time() - at >= seconds)
 
     # ---- before the journal is written
