@@ -257,15 +257,9 @@ class Bucket(Store):
         self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
     ) -> list[NamedValues]:
         self.drop(f"{staging_folder(job.job_id)}/new")
-        staged: dict[str, list[ListedFile]] = {}
-        for listed in self.list_files(staging_folder(job.job_id)):
-            folder, _, name = listed.name.rpartition("/")
-            staged.setdefault(folder, []).append(listed._replace(name=name))
         with _local_folder() as scratch:
             return _in_parallel(
-                lambda name: self._prepare_partition(
-                    job, name, parts[name], ids[name], staged, os.path.join(scratch, name)
-                ),
+                lambda name: self._prepare_partition(job, name, parts[name], ids[name], os.path.join(scratch, name)),
                 parts,
             )
 
@@ -275,7 +269,6 @@ class Bucket(Store):
         name: str,
         parts: Sequence[StagedPartition],
         topic_id: bytes | None,
-        staged: Mapping[str, list[ListedFile]],
         scratch: str,
     ) -> NamedValues:
         """The journal's row of one partition, with the objects that it will have. Segments that were staged with their
@@ -295,16 +288,14 @@ class Bucket(Store):
             first, rest, offsets = parts[0], parts[1:], (parts[0].first_offset, parts[0].next_offset)
             objects = {
                 one.name: (f"{staging}/{first.folder}/{one.name}", one.size)
-                for one in staged.get(first.folder, ())
+                for one in first.files
                 if log is None or _is_appended(one.name)
             }
-            if sum(size for each, (_, size) in objects.items() if each.endswith(".log")) != first.size:
-                raise FileNotFoundError(f"{self.path}/{staging}/{first.folder} has changed since the task wrote it")
         if rest:
             added = append_staged(
                 scratch,
                 rest,
-                lambda part: self._download_segments(f"{staging}/{part.folder}", f"{scratch}.copy"),
+                lambda part: self._download_segments(staging, part, f"{scratch}.copy"),
                 segment_bytes=job.options.segmentBytes,
                 leader_epoch=epoch,
                 start_offset=None if rest[0].offsets_given else offsets[1],
@@ -351,11 +342,11 @@ class Bucket(Store):
                 break
         return end, leader_epoch(lambda file: self.read(f"{name}/{file}"))
 
-    def _download_segments(self, folder: str, path: str) -> Iterator[str]:
-        """Each segment of a staged folder in turn, as a local file."""
-        for one in self.list_files(folder, below=False):
+    def _download_segments(self, staging: str, part: StagedPartition, path: str) -> Iterator[str]:
+        """Each segment that a task has staged in turn, as a local file."""
+        for one in part.files:
             if one.name.endswith(".log"):
-                self.download(f"{folder}/{one.name}", path)
+                self.download(f"{staging}/{part.folder}/{one.name}", path)
                 yield path
                 os.unlink(path)
 

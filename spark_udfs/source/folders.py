@@ -145,13 +145,6 @@ class SharedFolder(Store):
         new = os.path.join(job.folder, _NEW)
         _remove(new)
         os.makedirs(new)
-        for part in (part for each in parts.values() for part in each):
-            folder = os.path.join(job.folder, part.folder)
-            if sum(map(os.path.getsize, _segments(folder))) != part.size:
-                what = "is not as its task has written it" if os.path.isdir(folder) else "does not exist"
-                raise FileNotFoundError(
-                    f"{folder} {what}: {job.path} must be a folder that the driver and all executors share"
-                )
         rows = [self._prepare_partition(job, name, each, ids[name]) for name, each in parts.items()]
         distributed.sync_folder(new)
         return rows

@@ -109,7 +109,11 @@ class Store:
 
 @dataclass
 class StagedPartition:
-    """One partition's records of one task. folder: relative to the job's. offsets_given: the rows have offsets."""
+    """One partition's records of one task.
+
+    folder: relative to the job's. offsets_given: the rows have offsets. size: of the segments. files: of the folder, as
+    the driver finds them
+    """
 
     topic: str
     partition: int
@@ -120,6 +124,7 @@ class StagedPartition:
     size: int = 0
     first_offset: int = -1
     next_offset: int = 0
+    files: Sequence[ListedFile] = ()
 
     @property
     def name(self) -> str:
