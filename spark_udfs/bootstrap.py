@@ -32,6 +32,7 @@ import json
 import os
 import platform
 import re
+import runpy
 import shutil
 import stat
 import sys
@@ -124,45 +125,43 @@ else:
 
 def _activate() -> Activation:
     index = trees_index()
-    loaded = sys.modules.get(PACKAGE)
-    if loaded is not None:
-        _require_version(loaded, index)
-    notes: list[str] = []
-    if loaded is not None or index is None or _installed_version() == index["version"]:
+    package = sys.modules.get(PACKAGE)
+    wheels, notes = tuple[str, ...](), list[str]()
+    if package is not None:
+        _require_version(package, index)
+    if package is not None or index is None or _installed_version() == index["version"]:
+        source = "installed" if package is None else "imported before"
         try:
-            if loaded is None and index is not None:
-                # without one of them kafkarec can be imported (a checkout in a worker that has only pyspark), but
-                # cannot read each codec
-                for module in index["libraries"]:
-                    if importlib.util.find_spec(module) is None:
-                        raise ModuleNotFoundError(f"No module named {module!r}")
-            return _activation_of(_import_kafkarec(), "installed" if loaded is None else "imported before")
+            # without one of them kafkarec can be imported (a checkout in a worker that has only pyspark), but cannot
+            # read each codec
+            for module in index["libraries"] if package is None and index is not None else ():
+                if importlib.util.find_spec(module) is None:
+                    raise ModuleNotFoundError(f"No module named {module!r}")
+            package = _import_kafkarec()
         except ImportError as error:
             if index is None:
                 raise BootstrapError(_no_trees_text(error)) from None
             notes.append(f"the installed kafkarec {index['version']} cannot be imported: {error}")
             _forget_package()
-    tree = fitting_tree(index)
-    notes += _check_imported_codecs(index)
-    folder, found = _ensure_unpacked(tree)
-    sys.path.insert(0, folder)
-    importlib.invalidate_caches()
-    try:
-        package = _import_kafkarec()
-    except ImportError as error:
-        sys.path.remove(folder)
-        _forget_package()
-        raise BootstrapError(f"kafkarec was unpacked to {folder} but cannot be imported: {error}") from None
-    _require_version(package, index)
-    sys.path.append(os.path.join(folder, FALLBACKS))
-    return _activation_of(package, "unpacked", tuple(tree["wheels"]), tuple(notes + found))
-
-
-def _activation_of(
-    package: ModuleType, source: str, wheels: tuple[str, ...] = (), notes: tuple[str, ...] = ()
-) -> Activation:
+            package = None
+    if package is None:
+        assert index is not None
+        tree = fitting_tree(index)
+        source, wheels = "unpacked", tuple(tree["wheels"])
+        notes += _check_imported_codecs(index)
+        folder = _ensure_unpacked(tree, notes)
+        sys.path.insert(0, folder)
+        importlib.invalidate_caches()
+        try:
+            package = _import_kafkarec()
+        except ImportError as error:
+            sys.path.remove(folder)
+            _forget_package()
+            raise BootstrapError(f"kafkarec was unpacked to {folder} but cannot be imported: {error}") from None
+        _require_version(package, index)
+        sys.path.append(os.path.join(folder, FALLBACKS))
     path = os.path.dirname(os.path.dirname(os.path.abspath(package.__file__ or "")))
-    return Activation(str(package.__version__), source, path, python_tag(), libc(), wheels, notes)
+    return Activation(str(package.__version__), source, path, python_tag(), libc(), wheels, tuple(notes))
 
 
 # ---- kafkarec and its libraries in this process ----
@@ -189,43 +188,34 @@ def _require_version(package: ModuleType, index: Json | None) -> None:
 
 
 def _installed_version() -> str | None:
-    """The version of a kafkarec on sys.path, read from its _version.py without importing it."""
+    """The version of a kafkarec on sys.path, from its _version.py, without importing it."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.origin:
         return None
-    try:
-        with open(os.path.join(os.path.dirname(spec.origin), "_version.py"), encoding="utf-8") as file:
-            match = re.search(r'__version__ = "([^"]+)"', file.read())
-    except OSError:
-        return None
-    return match[1] if match else None
+    with contextlib.suppress(OSError, KeyError):
+        return str(runpy.run_path(os.path.join(os.path.dirname(spec.origin), "_version.py"))["__version__"])
+    return None
 
 
 def _check_imported_codecs(index: Json) -> list[str]:
     """Notes on codec libraries that this process has already imported. BootstrapError if one of them is too old."""
     notes = []
-    for module, (project, version, least) in index["libraries"].items():
-        if module not in sys.modules:
+    for name, (project, version, least) in index["libraries"].items():
+        module = sys.modules.get(name)
+        if module is None:
             continue
-        loaded = _loaded_version(project, sys.modules[module])
-        if loaded is None or _release_numbers(loaded) < _release_numbers(least):
+        loaded = getattr(module, "__version__", None)
+        if not isinstance(loaded, str):
+            parent = os.path.dirname(os.path.dirname(os.path.abspath(module.__file__ or "")))
+            found = importlib.metadata.distributions(name=project, path=[parent])
+            loaded = next((each.version for each in found), "of unknown version")
+        if _release_numbers(loaded) < _release_numbers(least):
             raise BootstrapError(
-                f"{project} {loaded or 'of unknown version'} is loaded already from {sys.modules[module].__file__}; "
-                f"kafkarec {index['version']} needs {least} or later (spark_udfs contains {version}). Two versions of "
-                f"it cannot be in one process"
+                f"{project} {loaded} is loaded already from {module.__file__}; kafkarec {index['version']} needs "
+                f"{least} or later (spark_udfs contains {version}). Two versions of it cannot be in one process"
             )
         notes.append(f"{project} {loaded} was imported before and stays")
     return notes
-
-
-def _loaded_version(project: str, module: ModuleType) -> str | None:
-    version = getattr(module, "__version__", None)
-    if isinstance(version, str):
-        return version
-    parent = os.path.dirname(os.path.dirname(os.path.abspath(module.__file__ or "")))
-    for distribution in importlib.metadata.distributions(name=project, path=[parent]):
-        return distribution.version
-    return None
 
 
 def _release_numbers(version: str) -> tuple[int, ...]:
@@ -328,21 +318,22 @@ def _no_trees_text(error: ImportError) -> str:
 # ---- one unpacked copy of a tree per node ----
 
 
-def _ensure_unpacked(tree: Json) -> tuple[str, list[str]]:
-    """(the folder of the unpacked tree, notes on roots that could not be used or on a copy that was replaced).
+def _ensure_unpacked(tree: Json, notes: list[str]) -> str:
+    """The folder of the unpacked tree. Adds notes on roots that could not be used, and on a copy that was replaced.
 
     Raises BootstrapError with every root and its reason if none can be used, and at once if a part is not the one that
     was built.
     """
-    notes: list[str] = []
+    refused: list[str] = []
     for root, source in cache_roots().items():
         try:
-            folder, replaced = _ensure_unpacked_in(_make_own_folder(root), tree)
-            return folder, notes + replaced
+            folder = _ensure_unpacked_in(_make_own_folder(root), tree, refused)
+            notes += refused
+            return folder
         except OSError as error:
             reason = f"{error.strerror}: {error.filename}" if error.filename else str(error)
-            notes.append(f"{root} (from {source}): {reason}")
-    tried = "\n".join(f"  {line}" for line in notes)
+            refused.append(f"{root} (from {source}): {reason}")
+    tried = "\n".join(f"  {line}" for line in refused)
     raise BootstrapError(
         f"no folder on this node can hold the unpacked files of kafkarec:\n{tried}\n"
         f"Set one with --conf spark.executorEnv.KAFKAREC_CACHE=/a/folder (owned by the user, not noexec), or "
@@ -352,18 +343,13 @@ def _ensure_unpacked(tree: Json) -> tuple[str, list[str]]:
 
 def cache_roots() -> dict[str, str]:
     """Absolute path -> where it comes from, in the order of preference."""
-    named = [
-        (variable, entry.strip())
-        for variable, separator in ROOT_VARIABLES.items()
-        for entry in os.environ.get(variable, "").split(separator)
-    ]
+    found: dict[str, str] = {}
+    for variable, separator in ROOT_VARIABLES.items():
+        for entry in filter(str.strip, os.environ.get(variable, "").split(separator)):
+            found.setdefault(os.path.abspath(entry.strip()), variable)
     for source, find in (("the working folder", os.getcwd), ("the temporary folder", tempfile.gettempdir)):
         with contextlib.suppress(OSError):  # it was removed while this process uses it; there is none
-            named.append((source, find()))
-    found: dict[str, str] = {}
-    for source, entry in named:
-        if entry:
-            found.setdefault(os.path.abspath(entry), source)
+            found.setdefault(os.path.abspath(find()), source)
     return found
 
 
@@ -407,11 +393,10 @@ def _check_ancestors(root: str) -> None:
         folder = os.path.dirname(folder)
 
 
-def _ensure_unpacked_in(own: str, tree: Json) -> tuple[str, list[str]]:
+def _ensure_unpacked_in(own: str, tree: Json, notes: list[str]) -> str:
     """The same in one folder of this user. OSError if it cannot hold the tree."""
     key = hashlib.sha256("".join(part["sha256"] for part in tree["parts"].values()).encode()).hexdigest()[:32]
     folder = os.path.join(own, key)
-    notes: list[str] = []
     if _difference(folder, tree):
         with _locked(f"{folder}.lock"):
             for name in os.listdir(own):
@@ -423,7 +408,7 @@ def _ensure_unpacked_in(own: str, tree: Json) -> tuple[str, list[str]]:
                     notes.append(f"{folder} was unpacked again: {wrong}")
                 _unpack(tree, folder, f"{folder}.tmp-{os.getpid()}")
     _try_library(folder, tree)
-    return folder, notes
+    return folder
 
 
 @contextlib.contextmanager
@@ -443,7 +428,14 @@ def _difference(folder: str, tree: Json) -> str:
     if not os.path.isdir(folder) or os.path.islink(folder):
         return "it is no folder"
     expected = {name: f"{size} bytes" for part in tree["parts"].values() for name, size in part["files"].items()}
-    found = dict(_file_sizes(folder))
+    found = {}
+    for parent, folders, names in os.walk(folder):
+        for path in (os.path.join(parent, name) for name in (*folders, *names)):
+            status = os.lstat(path)
+            if not stat.S_ISDIR(status.st_mode):
+                size = f"{status.st_size} bytes" if stat.S_ISREG(status.st_mode) else "a symlink or special file"
+                found[os.path.relpath(path, folder)] = size
+        folders[:] = [name for name in folders if name != "__pycache__"]  # byte code, which Python adds
     for name, _ in sorted(found.items() ^ expected.items()):
         return f"{name!r}: expected {expected.get(name, 'no file')}, found {found.get(name, 'no file')}"
     if os.environ.get("KAFKAREC_VERIFY") == "1":
@@ -453,17 +445,6 @@ def _difference(folder: str, tree: Json) -> str:
                     if file.read() != part.read(name):
                         return f"{name!r}: found other bytes"
     return ""
-
-
-def _file_sizes(folder: str, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """(path, size or kind) of every file but byte code, which Python adds."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_dir(follow_symlinks=False):
-                size = f"{entry.stat(follow_symlinks=False).st_size} bytes"
-                yield prefix + entry.name, size if entry.is_file(follow_symlinks=False) else "a symlink or special file"
-            elif entry.name != "__pycache__":
-                yield from _file_sizes(entry.path, f"{prefix}{entry.name}/")
 
 
 def _unpack(tree: Json, folder: str, temporary: str) -> None:

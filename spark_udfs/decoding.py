@@ -120,43 +120,22 @@ def _spark_arrays(
     chosen: FunctionOptions,
     columns: Columns,
 ) -> Iterator[pa.ListArray]:
-    """The pieces of `each(values)` as Spark's arrays; in PERMISSIVE mode no value can make it raise."""
-    if not len(values):
-        yield pa.array([], arrow_struct_list(columns))
-    done = 0
-    while done < len(values):
-        begin = done
-        try:
-            for piece in each(values.slice(begin)):
-                damage: DamageInValues = piece.damage
-                if chosen.end_of_log == "strict" and piece.incomplete:  # each value's incomplete end is damage, too
-                    if chosen.mode == "FAILFAST":
-                        value, _, first = piece.incomplete[0]
-                        failure = incomplete_batch_error(first)
-                        failure.value_index = value
-                        failure.add_note(
-                            "end_of_log='tail', the default, leaves an incomplete batch at a value's end out"
-                        )
-                        raise failure
-                    damage = sorted([*damage, *piece.incomplete], key=lambda each: each[:2])
-                done += piece.stop - piece.start
-                yield to_spark_lists(piece, columns, damage)
-        except kafkarec.KafkaRecordError as error:
-            if (
-                chosen.mode != "PERMISSIVE"
-                or error.value_index is None
-                or isinstance(error, kafkarec.MissingCodecError)
-            ):
-                _add_notes(error, values.slice(begin))
-                raise
-            # errors="skip" raises only for a value with more records than one array can have
-            bad = begin + error.value_index
-            if bad > done:
-                yield from _spark_arrays(each, values.slice(done, bad - done), chosen, columns)
-            size = _value_size(values, bad)
-            whole = kafkarec.Damage(None, 0, size, None, None, size, str(error.reason), str(error))
-            yield pa.array([[{CORRUPT: corrupt_record_json(whole)}]], arrow_struct_list(columns))
-            done = bad + 1
+    """The pieces of `each(values)` as Spark's arrays."""
+    try:
+        for piece in each(values):
+            damage: DamageInValues = piece.damage
+            if chosen.end_of_log == "strict" and piece.incomplete:  # each value's incomplete end is damage, too
+                if chosen.mode == "FAILFAST":
+                    value, _, first = piece.incomplete[0]
+                    failure = incomplete_batch_error(first)
+                    failure.value_index = value
+                    failure.add_note("end_of_log='tail', the default, leaves an incomplete batch at a value's end out")
+                    raise failure
+                damage = sorted([*damage, *piece.incomplete], key=lambda each: each[:2])
+            yield to_spark_lists(piece, columns, damage)
+    except kafkarec.KafkaRecordError as error:
+        _add_notes(error, values)
+        raise
 
 
 def incomplete_batch_error(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:
@@ -169,7 +148,8 @@ def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
     """Adds notes, which are printed after the message, so that its first line is the one with byte and offset."""
     row = error.value_index
     if row is not None and row < len(values):
-        error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_value_size(values, row)} bytes")
+        size = pc.binary_length(values.slice(row, 1))[0]  # no copy of the value, since memory may have run out
+        error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {size} bytes")
     if is_no_batch(error):
         begins = b"" if row is None else pc.binary_slice(values.slice(row, 1), 0, len(GZIP))[0].as_py()
         error.add_note(GZIP_NOTE if begins == GZIP else NO_BATCH_NOTE)
@@ -209,15 +189,10 @@ def check_sizes(values: pa.Array, chosen: FunctionOptions) -> None:
         )
 
 
-def _value_size(values: pa.Array, row: int) -> int:
-    """The size of one value in bytes, without copying it to a pyarrow scalar, since memory may have run out."""
-    return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
-
-
 def _checked_arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, FunctionOptions]]:
     """(values, options) per input batch."""
-    mode = f"the mode of {name}", FunctionOptions(), function_options.from_literal
-    for values, chosen in values_and_options(batches, f"{name}(value[, mode])", *mode):
+    call = f"{name}(value[, mode])"
+    for values, chosen in values_and_options(batches, call, FunctionOptions(), function_options.from_literal):
         binary = checked_array(values, "binary", name)
         check_sizes(binary, chosen)
         yield binary, chosen
@@ -226,13 +201,12 @@ def _checked_arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.A
 def to_spark_lists(piece: kafkarec.RecordLists, columns: Columns, damage: DamageInValues = ()) -> pa.ListArray:
     """One RecordLists of kafkarec as Spark's array<struct>, with an element for each damaged range."""
     lists = pa.array(piece)
-    children = []
-    for column in columns:
-        target = arrow_type(column.type)
-        if column.source is None:
-            children.append(pa.nulls(len(lists.values), target))
-        else:
-            children.append(to_spark_type(lists.values.field(column.source), column, target))
+    children = [
+        pa.nulls(len(lists.values), arrow_type(column.type))
+        if column.source is None
+        else to_spark_type(lists.values.field(column.source), column, arrow_type(column.type))
+        for column in columns
+    ]
     rows = pa.StructArray.from_arrays(children, fields=list(arrow_struct(columns)))
     extra = [0] * len(lists.offsets)
     if damage:
@@ -318,16 +292,16 @@ FROM_TEXT = ". Bytes as text: unbase64(...) or unhex(...)"
 
 
 def values_and_options(
-    batches: Iterator[Any], call: str, what: str, default: T, parse: Callable[[str | None], T]
+    batches: Iterator[Any], call: str, default: T, parse: Callable[[str | None], T]
 ) -> Iterator[tuple[pa.Array, T]]:
     """(first argument, options) of each batch. The options are an optional last argument, parsed once; ValueError if
-    they are not the same in all rows. what: they are, in that message; default: if they are missing"""
+    they are not the same in all rows. default: if they are missing"""
     seen: list[str | None] = []
     for values, *rest in argument_arrays(batches, call, 1, 2):
         for column in rest:
             distinct = pc.unique(column).to_pylist()
             if len(distinct) > 1 or (seen and distinct and distinct != seen):
-                raise ValueError(f"{what} must be a literal, the same in every row")
+                raise ValueError(f"the last argument of {call} must be a literal, the same in every row")
             if distinct and not seen:
                 default, seen = parse(distinct[0]), distinct
         yield values, default

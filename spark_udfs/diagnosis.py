@@ -27,6 +27,7 @@ TASKS_PER_CORE = 4
 TASK_SECONDS = 0.1
 # What every worker needs besides kafkarec.
 PACKAGES = ("pyarrow", "pandas")
+_NOT_PRINTED = ("host", "executor", "pid", "workers", "build")  # or in the first line
 
 
 @dataclass(frozen=True)
@@ -43,25 +44,12 @@ class Diagnosis:
         lines = []
         for row in self.rows:
             lines.append(f"executor {row['executor']} on {row['host']}, {len(row['workers'])} Python workers")
-            names = (
-                "python",
-                "executable",
-                "interpreter",
-                "libc",
-                "source",
-                "path",
-                "versions",
-                "wheels",
-                "notes",
-                "problem",
-            )
-            for name in names:
-                value = row.get(name)
+            for name, value in row.items():
                 if isinstance(value, dict):
                     value = ", ".join(f"{key} {each}" for key, each in value.items())
                 if isinstance(value, list):
                     value = ("\n" + " " * 15).join(map(str, value))
-                if value:
+                if value and name not in _NOT_PRINTED:
                     lines.append(f"  {name:<11}  {value}")
         return "\n".join(lines)
 
@@ -99,9 +87,8 @@ def describe_process() -> NamedValues:
         "executable": sys.executable,
         "interpreter": f"{bootstrap.python_tag()} {bootstrap.machine()}",
         "libc": bootstrap.libc(),
-        "problem": None,
     }
-    modules, lacking = NamedValues(), list[str]()
+    modules, lacking, problem = NamedValues(), list[str](), None
     for name in PACKAGES:
         try:
             modules[name] = importlib.import_module(name)
@@ -114,21 +101,21 @@ def describe_process() -> NamedValues:
         report |= {
             "source": active.source,
             "path": active.path,
-            "wheels": list(active.wheels),
-            "notes": list(active.notes),
             "versions": {
                 "kafkarec": active.version,
                 **{name: str(getattr(module, "__version__", "unknown")) for name, module in modules.items()},
                 "pyspark": pyspark.__version__,
             },
+            "wheels": list(active.wheels),
+            "notes": list(active.notes),
             "build": json.loads(json.dumps(bootstrap.kafkarec.build_info(), default=str)),
         }
     except Exception as error:  # an executor where nothing works must be reported too
-        report["problem"] = f"{type(error).__name__}: {error}"
+        problem = f"{type(error).__name__}: {error}"
         report |= {"source": None, "path": None, "notes": []}
     if lacking:
-        report["problem"] = missing_packages_problem(sys.executable, " and ".join(lacking))
-    return report
+        problem = missing_packages_problem(sys.executable, " and ".join(lacking))
+    return report | {"problem": problem}
 
 
 def missing_packages_problem(python: str, packages: str) -> str:

@@ -60,8 +60,8 @@ def from_literal(text: str | None) -> NamedValues:
 @report_cause_first
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_encode(records[, options])`: per input array one or more binary arrays, in order."""
-    call, what = "kafka_encode(records[, options])", "the options of kafka_encode"
-    for lists, chosen in decoding.values_and_options(batches, call, what, NamedValues(), from_literal):
+    call = "kafka_encode(records[, options])"
+    for lists, chosen in decoding.values_and_options(batches, call, NamedValues(), from_literal):
         yield from encode_values(lists, chosen)
 
 
@@ -103,20 +103,13 @@ def encode_values(lists: pa.Array, chosen: NamedValues) -> Iterator[pa.Array]:
 
 def _record_columns(structs: pa.Array, records: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
     """The records of one value as columns for kafkarec.encode. ValueError for a null record, and for damage."""
-    if structs.null_count:
-        nulls = _true_indices(structs.slice(start, stop - start).is_null())
-        if nulls:
-            raise ValueError(f"record {nulls[0]}: it is null; leave it out: filter(records, r -> r IS NOT NULL)")
+    if structs.null_count and (null := pc.index(structs.slice(start, stop - start).is_null(), True).as_py()) >= 0:
+        raise ValueError(f"record {null}: it is null; leave it out: filter(records, r -> r IS NOT NULL)")
     part = records.slice(start, stop - start)
     corrupt = part.column(CORRUPT) if CORRUPT in part.schema.names else None
     if corrupt is not None and corrupt.null_count < len(corrupt):
         raise ValueError(
-            f"record {_true_indices(corrupt.is_valid())[0]}: {CORRUPT} is set, so it is damage, not a record; "
+            f"record {pc.index(corrupt.is_valid(), True)}: {CORRUPT} is set, so it is damage, not a record; "
             f"leave it out: filter(records, r -> r.{CORRUPT} IS NULL)"
         )
     return part.drop_columns([name for name in _LEFT_OUT if name in part.schema.names])
-
-
-def _true_indices(flags: pa.Array) -> list[int]:
-    indices: list[int] = pc.indices_nonzero(flags).to_pylist()
-    return indices

@@ -12,6 +12,7 @@ import json
 import os
 import pickle
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import date, datetime
@@ -178,14 +179,6 @@ class RecordCount(int):
 
     partitions: dict[str, int]
 
-    def __new__(cls, partitions: dict[str, int]) -> RecordCount:
-        made = super().__new__(cls, sum(partitions.values()))
-        made.partitions = partitions
-        return made
-
-    def __getnewargs__(self) -> tuple[dict[str, int]]:  # type: ignore[override]
-        return (self.partitions,)
-
 
 def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     """The number of records: that of spark.read.format("kafkarec").load(path).count(), many times faster.
@@ -207,28 +200,29 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     {'txn-0': 176}
     """
     chosen = read_options(spark, path, options, "count")
-    partitions: dict[str, int] = {}
+    partitions = Counter[str]()
     results = plan_and_run(spark, "count", chosen, partial(_count, chosen))
     for counts, missing in results:  # in order of the tasks, so of the partitions
-        for name, records in counts.items():
-            partitions[name] = partitions.get(name, 0) + records
+        partitions.update(counts)
         for each in missing:
             logger.warning("kafkarec count: %s; %s", each, planning.damage_report_call(chosen))
-    return RecordCount(partitions)
+    records = RecordCount(partitions.total())
+    records.partitions = dict(partitions)
+    return records
 
 
-def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[str]]:
+def _count(chosen: ReadOptions, splits: Splits) -> tuple[Counter[str], list[str]]:
     """In a task: the records of each partition that has any, and what is missing in its splits."""
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     with closing(TaskCounters("count")) as counters:
         for split in splits:
             name = display_url(split.path) if split.partition is None else f"{split.topic}-{split.partition}"
-            counts[name] = counts.get(name, 0) + count_split(split, chosen, counters)
+            counts[name] += count_split(split, chosen, counters)
     missing = counters.gap_texts()
     if counters.damaged:
         ranges = "1 damaged range is" if counters.damaged == 1 else f"{counters.damaged} damaged ranges are"
         missing.append(f"{', '.join(dict.fromkeys(row['file'] for row in counters.rows))}: {ranges} left out")
-    return {name: records for name, records in counts.items() if records}, missing
+    return +counts, missing
 
 
 # ---- offsets_at ------------------------------------------------------------------------------------------

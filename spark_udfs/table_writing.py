@@ -150,15 +150,12 @@ def write_table(
         body = partial(_stage_rows, plan.job, chosen, layout)
         what = f" to {display_url(plan.job.path)!r}"
         results = run_tasks(spark, "write_table", plan.tasks, chosen, body, what)
-        found = {
-            name: [one for each in results for one in each[name]] for name in ("files", "damage", "damaged", "gaps")
-        }
-        cluster.call_where_files_are(spark, _commit, plan, layout, found["files"], found["damage"])
+        written: WrittenTable = cluster.call_where_files_are(spark, _commit, plan, layout, results)
     except BaseException:
         cluster.call_where_files_are(spark, _abort, plan.job)
         raise
-    written = _written_table(plan, **found)
-    amount = written.rows, len(written.files), written.bytes, sum(found["damaged"]), time.monotonic() - began
+    damaged = sum(each["damaged"] for each in results)
+    amount = written.rows, len(written.files), written.bytes, damaged, time.monotonic() - began
     text = "kafkarec write_table table=%s rows=%d files=%d bytes=%d damaged=%d seconds=%.3f"
     logger.info(text, display_url(plan.job.path), *amount)
     return written
@@ -262,56 +259,45 @@ def _plan_partitions(chosen: ReadOptions, empty: _Plan, listed: Partitions) -> _
     return plan._replace(tasks=planning.group_into_tasks(chosen, growing_log.plan_splits(chosen, spans)))
 
 
-def _commit(plan: _Plan, layout: _Layout, written: Sequence[Sequence[Any]], damage: Sequence[NamedValues]) -> None:
+def _commit(plan: _Plan, layout: _Layout, results: Sequence[NamedValues]) -> WrittenTable:
+    """Commits what the tasks have staged. results: of `_stage_rows`"""
+    files, damage, gaps = ([one for each in results for one in each[name]] for name in ("files", "damage", "gaps"))
+    names = [path.partition("/")[2].removesuffix(STAGED) for path, _, _ in files]  # without the folder of the attempt
     publisher = publishing.publisher(plan.job)
     offsets, starts = {**plan.table_ends, **plan.ends}, {**plan.starts, **plan.table_starts}
     if not plan.tasks and offsets == plan.table_ends and plan.follows is not None and not plan.job.overwrite:
         publisher.abort(plan.job)
-        return
-    files = [(path, _final_name(path)) for path, _, _ in written]
-    if damage:
-        lines = "".join(f"{json.dumps(row)}\n" for row in damage)
-        publisher.store.put(f"{staging_folder(plan.job.job_id)}/damage.json", lines.encode())
-        files.append(("damage.json", f"{QUARANTINE}/{plan.job.job_id}.json"))
-    spans = {"starts": offsets_to_json(starts), "offsets": offsets_to_json(offsets)}
-    publisher.commit_table(plan.job, plan.follows, files, layout.table_schema | spans)
+    else:
+        moved = [(path, name) for (path, _, _), name in zip(files, names, strict=True)]
+        if damage:
+            lines = "".join(f"{json.dumps(row)}\n" for row in damage)
+            publisher.store.put(f"{staging_folder(plan.job.job_id)}/damage.json", lines.encode())
+            moved.append(("damage.json", f"{QUARANTINE}/{plan.job.job_id}.json"))
+        spans = {"starts": offsets_to_json(starts), "offsets": offsets_to_json(offsets)}
+        publisher.commit_table(plan.job, plan.follows, moved, layout.table_schema | spans)
+    notes = [*plan.notes, *gaps[:MOST_GAPS]]
+    if len(gaps) > MOST_GAPS:
+        notes.append(f"{len(gaps) - MOST_GAPS} more gaps between segments")
+    more = sum(each["damaged"] for each in results) - len(damage)
+    if more:
+        notes.append(f"{more} more damaged ranges, which were only counted")
+    written: dict[str, dict[int, list[int]]] = {}
+    for (topic, number), end in plan.ends.items():
+        written.setdefault(topic, {})[number] = [plan.starts[topic, number], end]
+    rows, size = (sum(each[at] for each in files) for at in (1, 2))
+    return WrittenTable(rows, tuple(names), size, written, tuple(damage), tuple(notes))
 
 
 def _abort(job: WriteJob) -> None:
     publishing.publisher(job).abort(job)
 
 
-def _final_name(staged: str) -> str:
-    """The name in the table of a staged file, which is in the folder of an attempt."""
-    return staged.partition("/")[2].removesuffix(STAGED)
-
-
-def _written_table(
-    plan: _Plan, files: Sequence[Any], damage: Sequence[NamedValues], damaged: Sequence[int], gaps: Sequence[str]
-) -> WrittenTable:
-    more = sum(damaged) - len(damage)
-    offsets: dict[str, dict[int, list[int]]] = {}
-    for (topic, number), end in plan.ends.items():
-        offsets.setdefault(topic, {})[number] = [plan.starts[topic, number], end]
-    return WrittenTable(
-        sum(rows for _, rows, _ in files),
-        tuple(_final_name(path) for path, _, _ in files),
-        sum(size for _, _, size in files),
-        offsets,
-        tuple(damage),
-        (
-            *(*plan.notes, *gaps[:MOST_GAPS]),
-            *([f"{len(gaps) - MOST_GAPS} more gaps between segments"] if len(gaps) > MOST_GAPS else []),
-            *([f"{more} more damaged ranges, which were only counted"] if more else []),
-        ),
-    )
-
-
 # ---- in a task -----------------------------------------------------------------------------------------------------
 
 
 def _stage_rows(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> NamedValues:
-    """Stages the rows of splits; returns the files (path, rows, bytes), the damaged ranges and the missing offsets."""
+    """Stages the rows of splits; returns the files (path, rows, bytes), the damaged ranges, their number, and the
+    missing offsets."""
     name = attempt_name(*task_and_attempt())
     store = publishing.publisher(job).store
     with store.attempt_folder(job, name) as folder:
@@ -333,7 +319,7 @@ def _stage_rows(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Spl
             finally:
                 parquet.drop()
     files = [(f"{name}/{each.path}", each.rows, each.size) for each in written]
-    found = {"damage": counters.damage(), "damaged": [counters.damaged], "gaps": counters.gap_texts()}
+    found = {"damage": counters.damage(), "damaged": counters.damaged, "gaps": counters.gap_texts()}
     return {"files": files, **found}
 
 
@@ -345,15 +331,14 @@ def _with_text(rows: Any, split: Split) -> Any:
     try:
         return rows.set_column(at, "value", rows.column(at).cast(pa.string()))
     except pa.ArrowInvalid:
-        pass
-    for number, value in enumerate(rows.column(at)):
-        try:
-            (value.as_py() or b"").decode()
-        except UnicodeDecodeError as error:
-            offsets = rows.schema.get_field_index("offset")
-            where = f", offset {rows.column(offsets)[number]}" if offsets >= 0 else ""
-            raise ValueError(
-                f"{split.topic}-{split.partition}{where}: byte {error.start} of the value is not UTF-8, as "
-                f"value_as='utf8' needs; without value_as values are bytes"
-            ) from None
-    raise AssertionError("Arrow and Python differ about UTF-8")
+        for number, value in enumerate(rows.column(at)):
+            try:
+                (value.as_py() or b"").decode()
+            except UnicodeDecodeError as error:
+                offsets = rows.schema.get_field_index("offset")
+                where = f", offset {rows.column(offsets)[number]}" if offsets >= 0 else ""
+                raise ValueError(
+                    f"{split.topic}-{split.partition}{where}: byte {error.start} of the value is not UTF-8, as "
+                    f"value_as='utf8' needs; without value_as values are bytes"
+                ) from None
+        raise  # Arrow and Python differ about UTF-8

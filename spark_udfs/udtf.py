@@ -27,7 +27,6 @@ from .source.columns import spark_schema
 
 NAME = "kafka_explode"
 _TIME = [column.name for column in schema.RECORD_COLUMNS].index("timestamp")
-_CONSTANTS = ("mode", "check_crcs", "max_decompressed_bytes", "control", "restore", "end_of_log")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,8 +41,6 @@ class KafkaExplode:
             raise ValueError(f"kafka_explode takes a binary column, not {value.dataType.simpleString()}{FROM_TEXT}")
         constants = given if mode is None else {"mode": mode, **given}
         for name, argument in constants.items():
-            if name not in _CONSTANTS:
-                raise ValueError(f"kafka_explode has no argument {name!r}; there are: value, {', '.join(_CONSTANTS)}")
             if not argument.isConstantExpression:
                 raise ValueError(f"the argument {name} of kafka_explode must be a literal")
         function_options.from_keywords(**{name: argument.value for name, argument in constants.items()})
@@ -65,7 +62,9 @@ def record_tuples(value: bytes, chosen: FunctionOptions) -> Iterator[tuple[Any, 
     """A tuple per record in the order of kafka_decode's columns, and one for each damaged range between them."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    for lists in decoding.decode_values(pa.array([value], pa.binary()), chosen):
+    values = pa.array([value], pa.binary())
+    decoding.check_sizes(values, chosen)
+    for lists in decoding.decode_values(values, chosen):
         columns = lists.values.flatten()
         times = columns[_TIME].cast(pa.int64()).to_pylist()
         cells = [

@@ -81,6 +81,6 @@ class KafkarecDataSource(PicklesWithPackage, DataSource):
 
     @report_cause_first
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
-        from .writing import stream_writer
+        from .writing import writer
 
-        return stream_writer(self.options, schema, self.overwrites if overwrite else None)
+        return writer(self.options, schema, self.overwrites if overwrite else None, is_stream=True)

@@ -67,6 +67,7 @@ from .staging import (
     METADATA,
     ListedFile,
     StagedPartition,
+    Store,
     WriteJob,
     append_staged,
     journal_row,
@@ -93,89 +94,60 @@ class LockLost(RuntimeError):
     """The lock was not renewed in time, so another job may hold it by now."""
 
 
-class Bucket:
+class Bucket(Store):
     """The objects below `path`, a URL; names are relative to it. Every failure is a RemoteError of one line.
     Thread-safe, and not picklable: each process makes its own."""
 
     _renewed = 0.0
 
     def __init__(self, url: str, storage: StorageOptions) -> None:
-        from pyarrow import fs  # type: ignore[import-untyped]
-
-        self.path = url.rstrip("/")
-        self._types, self._selector = fs.FileType, fs.FileSelector
         scheme = url.partition("://")[0]
         given = {**storage, **_S3_DEFAULTS} if scheme in S3 else dict(storage)
         self._endpoint: str | None = None
-        with self._errors_named(""):
+        super().__init__(url.rstrip("/"), None, "")
+        with self.errors_named(""):
             self._fs, self._root, self._endpoint = distributed.arrow_filesystem(self.path, given)
 
     def check_access(self) -> None:
         """RemoteError where the bucket does not exist or cannot be accessed."""
+        from pyarrow import fs  # type: ignore[import-untyped]
+
         name = self._root.partition("/")[0]
-        with self._errors_named(""):
-            if self._fs.get_file_info(name).type == self._types.NotFound:
+        with self.errors_named(""):
+            if self._fs.get_file_info(name).type == fs.FileType.NotFound:
                 raise FileNotFoundError("NoSuchBucket")
 
     # ---- write
 
     def put(self, name: str, data: bytes) -> None:
-        with self._errors_named(name), self._fs.open_output_stream(self._path(name)) as out:
+        with self.errors_named(name), self._fs.open_output_stream(self._path(name)) as out:
             out.write(data)
 
     def upload(self, path: str, name: str) -> None:
-        with self._errors_named(name), open(path, "rb") as file, self._fs.open_output_stream(self._path(name)) as out:
+        with self.errors_named(name), open(path, "rb") as file, self._fs.open_output_stream(self._path(name)) as out:
             shutil.copyfileobj(file, out, _PIECE)
 
     def copy(self, source: str, target: str) -> None:
-        with self._errors_named(source):
+        with self.errors_named(source):
             self._fs.copy_file(self._path(source), self._path(target))
 
     def delete(self, name: str) -> None:
-        with self._ignoring_missing(), self._errors_named(name):
+        with self.ignoring_missing(), self.errors_named(name):
             self._fs.delete_file(self._path(name))
 
     def drop(self, folder: str) -> None:
         """Deletes everything below a folder."""
-        with self._ignoring_missing(), self._errors_named(folder):
+        with self.ignoring_missing(), self.errors_named(folder):
             self._fs.delete_dir(self._path(folder))
 
     # ---- read
 
-    def read(self, name: str) -> bytes | None:
-        """The content of a small object; None: it does not exist."""
-        with self._ignoring_missing(), self._errors_named(name), self._fs.open_input_file(self._path(name)) as file:
-            return bytes(file.read())
-        return None
-
     def download(self, name: str, path: str) -> None:
-        with self._errors_named(name), self._fs.open_input_stream(self._path(name)) as file, open(path, "wb") as out:
+        with self.errors_named(name), self._fs.open_input_stream(self._path(name)) as file, open(path, "wb") as out:
             shutil.copyfileobj(file, out, _PIECE)
 
-    def list_files(self, folder: str = "", below: bool = True) -> list[ListedFile]:
-        """The objects of a folder, sorted by name; below: with those of the folders in it."""
-        return sorted(
-            ListedFile(name, one.size or 0, one.mtime.timestamp() if one.mtime else 0.0)
-            for name, one in self._entries(folder, below)
-            if one.type == self._types.File
-        )
-
-    def list_folders(self, folder: str = "") -> list[str]:
-        """The names of the folders in a folder."""
-        return sorted(name for name, one in self._entries(folder, False) if one.type == self._types.Directory)
-
-    def _entries(self, folder: str, below: bool) -> Iterator[tuple[str, Any]]:
-        root = self._path(folder)
-        with self._errors_named(folder):
-            entries = self._fs.get_file_info(self._selector(root, allow_not_found=True, recursive=below))
-        for one in entries:
-            yield one.path[len(root) :].strip("/"), one
-
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
-
     @contextmanager
-    def _errors_named(self, name: str) -> Iterator[None]:
+    def errors_named(self, name: str) -> Iterator[None]:
         url = f"{self.path}/{name}" if name else self.path
         try:
             yield
@@ -185,15 +157,6 @@ class Bucket:
                 words = f"{failure}; writing also needs s3:PutObject and s3:DeleteObject"
                 failure = type(failure)(words, failure.filename or "", failure.kind)
             raise failure from error
-
-    @contextmanager
-    def _ignoring_missing(self) -> Iterator[None]:
-        """Ignores that an object does not exist; a missing bucket stays an error."""
-        try:
-            yield
-        except FileNotFoundError as error:
-            if getattr(error, "kind", "not_found") != "not_found":
-                raise
 
     # ---- the lock
 
@@ -258,7 +221,7 @@ class Bucket:
             os.unlink(path)
 
         try:
-            with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=_temporary_folder()) as local:
+            with _local_folder() as local:
                 yield local
                 if os.listdir(local):
                     check_begun()
@@ -294,15 +257,9 @@ class Bucket:
         self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
     ) -> list[NamedValues]:
         self.drop(f"{staging_folder(job.job_id)}/new")
-        staged: dict[str, list[ListedFile]] = {}
-        for listed in self.list_files(staging_folder(job.job_id)):
-            folder, _, name = listed.name.rpartition("/")
-            staged.setdefault(folder, []).append(listed._replace(name=name))
-        with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=_temporary_folder()) as scratch:
+        with _local_folder() as scratch:
             return _in_parallel(
-                lambda name: self._prepare_partition(
-                    job, name, parts[name], ids[name], staged, os.path.join(scratch, name)
-                ),
+                lambda name: self._prepare_partition(job, name, parts[name], ids[name], os.path.join(scratch, name)),
                 parts,
             )
 
@@ -312,7 +269,6 @@ class Bucket:
         name: str,
         parts: Sequence[StagedPartition],
         topic_id: bytes | None,
-        staged: Mapping[str, list[ListedFile]],
         scratch: str,
     ) -> NamedValues:
         """The journal's row of one partition, with the objects that it will have. Segments that were staged with their
@@ -332,16 +288,14 @@ class Bucket:
             first, rest, offsets = parts[0], parts[1:], (parts[0].first_offset, parts[0].next_offset)
             objects = {
                 one.name: (f"{staging}/{first.folder}/{one.name}", one.size)
-                for one in staged.get(first.folder, ())
+                for one in first.files
                 if log is None or _is_appended(one.name)
             }
-            if sum(size for each, (_, size) in objects.items() if each.endswith(".log")) != first.size:
-                raise FileNotFoundError(f"{self.path}/{staging}/{first.folder} has changed since the task wrote it")
         if rest:
             added = append_staged(
                 scratch,
                 rest,
-                lambda part: self._download_segments(f"{staging}/{part.folder}", f"{scratch}.copy"),
+                lambda part: self._download_segments(staging, part, f"{scratch}.copy"),
                 segment_bytes=job.options.segmentBytes,
                 leader_epoch=epoch,
                 start_offset=None if rest[0].offsets_given else offsets[1],
@@ -388,11 +342,11 @@ class Bucket:
                 break
         return end, leader_epoch(lambda file: self.read(f"{name}/{file}"))
 
-    def _download_segments(self, folder: str, path: str) -> Iterator[str]:
-        """Each segment of a staged folder in turn, as a local file."""
-        for one in self.list_files(folder, below=False):
+    def _download_segments(self, staging: str, part: StagedPartition, path: str) -> Iterator[str]:
+        """Each segment that a task has staged in turn, as a local file."""
+        for one in part.files:
             if one.name.endswith(".log"):
-                self.download(f"{folder}/{one.name}", path)
+                self.download(f"{staging}/{part.folder}/{one.name}", path)
                 yield path
                 os.unlink(path)
 
@@ -446,7 +400,7 @@ def _in_parallel(work: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
         return list(pool.map(work, items))
 
 
-def _temporary_folder() -> str | None:
-    """The folder for temporary files of this machine: the first writable one of SPARK_LOCAL_DIRS, else the system's."""
+def _local_folder() -> tempfile.TemporaryDirectory[str]:
+    """A new folder on this machine: in the first writable one of SPARK_LOCAL_DIRS, else where the system has them."""
     writable = (each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if os.access(each, os.W_OK))
-    return next(writable, tempfile.gettempdir())
+    return tempfile.TemporaryDirectory(prefix="kafkarec-", dir=next(writable, None))

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from spark_udfs.bootstrap import distributed, kafkarec
+from spark_udfs.bootstrap import distributed
 from spark_udfs.schema import NamedValues
 
 from .log_end import last_batch
@@ -28,8 +28,8 @@ from .staging import (
     METADATA,
     NO_STORAGE,
     TEMPORARY,
-    ListedFile,
     StagedPartition,
+    Store,
     WriteJob,
     append_staged,
     journal_row,
@@ -48,11 +48,14 @@ WRITER_LOCK = ".kafkarec.lock"
 SMALL_SEGMENT = 16 << 20
 
 
-class SharedFolder:
+class SharedFolder(Store):
     """A folder; names are relative to it."""
 
     def __init__(self, path: str) -> None:
-        self.path = os.path.abspath(path)
+        from pyarrow import fs  # type: ignore[import-untyped]
+
+        path = os.path.abspath(path)
+        super().__init__(path, fs.LocalFileSystem(), path)
 
     def check_access(self) -> None:
         if os.path.lexists(self.path) and not os.path.isdir(self.path):
@@ -78,12 +81,6 @@ class SharedFolder:
 
     # ---- files
 
-    def read(self, name: str) -> bytes | None:
-        """The content of a small file; None: it does not exist."""
-        with suppress(FileNotFoundError, NotADirectoryError), open(self._path(name), "rb") as file:
-            return file.read()
-        return None
-
     def put(self, name: str, data: bytes) -> None:
         """Writes a file that is complete and on the disk before it gets its name."""
         folder, file = os.path.split(self._path(name))
@@ -106,24 +103,6 @@ class SharedFolder:
         with suppress(OSError):
             os.rmdir(self._path(TEMPORARY))
 
-    def list_files(self, folder: str = "", below: bool = True) -> list[ListedFile]:
-        """The files of a folder; below: with the folders in it and what these contain."""
-        root, found = self._path(folder), list[ListedFile]()
-        for parent, folders, files in os.walk(root):
-            for path in (os.path.join(parent, name) for name in [*files, *(folders if below else ())]):
-                with suppress(FileNotFoundError):
-                    status = os.lstat(path)
-                    found.append(ListedFile(os.path.relpath(path, root), status.st_size, status.st_mtime))
-            if not below:
-                break
-        return found
-
-    def list_folders(self, folder: str = "") -> list[str]:
-        """The names of the folders in a folder."""
-        with suppress(FileNotFoundError):
-            return sorted(entry.name for entry in os.scandir(self._path(folder)) if entry.is_dir())
-        return []
-
     @contextmanager
     def attempt_folder(self, job: WriteJob, name: str) -> Iterator[str]:
         """A local folder for files that a task stages as <job>/<name>/...; an error removes them. FileNotFoundError if
@@ -142,23 +121,19 @@ class SharedFolder:
 
     def replace_files(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
         """Deletes files, and gives others their final names, continuing where an earlier attempt stopped."""
-        folders = {os.path.dirname(self._path(name)) for name in (*gone, *(target for _, target in files))}
         for name in gone:
-            with suppress(FileNotFoundError):
-                os.unlink(self._path(name))
+            self.delete(name)
+            with suppress(OSError):
+                os.removedirs(os.path.dirname(self._path(name)))  # those that are empty now
         for source, target in files:
-            distributed.make_folder(os.path.dirname(self._path(target)))
+            folder = os.path.dirname(self._path(target))
+            distributed.make_folder(folder)
             try:
                 os.rename(self._path(source), self._path(target))
             except FileNotFoundError:
                 if not os.path.exists(self._path(target)):
                     raise
-        for folder in folders:
-            with suppress(FileNotFoundError):
-                distributed.sync_folder(folder)
-            if gone:
-                with suppress(OSError):
-                    os.removedirs(folder)  # those that are empty now
+            distributed.sync_folder(folder)
 
     # ---- partitions
 
@@ -170,13 +145,6 @@ class SharedFolder:
         new = os.path.join(job.folder, _NEW)
         _remove(new)
         os.makedirs(new)
-        for part in (part for each in parts.values() for part in each):
-            folder = os.path.join(job.folder, part.folder)
-            if sum(map(os.path.getsize, _segments(folder))) != part.size:
-                what = "is not as its task has written it" if os.path.isdir(folder) else "does not exist"
-                raise FileNotFoundError(
-                    f"{folder} {what}: {job.path} must be a folder that the driver and all executors share"
-                )
         rows = [self._prepare_partition(job, name, each, ids[name]) for name, each in parts.items()]
         distributed.sync_folder(new)
         return rows
@@ -197,10 +165,7 @@ class SharedFolder:
             appended, offsets, limit = (parts if appends else parts[1:]), (0, 0), None
             if parts:
                 base = target if appends else os.path.join(job.folder, parts[0].folder)
-                paths = (path for part in appended for path in segments(part))
-                tables = (table for path in paths for table in kafkarec.open(path).scan_pieces())
-                sizes = (size for table in tables for size in table.column("size_in_bytes"))
-                limit = _clone_for_appending(base, made, max(sizes, default=0))
+                limit = _clone_for_appending(base, made, sum(part.size for part in appended))
                 offsets = parts[0].first_offset, parts[0].next_offset
             else:
                 SharedFolder(made).put(EMPTY_LOG, b"")
@@ -241,9 +206,6 @@ class SharedFolder:
                     os.rename(target, old)
             os.rename(new, target)
         distributed.sync_folder(self.path)
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self.path, name)
 
 
 # ---- operations on folders and logs; each can be repeated after a crash
@@ -303,17 +265,18 @@ def _segments(folder: str) -> list[str]:
     return []
 
 
-def _clone_for_appending(folder: str, target: str, largest: int) -> int | None:
-    """Makes `target`, a clone of a log to which batches of at most `largest` bytes can be appended; 0: none will be.
+def _clone_for_appending(folder: str, target: str, appended: int) -> int | None:
+    """Makes `target`, a clone of a log to which so many bytes of batches will be appended.
 
     Files become hard links, which take no space and must not be written to. The last segment is copied instead if it is
-    small or does not end with a whole batch. Otherwise the writer must start a new segment; then the size of the last
-    one is returned: with at most this many segment_bytes a writer starts a new segment, and every batch fits.
+    small, also beside what is appended, or does not end with a whole batch. Otherwise the writer must start a new
+    segment; then the size of the last one is returned: with at most this many segment_bytes a writer starts a new
+    segment, and every batch fits.
     """
     os.makedirs(target)
     last = (_segments(folder) or [""])[-1]
     size = os.path.getsize(last) if last else 0
-    copied = largest > 0 and (size < max(SMALL_SEGMENT, largest) or not _ends_with_a_batch(last))
+    copied = appended > 0 and (size < max(SMALL_SEGMENT, appended) or not _ends_with_a_batch(last))
     for entry in list(os.scandir(folder)):
         if entry.name == WRITER_LOCK or not entry.is_file(follow_symlinks=False):
             continue
@@ -329,7 +292,7 @@ def _clone_for_appending(folder: str, target: str, largest: int) -> int | None:
         with open(copy, "rb") as file:
             os.fsync(file.fileno())
     distributed.sync_folder(target)
-    return size if largest and not copied else None
+    return size if appended and not copied else None
 
 
 def _ends_with_a_batch(path: str) -> bool:

@@ -45,7 +45,6 @@ class Option(NamedTuple):
     read: Callable[[str], Any]
     default: Any
     uses: str
-    meaning: str
 
 
 def parse(given: Given, use: str, cores: int | None = None) -> ReadOptions:
@@ -277,20 +276,17 @@ _FILES = f"{_ALL_ROWS} damage_report"
 _PARTITIONS = f"{_FILES} offsets_at"
 
 
-def _option(read: Callable[[str], Any], default: Any, meaning: str, uses: str = _ALL_ROWS) -> Any:
-    row = Option("", read, default, uses, meaning)
-    return field(default_factory=lambda: default, metadata={"row": row})
+def _option(read: Callable[[str], Any], default: Any, uses: str = _ALL_ROWS) -> Any:
+    return field(default_factory=lambda: default, metadata={"read": read, "default": default, "uses": uses})
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    path: str | None = _option(str, None, "a file, folder, glob or URL", f"{_PARTITIONS} write")
-    storageOptions: StorageOptions = _option(
-        storage_options, StorageOptions(), "JSON: key, secret, endpoint_url, ...", f"{_PARTITIONS} write"
-    )
-    topic: str | None = _option(
-        str, None, "read: of folders without one; write: instead of the column", f"{_ALL_ROWS} write"
-    )
+    path: str | None = _option(str, None, f"{_PARTITIONS} write")  # a file, folder, glob or URL
+    # JSON: key, secret, endpoint_url, ...
+    storageOptions: StorageOptions = _option(storage_options, StorageOptions(), f"{_PARTITIONS} write")
+    # read: of folders without one; write: instead of the column
+    topic: str | None = _option(str, None, f"{_ALL_ROWS} write")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,70 +295,64 @@ class ReadOptions(_Options):
     that the user has set."""
 
     given: Mapping[str, Any] = field(default_factory=dict)
-    paths: tuple[str, ...] = _option(
-        lambda given: tuple(map(str, json.loads(given))), (), "the paths of load([a, b])", _PARTITIONS
-    )
-    basePath: str | None = _option(str, None, "the folder below which key=value folders become columns", _PARTITIONS)
-    where: str | None = _option(str, None, "which key=value folders are read", _PARTITIONS)
-    # which partitions and offsets
-    subscribe: tuple[str, ...] | None = _option(
-        names, None, "topics, with commas between them; default: all", _PARTITIONS
-    )
-    subscribePattern: str | None = _option(pattern, None, "a regular expression for the whole topic name", _PARTITIONS)
-    assign: dict[str, list[int]] | None = _option(assigned, None, 'partitions: {"topic": [0, 1]}', _PARTITIONS)
-    startingOffsets: str | Offsets = _option(
-        per_partition(*_SOME), "earliest", "earliest, latest (streams), or JSON by partition"
-    )
-    endingOffsets: str | Offsets = _option(
-        per_partition(*_SOME), "latest", "latest, or JSON by partition; exclusive", _ROWS
-    )
-    startingOffsetsByTimestamp: Offsets | None = _option(times, None, "JSON of milliseconds by partition")
-    endingOffsetsByTimestamp: Offsets | None = _option(times, None, "JSON of milliseconds by partition", _ROWS)
-    startingTimestamp: int | None = _option(instant, None, "one time for all partitions: milliseconds or ISO 8601")
-    endingTimestamp: int | None = _option(instant, None, "one time for all partitions; exclusive", _ROWS)
-    startingOffsetsByTimestampStrategy: str = _option(
-        one_of(("error", "latest")), "error", "if no record is that late: error or latest"
-    )
-    failOnDataLoss: bool = _option(
-        flag, True, "fail if requested offsets do not exist (any more)", f"{_ALL_ROWS} offsets_at"
-    )
-    isolationLevel: str = _option(
-        one_of(("read_uncommitted", "read_committed")),
-        "read_uncommitted",
-        "as a consumer's; also as kafka.isolation.level",
-    )
-    # which columns
-    includeHeaders: bool = _option(flag, False, "the column headers")
-    includeMetadata: bool = _option(flag, False, "columns of file and batch: _file_path, _base_offset, ...")
-    columns: tuple[str, ...] | None = _option(names, None, "only these, in this order")
-    view: str = _option(
-        one_of(("records", "batches")), "records", "records; batches: one row per batch, headers only", "read"
-    )
-    includeControl: bool = _option(flag, False, "also the records of control batches")
-    # damage
-    mode: str = _option(one_of(MODES), MODES[0], "FAILFAST, PERMISSIVE, DROPMALFORMED")
-    columnNameOfCorruptRecord: str = _option(str, schema.CORRUPT, "adds this column, for damaged ranges", "read stream")
-    checkCrcs: bool = _option(flag, True, "verify the checksum of every batch", _FILES)
-    restore: bool = _option(flag, True, "not in FAILFAST: return batches with proven header fields", _FILES)
-    endOfLog: str = _option(
-        one_of(ENDS),
-        ENDS[0],
-        "an incomplete batch at a log's end: tail, or strict: damage",
-        "read stream count damage_report",
-    )
-    # tasks
-    maxPartitionBytes: int = _option(size, 128 << 20, "approximate bytes per task", _FILES)
-    minPartitions: int = _option(
-        positive_number, None, "at least this many tasks; default: a task for each core", _FILES
-    )
-    splitScan: bool = _option(flag, False, "split also remote segments without an index, by their headers", _FILES)
-    maxRecordsPerBatch: int = _option(positive_number, 1 << 20, "rows of one Arrow batch")
-    maxDecompressedBytes: int = _option(size, 128 << 20, "limit of one compressed payload; above it: damage", _FILES)
-    # how much at once
-    maxOffsetsPerTrigger: int | None = _option(
-        positive_number, None, "offsets per micro-batch, all partitions together", "stream"
-    )
-    maxBytesPerTrigger: int | None = _option(size, None, "about as many bytes, by the mean size of an offset", "stream")
+    # the paths of load([a, b])
+    paths: tuple[str, ...] = _option(lambda given: tuple(map(str, json.loads(given))), (), _PARTITIONS)
+    basePath: str | None = _option(str, None, _PARTITIONS)  # the folder below which key=value folders become columns
+    where: str | None = _option(str, None, _PARTITIONS)  # which key=value folders are read
+
+    # ---- which partitions and offsets
+
+    # topics, with commas between them; default: all
+    subscribe: tuple[str, ...] | None = _option(names, None, _PARTITIONS)
+    subscribePattern: str | None = _option(pattern, None, _PARTITIONS)  # a regular expression for the whole topic name
+    assign: dict[str, list[int]] | None = _option(assigned, None, _PARTITIONS)  # partitions: {"topic": [0, 1]}
+    # earliest, latest (streams), or JSON by partition
+    startingOffsets: str | Offsets = _option(per_partition(*_SOME), "earliest")
+    # latest, or JSON by partition; exclusive
+    endingOffsets: str | Offsets = _option(per_partition(*_SOME), "latest", _ROWS)
+    startingOffsetsByTimestamp: Offsets | None = _option(times, None)  # JSON of milliseconds by partition
+    endingOffsetsByTimestamp: Offsets | None = _option(times, None, _ROWS)  # JSON of milliseconds by partition
+    startingTimestamp: int | None = _option(instant, None)  # one time for all partitions: milliseconds or ISO 8601
+    endingTimestamp: int | None = _option(instant, None, _ROWS)  # one time for all partitions; exclusive
+    # if no record is that late: error or latest
+    startingOffsetsByTimestampStrategy: str = _option(one_of(("error", "latest")), "error")
+    # fail if requested offsets do not exist (any more)
+    failOnDataLoss: bool = _option(flag, True, f"{_ALL_ROWS} offsets_at")
+    # as a consumer's; also as kafka.isolation.level
+    isolationLevel: str = _option(one_of(("read_uncommitted", "read_committed")), "read_uncommitted")
+
+    # ---- which columns
+
+    includeHeaders: bool = _option(flag, False)  # the column headers
+    includeMetadata: bool = _option(flag, False)  # columns of file and batch: _file_path, _base_offset, ...
+    columns: tuple[str, ...] | None = _option(names, None)  # only these, in this order
+    # records; batches: one row per batch, headers only
+    view: str = _option(one_of(("records", "batches")), "records", "read")
+    includeControl: bool = _option(flag, False)  # also the records of control batches
+
+    # ---- damage
+
+    mode: str = _option(one_of(MODES), MODES[0])  # FAILFAST, PERMISSIVE, DROPMALFORMED
+    columnNameOfCorruptRecord: str = _option(str, schema.CORRUPT, "read stream")  # adds this column, for damaged ranges
+    checkCrcs: bool = _option(flag, True, _FILES)  # verify the checksum of every batch
+    restore: bool = _option(flag, True, _FILES)  # not in FAILFAST: return batches with proven header fields
+    # an incomplete batch at a log's end: tail, or strict: damage
+    endOfLog: str = _option(one_of(ENDS), ENDS[0], "read stream count damage_report")
+
+    # ---- tasks
+
+    maxPartitionBytes: int = _option(size, 128 << 20, _FILES)  # approximate bytes per task
+    # at least this many tasks; default: a task for each core
+    minPartitions: int = _option(positive_number, None, _FILES)
+    splitScan: bool = _option(flag, False, _FILES)  # split also remote segments without an index, by their headers
+    maxRecordsPerBatch: int = _option(positive_number, 1 << 20)  # rows of one Arrow batch
+    maxDecompressedBytes: int = _option(size, 128 << 20, _FILES)  # limit of one compressed payload; above it: damage
+
+    # ---- how much at once
+
+    # offsets per micro-batch, all partitions together
+    maxOffsetsPerTrigger: int | None = _option(positive_number, None, "stream")
+    maxBytesPerTrigger: int | None = _option(size, None, "stream")  # about as many bytes, by the mean size of an offset
 
     @property
     def errors(self) -> str:
@@ -378,27 +368,22 @@ class ReadOptions(_Options):
 class WriteOptions(_Options):
     """The options for df.write and df.writeStream."""
 
-    partitionOverwriteMode: str | None = _option(
-        one_of(OVERWRITES),
-        None,
-        "what overwrite replaces: static, each topic written; dynamic, the partitions that have rows",
-        "write",
-    )
-    numPartitions: int | None = _option(
-        positive_number, None, "for the partitioner; default: as many as the topic has, or 1", "write"
-    )
-    compression: str = _option(codec, "none", "the name of a codec, such as zstd", "write")
-    level: int | None = _option(whole_number, None, "level of the codec; default: Kafka's", "write")
-    batchSize: int = _option(size, 16384, "bytes of a batch before it is compressed, as batch.size", "write")
-    segmentBytes: int = _option(size, 1 << 30, "bytes of a segment, as segment.bytes", "write")
+    # what overwrite replaces: static, each topic written; dynamic, the partitions that have rows
+    partitionOverwriteMode: str | None = _option(one_of(OVERWRITES), None, "write")
+    # for the partitioner; default: as many as the topic has, or 1
+    numPartitions: int | None = _option(positive_number, None, "write")
+    compression: str = _option(codec, "none", "write")  # the name of a codec, such as zstd
+    level: int | None = _option(whole_number, None, "write")  # level of the codec; default: Kafka's
+    batchSize: int = _option(size, 16384, "write")  # bytes of a batch before it is compressed, as batch.size
+    segmentBytes: int = _option(size, 1 << 30, "write")  # bytes of a segment, as segment.bytes
 
 
 TABLE = tuple(
     {
-        each.name: row._replace(name=each.name)
+        each.name: Option(each.name, **each.metadata)
         for kind in (ReadOptions, WriteOptions)
         for each in fields(kind)
-        for row in each.metadata.values()
+        if each.metadata
     }.values()
 )
 

@@ -38,6 +38,7 @@ from .staging import (
     METADATA,
     NO_STORAGE,
     TEMPORARY,
+    ListedFile,
     StagedPartition,
     StagingWriter,
     WriteJob,
@@ -111,12 +112,9 @@ class Publisher:
                 )
             folder = staging_folder(job.job_id)
             staged = {one.name for one in self.store.list_files(folder)}
-            lost = [name for name, _ in files if name not in staged]
-            if lost:
-                raise FileNotFoundError(
-                    f"{self.store.path}/{folder}/{lost[0]} does not exist: {self.store.path} must be a folder that the "
-                    f"driver and all executors share"
-                )
+            for name, _ in files:
+                if name not in staged:
+                    raise self._not_staged_error(job, name)
             moved = [(f"{folder}/{name}", target) for name, target in files]
             gone = [one.name for one in self.store.list_files()] if job.overwrite else []
             # what readers take for files with rows
@@ -191,10 +189,11 @@ class Publisher:
     def _jobs_older_than(self, seconds: float) -> list[str]:
         """The jobs of which nothing is younger."""
         newest: dict[str, float] = {}
-        for one in self.store.list_files(TEMPORARY):
-            path = f"{TEMPORARY}/{one.name}"
-            job = path.removeprefix(f"{LOCKS}/").removesuffix(".lock") if path.startswith(LOCKS) else path.split("/")[1]
-            newest[job] = max(newest.get(job, 0.0), one.modified)
+        locks = os.path.basename(LOCKS)
+        for one in self.store.list_entries(TEMPORARY, below=True):
+            job = one.name.removeprefix(f"{locks}/").removesuffix(".lock").partition("/")[0]
+            if one.modified and job != locks:  # folders in buckets have no time
+                newest[job] = max(newest.get(job, 0.0), one.modified)
         return sorted(job for job, at in newest.items() if time.time() - at >= seconds)
 
     # ---- before the journal is written
@@ -225,10 +224,25 @@ class Publisher:
                 continue
             if any(one.name.endswith(".log") for one in self.store.list_files(name, below=False)):
                 parts[name] = []  # it will have an empty log
+        files: dict[str, list[ListedFile]] = {}
+        for file in self.store.list_files(staging_folder(job.job_id)):
+            folder, _, name = file.name.rpartition("/")
+            files.setdefault(folder, []).append(file._replace(name=name))
+        for part in (part for each in parts.values() for part in each):
+            part.files = files.get(part.folder, [])
+            if sum(file.size for file in part.files if file.name.endswith(".log")) != part.size:
+                raise self._not_staged_error(job, part.folder)
         rows = self.store.prepare_partitions(job, parts, {name: ids.get(name.rpartition("-")[0]) for name in parts})
         for row in rows:
             self.store.check_unchanged(row)
         return {"job": job.job_id, "query": job.query, "batch": job.batch, "partitions": rows}
+
+    def _not_staged_error(self, job: WriteJob, name: str) -> FileNotFoundError:
+        path = self.store.path
+        return FileNotFoundError(
+            f"{path}/{staging_folder(job.job_id)}/{name} is not as its task has written it: {path} must be a folder "
+            f"that the driver and all executors share"
+        )
 
     # ---- from then on
 

@@ -50,8 +50,8 @@ class PartitionSplitter:
             columns["topic"] if one is None else pa.repeat(pa.scalar(one), batch.num_rows)
         ):
             own = table if rows is None else table.take(rows)
-            given = columns.get("partition")
-            if given is not None and rows is not None:
+            given = columns.get("partition", pa.nulls(batch.num_rows, pa.int64()))
+            if rows is not None:
                 given = given.take(rows)
             for partition, within in _rows_by_label(self._partitions(topic, own, given)):
                 part = own if within is None else own.take(within)
@@ -65,20 +65,15 @@ class PartitionSplitter:
 
     def _partitions(self, topic: str, table: Any, given: Any) -> Any:
         """The partition of each row: from the column `given`, and from the partitioner where that is null."""
-        if given is not None and not given.null_count:
+        if not given.null_count:
             return given
-        keys = table.column("key").combine_chunks().cast(pa.large_binary())
-        unassigned = None if given is None else pc.indices_nonzero(given.is_null())
-        if unassigned is not None:
-            keys = keys.take(unassigned)
+        missing = given.is_null()
+        keys = table.column("key").combine_chunks().cast(pa.large_binary()).filter(missing)
+        numbers = pc.fill_null(given.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()
         count = self._job.options.numPartitions or self._job.existing.get(topic, 1)
-        assigned = assign_partitions(keys, self._next, count)
+        numbers[np.asarray(missing)] = assign_partitions(keys, self._next, count)
         self._next += len(keys)
-        if unassigned is None:
-            return pa.array(assigned)
-        whole = pc.fill_null(given.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()
-        whole[unassigned.to_numpy(zero_copy_only=False)] = assigned
-        return pa.array(whole)
+        return pa.array(numbers)
 
 
 def _record_columns(columns: NamedValues) -> NamedValues:
@@ -113,10 +108,15 @@ def _rows_by_label(labels: Any) -> Iterator[tuple[Any, Any]]:
         yield coded.dictionary[0].as_py(), None
         return
     codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
-    order = np.argsort(codes, kind="stable")
-    unique_codes, starts = np.unique(codes[order], return_index=True)
-    for code, rows in zip(unique_codes, np.split(order, starts[1:]), strict=True):
-        yield None if code < 0 else coded.dictionary[int(code)].as_py(), pa.array(rows)
+    for code, rows in _rows_by_number(codes):
+        yield None if code < 0 else coded.dictionary[code].as_py(), pa.array(rows)
+
+
+def _rows_by_number(numbers: Any) -> Iterator[tuple[int, Any]]:
+    """(number, indices of its rows in their order) for each number of an array."""
+    order = np.argsort(numbers, kind="stable")
+    distinct, starts = np.unique(numbers[order], return_index=True)
+    yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
 
 
 # ---- the partition of a record without one: Kafka's default partitioner ----------------------------------
@@ -126,43 +126,28 @@ _SEED, _M, _R = 0x9747B28C, np.uint32(0x5BD1E995), np.uint32(24)
 
 
 def murmur2(keys: Any) -> Any:
-    """The 32-bit hashes of a BinaryArray without nulls, as numpy.uint32 (org.apache.kafka.common.utils.Utils)."""
+    """The 32-bit hashes of a BinaryArray without nulls, as numpy.uint32 (org.apache.kafka.common.utils.Utils). All keys
+    of one length are hashed together, four bytes at a time."""
     keys = keys.cast(pa.large_binary())
     hashes = np.empty(len(keys), np.uint32)
     if not len(keys):
         return hashes
     _, offsets, content = keys.buffers()
     offsets = np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1]
-    data = np.frombuffer(content, np.uint8) if content is not None and content.size else np.empty(0, np.uint8)
-    lengths = np.diff(offsets)
-    order = np.argsort(lengths, kind="stable")
-    sizes, starts = np.unique(lengths[order], return_index=True)
-    for size, rows in zip(sizes, np.split(order, starts[1:]), strict=True):
-        hashes[rows] = _hash_keys_of_size(data, offsets[rows], int(size))
+    data = np.frombuffer(b"".join((content or b"", bytes(4))), np.uint8)  # a window of the last key may end there
+    for size, rows in _rows_by_number(np.diff(offsets)):
+        padded = np.lib.stride_tricks.sliding_window_view(data, size // 4 * 4 + 4)[offsets[rows]]
+        padded[:, size:] = 0
+        *words, rest = padded.view("<u4").T
+        hashed: Any = np.full(len(rows), _SEED ^ size, np.uint32)
+        for word in words:
+            word = word * _M
+            hashed = hashed * _M ^ (word ^ word >> _R) * _M
+        if size % 4:
+            hashed = (hashed ^ rest) * _M
+        hashed = (hashed ^ hashed >> 13) * _M
+        hashes[rows] = hashed ^ hashed >> 15
     return hashes
-
-
-def _hash_keys_of_size(data: Any, starts: Any, size: int) -> Any:
-    """All keys of one length together, four bytes at a time."""
-    with np.errstate(over="ignore"):
-        hashes = np.full(len(starts), (_SEED ^ size) & 0xFFFFFFFF, np.uint32)
-        whole = size & ~3
-        for at in range(0, whole, 4):
-            word = _little_endian(data, starts + at, 4) * _M
-            word = (word ^ (word >> _R)) * _M
-            hashes = (hashes * _M) ^ word
-        if size > whole:
-            hashes = (hashes ^ _little_endian(data, starts + whole, size - whole)) * _M
-        hashes = (hashes ^ (hashes >> np.uint32(13))) * _M
-        return hashes ^ (hashes >> np.uint32(15))
-
-
-def _little_endian(data: Any, starts: Any, count: int) -> Any:
-    """A little-endian number of one to four bytes from each start."""
-    words = np.zeros(len(starts), np.uint32)
-    for number in range(count):
-        words |= data[starts + number].astype(np.uint32) << np.uint32(8 * number)
-    return words
 
 
 def assign_partitions(keys: Any, first: int, count: int) -> Any:

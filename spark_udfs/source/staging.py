@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
@@ -41,17 +41,79 @@ INT_MAX = (1 << 31) - 1
 
 
 class ListedFile(NamedTuple):
-    """One file or object of a listing. name: relative to the listed folder. modified: seconds since 1970, by the clock
-    of the system that stores it."""
+    """One file, object or folder of a listing. name: relative to the listed folder. modified: seconds since 1970, by
+    the clock of the system that stores it; 0: not known."""
 
     name: str
     size: int
     modified: float
+    is_folder: bool
+
+
+class Store:
+    """What jobs write to, a folder or a part of a bucket: what reading and listing is in both, by pyarrow.fs.
+
+    path: of the user; root: the same for `filesystem`; names are relative to them
+    """
+
+    def __init__(self, path: str, filesystem: Any, root: str) -> None:
+        self.path, self._fs, self._root = path, filesystem, root
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a small file; None: it does not exist."""
+        with self.ignoring_missing(), self.errors_named(name), self._fs.open_input_file(self._path(name)) as file:
+            return bytes(file.read())
+        return None
+
+    def list_files(self, folder: str = "", below: bool = True) -> list[ListedFile]:
+        """The files of a folder, sorted by name; below: with those of the folders in it."""
+        return [one for one in self.list_entries(folder, below) if not one.is_folder]
+
+    def list_folders(self, folder: str = "") -> list[str]:
+        """The names of the folders in a folder."""
+        return [one.name for one in self.list_entries(folder, False) if one.is_folder]
+
+    def list_entries(self, folder: str, below: bool) -> list[ListedFile]:
+        """The files and folders in a folder, sorted by name; none if it does not exist."""
+        from pyarrow import fs  # type: ignore[import-untyped]
+
+        root = self._path(folder)
+        with self.errors_named(folder):
+            entries = self._fs.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=below))
+        return sorted(
+            ListedFile(
+                one.path[len(root) :].strip("/"),
+                one.size or 0,
+                one.mtime.timestamp() if one.mtime else 0.0,
+                one.type == fs.FileType.Directory,
+            )
+            for one in entries
+        )
+
+    def errors_named(self, name: str) -> AbstractContextManager[None]:
+        """Where errors get the name of what was read or written, unless the system names it."""
+        return nullcontext()
+
+    @contextmanager
+    def ignoring_missing(self) -> Iterator[None]:
+        """Ignores that a file does not exist; a missing bucket stays an error."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            if getattr(error, "kind", "not_found") != "not_found":
+                raise
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
 
 
 @dataclass
 class StagedPartition:
-    """One partition's records of one task. folder: relative to the job's. offsets_given: the rows have offsets."""
+    """One partition's records of one task.
+
+    folder: relative to the job's. offsets_given: the rows have offsets. size: of the segments. files: of the folder, as
+    the driver finds them
+    """
 
     topic: str
     partition: int
@@ -62,6 +124,7 @@ class StagedPartition:
     size: int = 0
     first_offset: int = -1
     next_offset: int = 0
+    files: Sequence[ListedFile] = ()
 
     @property
     def name(self) -> str:

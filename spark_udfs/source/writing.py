@@ -60,47 +60,31 @@ class StagedMessage(WriterCommitMessage):
         self.job, self.staged = job, staged
 
 
-def writer(given: options.Given, schema: Any, overwrite: str | None) -> DataSourceArrowWriter:
-    """The writer of `df.write`. overwrite: what the session's overwrites replace, one of options.OVERWRITES; None:
-    append. ValueError for options, columns and paths that cannot be written."""
+def writer(given: options.Given, schema: Any, overwrite: str | None, *, is_stream: bool = False) -> Writer:
+    """The writer of `df.write`, or of `df.writeStream`. overwrite: what the session's overwrites replace, one of
+    options.OVERWRITES; None: append. In complete mode each batch of a stream overwrites. ValueError for options,
+    columns and paths that cannot be written."""
+    if is_stream:
+        given = {name: text for name, text in given.items() if name.lower() not in _SPARK_OPTIONS}
+        return Writer(plan_job(given, schema, overwrite), is_stream)
     job = plan_job(given, schema, overwrite)._replace(job_id=str(uuid4()))
     publisher(job).begin(job)
-    return BatchWriter(job)
+    return Writer(job, is_stream)
 
 
-def stream_writer(given: options.Given, schema: Any, overwrite: str | None) -> DataSourceStreamArrowWriter:
-    """The writer of `df.writeStream`. overwrite: in complete mode, in which each batch overwrites; else as `writer`."""
-    own = {name: text for name, text in given.items() if name.lower() not in _SPARK_OPTIONS}
-    return StreamWriter(plan_job(own, schema, overwrite))
+class Writer(PicklesWithPackage, DataSourceStreamArrowWriter, DataSourceArrowWriter):
+    """Made on the driver; pickled to each task for `write`, and to a process of the driver for each commit or abort.
 
+    job: of a stream without id, query and batch, which only its tasks know
+    """
 
-class BatchWriter(DataSourceArrowWriter):
-    """Made on the driver; pickled to each task for `write`, and to a process of the driver for commit and abort."""
-
-    def __init__(self, job: WriteJob) -> None:
-        self.job = job
+    def __init__(self, job: WriteJob, is_stream: bool) -> None:
+        self.job, self.is_stream = job, is_stream
 
     @report_cause_first
     def write(self, iterator: Iterator[Any]) -> StagedMessage:
-        return stage_rows(self.job, iterator)
-
-    @report_cause_first
-    def commit(self, messages: Sequence[Any]) -> None:
-        _publish(self.job, messages)
-
-    @report_cause_first
-    def abort(self, messages: Sequence[Any]) -> None:
-        publisher(self.job).abort(self.job)
-
-
-class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
-    """Pickled to each task for `write`, and unpickled again for each commit or abort. job: without id, query, batch."""
-
-    def __init__(self, job: WriteJob) -> None:
-        self.job = job
-
-    @report_cause_first
-    def write(self, iterator: Iterator[Any]) -> StagedMessage:
+        if not self.is_stream:
+            return stage_rows(self.job, iterator)
         context = TaskContext.get()
         query, batch = (context.getLocalProperty(name) if context else None for name in (_QUERY, _BATCH))
         if query is None or batch is None:
@@ -108,30 +92,27 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
         return stage_rows(self.job._replace(job_id=f"{query}-{batch}", query=query, batch=int(batch)), iterator)
 
     @report_cause_first
-    def commit(self, messages: Sequence[Any], batchId: int) -> None:
-        job = _job_of(messages)
-        if job is not None:
-            _publish(job, messages)
+    def commit(self, messages: Sequence[Any], batchId: int | None = None) -> None:
+        started, job = time.monotonic(), self._written_job(messages)
+        if job is None:
+            return
+        staged = [one for message in messages if message is not None for one in message.staged]
+        rows = publisher(job).commit(job, staged)
+        records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
+        text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
+        logger.info(text, len(rows), records, seconds, job.path)
 
     @report_cause_first
-    def abort(self, messages: Sequence[Any], batchId: int) -> None:
-        """Ends the batch's job. If there is no message, the query's next commit or a sweep removes what is staged."""
-        job = _job_of(messages)
+    def abort(self, messages: Sequence[Any], batchId: int | None = None) -> None:
+        job = self._written_job(messages)
         if job is not None:
             publisher(job).abort(job)
 
-
-def _job_of(messages: Sequence[Any]) -> WriteJob | None:
-    return next((message.job for message in messages if message is not None), None)
-
-
-def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
-    started = time.monotonic()
-    staged = [one for message in messages if message is not None for one in message.staged]
-    rows = publisher(job).commit(job, staged)
-    records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
-    text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
-    logger.info(text, len(rows), records, seconds, job.path)
+    def _written_job(self, messages: Sequence[Any]) -> WriteJob | None:
+        """The job that the messages are of. None: a stream's batch without any; its next commit or a sweep removes what
+        is staged."""
+        jobs = [message.job for message in messages if message is not None] if self.is_stream else [self.job]
+        return next(iter(jobs), None)
 
 
 # ---- on the driver, before anything is written --------------------------------------------------------------

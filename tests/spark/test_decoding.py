@@ -100,36 +100,6 @@ def test_an_exceeded_payload_limit_is_an_error_or_a_reason():
     assert json.loads(rows[0]["_corrupt_record"])["reason"] == "limit_exceeded"
 
 
-def test_a_value_too_large_for_an_array_is_a_reason(monkeypatch):
-    """kafkarec itself raises, also under "skip", where one value decodes to more than 2 GiB. A real one takes half a
-    minute (20 payloads of 120 MiB in 80 kB of zstd), so here `decode_each` raises for one value."""
-    huge = b"decodes to more than an array can hold"
-    real = kafkarec.decode_each
-
-    def decode_each(values, **options):
-        for index, value in enumerate(values.to_pylist()):
-            if value == huge:
-                raise kafkarec.LimitExceededError("too much", reason="out_of_memory", value_index=index)
-        return real(values, **options)
-
-    monkeypatch.setattr(decoding.kafkarec, "decode_each", decode_each)
-    values = pa.array([GOOD, None, huge, b"", huge, GOOD])
-    with pytest.raises(kafkarec.LimitExceededError, match="too much"):
-        list(decoding.decode_values(values, function_options.FunctionOptions()))
-    pieces = decoding.decode_values(values, function_options.from_keywords(mode="PERMISSIVE"))
-    rows = pa.concat_arrays(pieces).to_pylist()
-    assert [None if row is None else len(row) for row in rows] == [5, None, 1, 0, 1, 5]
-    assert json.loads(rows[2][0]["_corrupt_record"]) == {
-        "position": 0,
-        "length": len(huge),
-        "lost_from": None,
-        "lost_to": None,
-        "next_position": len(huge),
-        "reason": "out_of_memory",
-        "detail": "too much",
-    }
-
-
 def test_timestamp_beyond_microseconds_is_null():
     """A Kafka timestamp is 64 bits of milliseconds; Spark's is in microseconds, so a huge one does not fit."""
     name = next(case.name for case in golden.vectors() if case.name == "v2-ts-delta-wraps")

@@ -19,9 +19,9 @@ sys.path.insert(0, sys.argv[1])
 from pyspark import cloudpickle
 from spark_udfs.source import KafkarecDataSource
 from spark_udfs.source.stream import StreamReader
-from spark_udfs.source.writing import StreamWriter
+from spark_udfs.source.writing import Writer
 objects = {"data source": KafkarecDataSource({"path": "/x"}), "reader": StreamReader({}, ())}
-objects["writer"] = StreamWriter("/x")
+objects["writer"] = Writer("/x", True)
 def closure(one): return lambda: one
 for name, one in objects.items():
     with open(f"{sys.argv[2]}/{name}", "wb") as file: file.write(cloudpickle.dumps(closure(one)))

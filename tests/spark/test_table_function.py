@@ -59,6 +59,8 @@ def test_null_has_no_rows_and_other_values_have_those_of_kafka_decode():
     assert list(handler.eval(None)) == []
     found = [dict(zip(NAMES, row, strict=True)) for row in handler.eval(bytearray(GOOD), "PERMISSIVE")]
     assert found == rows_of_kafka_decode(GOOD, function_options.from_keywords(mode="PERMISSIVE")) and len(found) == 5
+    with pytest.raises(ValueError, match="max_value_bytes is 9"):
+        list(handler.eval(GOOD, max_value_bytes=9))
 
 
 def test_the_handler_is_sent_to_workers_by_reference():
@@ -89,7 +91,7 @@ def test_the_schema_is_that_of_kafka_decode():
         ({"mode": argument(None, StringType(), False)}, ValueError, "the argument mode of kafka_explode must be"),
         ({"mode": argument(None, StringType())}, TypeError, "mode must be str"),
         ({"control": argument("yes", StringType())}, TypeError, "control must be bool, not str"),
-        ({"max_output_bytes": argument(1, StringType())}, ValueError, "no argument 'max_output_bytes'; there are: val"),
+        ({"end_of_logs": argument("tail", StringType())}, ValueError, "no option 'end_of_logs'; did you mean end_of"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, error, message):
