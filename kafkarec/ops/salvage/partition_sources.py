@@ -23,7 +23,7 @@ from kafkarec.sidecars import leader_epochs, meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, is_of_one_file, read_failure
-from kafkarec.storage import first_bytes, names, opening, recorded_ends
+from kafkarec.storage import names, opening, recorded_ends
 from kafkarec.storage.finder import Finder
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.log_folders import DataFolderFiles, LeftOut, PartitionFiles, by_base_offset
@@ -31,13 +31,12 @@ from kafkarec.storage.names_by_content import aborted_entries, lost_segments
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.recorded_ends import DataFolderState, RecordedEnd
 from kafkarec.storage.segment_file import SegmentFile, size_or_zero
-from kafkarec.support.command_line import as_operand, command, quoted
+from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 
 from .salvage_report import LOST_AND_FOUND
 from .salvaged_partition import BesideFile
 
-_MOST_NAMED = 3  # files and folders, in a message
 _NOT_READ = SourceEnd(position=None)
 
 
@@ -163,7 +162,11 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
     if not partitions and unread:
         raise OSError(errno.EIO, unread.why, unread.name)
     if not partitions:
-        raise Refused(f"there is nothing to salvage: no .log file was found{_advice_to_name(left_out)}")
+        listed = command("verify", [str(getattr(one, "path", one)) for one in sources])
+        raise Refused(
+            f"there is nothing to salvage: no .log file was found; {listed} lists other files, which salvage reads if "
+            "they are named"
+        )
     taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
     for each in partitions:
         each.folder = take_folder_name(taken) if each.topic is None else f"{each.topic}-{each.partition}"
@@ -175,23 +178,6 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
         if source.log is not None:
             source.data_folder = DataFolderState.of_log(source.log, data_folders)
     return SalvageInput(partitions, [one for one in left_out if one.kind != names.COPY], named)
-
-
-def _advice_to_name(left_out: Iterable[LeftOut]) -> str:
-    """What was left out, with records, and is read if it is named: folders of deleted partitions, files with
-    batches."""
-    found: list[str] = []
-    for one in left_out:
-        base = os.path.basename(one.name)
-        parsed, folder = names.segment(base), names.folder(base)
-        if folder is not None if one.is_folder else parsed is not None and parsed.suffix == ".log":
-            found.append(one.name)
-        elif one.kind == names.FOREIGN:
-            found += [path for path, _ in first_bytes.files_with_batches(one.name)]
-    if not found:
-        return ", and no other file that begins with a batch"
-    more = f" (and {len(found) - _MOST_NAMED} more)" if len(found) > _MOST_NAMED else ""
-    return f"; name what is to be read: {' '.join(quoted(as_operand(path)) for path in found[:_MOST_NAMED])}{more}"
 
 
 def rank_by_topic_id(partitions: Iterable[PartitionSources], merge_different: bool) -> None:
