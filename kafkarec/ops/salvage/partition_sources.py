@@ -22,7 +22,7 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import Folder, LocalFolder
-from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, is_of_one_file, read_failure
+from kafkarec.sources.read_failures import ReadFailure, is_of_one_file, read_failure
 from kafkarec.storage import names, opening, recorded_ends
 from kafkarec.storage.finder import Finder
 from kafkarec.storage.good_batches import SourceEnd
@@ -309,31 +309,17 @@ def _unreadable(path: str, error: OSError) -> LeftOut:
 
 
 def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[SegmentFile | PartitionFiles | DataFolderFiles]:
-    """Opens a path. If a data folder cannot be opened because of a disk error, opens the partition folders in it. One
-    of several paths that cannot be opened is left out."""
+    """Opens a path. One of several that cannot be opened is left out."""
     if isinstance(one, SegmentFile | PartitionFiles | DataFolderFiles):
         return [one]
     try:
         found = opening.open(one)
         return [*Finder(one).logs()] if opening.is_archive(found) else [found]
     except OSError as error:
-        if not os.path.isdir(one) and not alone and is_of_one_file(error):
-            left_out.append(_unreadable(os.fsdecode(one), error))
-            return []
-        if error.errno not in DISK_ERRORS or not os.path.isdir(one):
+        if alone or not is_of_one_file(error):
             raise
-        folders: list[SegmentFile | PartitionFiles | DataFolderFiles] = []
-        for name in sorted(os.listdir(one)):
-            folder = os.path.join(os.fsdecode(one), name)
-            if names.folder(name) is None or not os.path.isdir(folder):
-                continue
-            try:
-                folders.append(opening.open(folder))
-            except OSError as reason:
-                left_out.append(_unreadable(folder, reason))
-        if not folders:
-            raise
-        return folders
+        left_out.append(_unreadable(os.fsdecode(one), error))
+        return []
 
 
 def _add_to_source(

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 from kafkarec._core import RowCheck
 from kafkarec.errors import KafkaRecordError
@@ -145,14 +144,11 @@ def check_control_records(step: Step, findings: Findings) -> None:
     if not problems:
         return
     offsets = step.chunk.values(_OFFSET, "l", 0, len(step.chunk))
-    runs = step.chunk.runs().cast("q").tolist()
-    ends = list(accumulate(runs[1::2]))
-    run = 0
-    for at, one in enumerate(keys_and_values):
-        while at >= ends[run]:
-            run += 1
+    runs = step.chunk.runs().cast("q").tolist()  # a batch, the number of its records
+    batches = [row for row, count in zip(runs[::2], runs[1::2], strict=True) for _ in range(count)]
+    for row, offset, one in zip(batches, offsets, keys_and_values, strict=True):
         if one in problems:
-            findings.add(*problems[one], step.cell("position", runs[2 * run]), offsets[at])
+            findings.add(*problems[one], step.cell("position", row), offset)
 
 
 def _control_problem(key: bytes | None, value: bytes | None) -> tuple[str, str] | None:

@@ -248,7 +248,7 @@ class _SegmentIndexes:
                 self._transactions.add_lost_marker(entry, log.states)
         is_closed = self._later_segment and not self._live
         for check in self._checks:
-            check.finish(self._end, largest_batch, is_closed, self._findings.is_active)
+            check.finish(self._end, largest_batch, is_closed)
         if cleaned:
             self._transactions.leave_out_before(start)
         if self._no_transactions:
