@@ -64,7 +64,7 @@ def _repairs(report: ReportData, inputs: Sequence[str], output: str) -> Iterator
     yield from _for_files_left_out(report, output, is_only_salvage=not damaged)
     wrong_indexes = [one for one in rest if _has_finding_for(one, REINDEX, ERROR)]
     if wrong_indexes and not is_whole_folder:  # of which salvage writes all indexes
-        yield command("reindex", _paths_of(report, wrong_indexes), ("-o", f"{output}-indexes"))
+        yield _reindex(report, wrong_indexes, output)
     compared = [one.name for one in rest if _has_finding_for(one, REPLICA, ERROR)]
     if compared:
         where = _first_of(compared)
@@ -79,6 +79,12 @@ def _paths_of(report: ReportData, logs: Sequence[PartitionReport]) -> list[str]:
     paths, folder = [one.path for one in logs], report.path.rstrip("/")
     is_around = len(paths) > 1 and all(os.path.dirname(path.rstrip("/")) == folder for path in paths)
     return [report.path] if is_around else paths
+
+
+def _reindex(report: ReportData, logs: Sequence[PartitionReport], output: str) -> str:
+    """The command for some logs, of replicas for one: each has its folder in the output by its name."""
+    by_name = {one.name: one for one in logs}
+    return command("reindex", _paths_of(report, [*by_name.values()]), ("-o", f"{output}-indexes"))
 
 
 def _first_of(names: Sequence[str]) -> str:
@@ -115,7 +121,7 @@ def _for_anomalies(report: ReportData, output: str) -> list[str]:
     """The command if nothing must be repaired: reindex for indexes, else explain for the first anomaly."""
     slow = [one for one in report.partitions if _has_finding_for(one, REINDEX, ANOMALY)]
     if slow:
-        return [command("reindex", _paths_of(report, slow), ("-o", f"{output}-indexes"))]
+        return [_reindex(report, slow, output)]
     for one in report.findings:
         if one.severity == ANOMALY and one.file and one.position is not None:
             return [command("explain", [one.file], ("--at", one.position)), f"({one.kind})"]

@@ -189,12 +189,12 @@ class _SegmentIndexes:
 
         indexes = [(name + module.SUFFIX, sidecar(module, self.base), check) for module, check in _CHECKED]
         self._aborted = sidecar(txn_index)
-        # A segment without any index was copied alone. If it has other indexes, a missing .txnindex means that no
-        # transaction was aborted.
         for suffix, other, consequence in _MISSING:
             if exists[other] and not exists[suffix]:
                 findings.report(name + suffix, "index_missing", f"is missing: {consequence}; {REINDEX}")
-        self._no_transactions = any(exists.values()) and not exists[txn_index.SUFFIX]
+        if any(exists.values()) and not exists[txn_index.SUFFIX]:
+            # Beside other indexes a missing one says that no transaction was aborted; a segment alone was copied alone.
+            self._aborted = ()
         preallocated = {file: index.preallocated for file, index, _ in indexes if index is not None}
         self._live = any(preallocated.values())
         findings.is_active = self._live and not later_segment
@@ -251,9 +251,7 @@ class _SegmentIndexes:
             check.finish(self._end, largest_batch, is_closed)
         if cleaned:
             self._transactions.leave_out_before(start)
-        if self._no_transactions:
-            self._transactions.report_missing_file()
-        elif self._aborted is not None:
+        if self._aborted is not None:
             self._transactions.finish(self._aborted, log.is_complete and not cleaned)
 
 

@@ -316,20 +316,9 @@ class TxnIndexCheck:
         of one is deleted or cleaned, the log cleaner keeps the marker for a while, but not the entry."""
         self._expected = {place: one for place, one in self._expected.items() if one.first_offset >= start}
 
-    def report_missing_file(self) -> None:
-        """Reports a missing .txnindex, which is an error unless no transaction was aborted."""
-        if self._expected:
-            one = next(iter(self._expected.values()))
-            count = "1 transaction was" if len(self._expected) == 1 else f"{len(self._expected)} transactions were"
-            self._report(
-                "transaction_missing",
-                f"is missing, and {count} aborted here, the first by producer {one.producer_id}, offsets "
-                f"{one.first_offset} to {one.last_offset}; without it read_committed consumers get the aborted "
-                "records; reindex writes a new one",
-            )
-
     def finish(self, entries: Iterable[AbortedTransaction], complete: bool) -> None:
-        """Compares the entries of the file. complete: whether all batches of the log up to here were read."""
+        """Compares the entries of the file; one that does not exist has none. complete: whether all batches of the log
+        up to here were read."""
         missing = dict(self._expected)
         for number, entry in enumerate(entries):
             place = entry.producer_id, entry.last_offset
@@ -367,9 +356,9 @@ class TxnIndexCheck:
         for one in missing.values():
             self._report(
                 "transaction_missing",
-                f"the transaction of producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}, was "
-                "aborted and is not listed: read_committed consumers get its records; reindex writes a "
-                "correct one",
+                f"there is no entry for the transaction of producer {one.producer_id}, offsets {one.first_offset} to "
+                f"{one.last_offset}, which was aborted: read_committed consumers get its records; reindex writes a "
+                "correct file",
             )
 
 
