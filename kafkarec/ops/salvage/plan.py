@@ -39,7 +39,7 @@ from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches
-from kafkarec.storage.recorded_ends import DELETED, EndVerdict, RecordedEnd
+from kafkarec.storage.recorded_ends import DELETED, EndVerdict, LogEnd, RecordedEnd, ends_above
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
 from kafkarec.write.fields import BatchHeader
@@ -279,7 +279,10 @@ def _compare_end(partition: PartitionSources, report: SalvagedPartition, recorde
         report.gaps_end > log_start(partition) and not report.compacted and is_known_uncleaned(partition)
     )
     ends = [report.next_offset or 0, end_without_segments(partition, recorded), *_base_offsets(partition)]
-    return report.compare_end(max(ends), recorded)
+    report.log_end = max(ends)
+    report.recorded_ends = [one.to_dict() for one in ends_above(recorded, LogEnd(report.log_end, 0, None))]
+    report.beyond_end = report.end.beyond_end
+    return report.end
 
 
 def _extend_to(made: PlannedFolder, end: int, epochs: Sequence[EpochEntry] = ()) -> None:
