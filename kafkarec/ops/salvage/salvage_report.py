@@ -225,12 +225,14 @@ def _kind_of_path(path: str) -> str:
 
 def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> Iterator[str]:
     files, sources = counted(len(one.files), "segment"), counted(len(one.sources), "file")
-    if one.snapshots:
-        files += " and " + counted(len(one.snapshots), "KRaft snapshot")
-    if one.batches or one.snapshots:
+    snapshots = counted(len(one.snapshots), "KRaft snapshot") if one.snapshots else ""
+    if one.batches:
         what = f"{counted(one.batches, 'batch')}, {counted(one.records, 'record')}, {counted(one.size, 'byte')}"
         offsets = f" ({lost_offsets(one.start_offset, one.next_offset - 1)})" if one.next_offset is not None else ""
-        yield f"{one.folder}: {verb} {what}{offsets} in {files}, from {sources}"
+        within = f"{files} and {snapshots}" if snapshots else files
+        yield f"{one.folder}: {verb} {what}{offsets} in {within}, from {sources}"
+    elif snapshots:
+        yield f"{one.folder}: {verb} {snapshots}, from {sources}"
     else:
         yield f"{one.folder}: {f'no batch to save in {sources}' if one.sources else 'no segment is left of it'}"
     if one.damage:
