@@ -23,16 +23,10 @@ class AbortedIndex:
         self._is_in_order = all(one.last_offset < other.last_offset for one, other in pairwise(entries))
 
     @cached_property
-    def _by_producer(self) -> dict[int, tuple[list[int], list[int]]]:
-        """producer id -> the last offsets of its entries, and the lowest first offset of each and those behind it."""
-        found: dict[int, tuple[list[int], list[int]]] = {}
-        for entry in reversed(self.entries):
-            lasts, lowest = found.setdefault(entry.producer_id, ([], []))
-            lasts.append(entry.last_offset)
-            lowest.append(min([entry.first_offset, *lowest[-1:]]))
-        for lasts, lowest in found.values():
-            lasts.reverse()
-            lowest.reverse()
+    def _by_producer(self) -> dict[int, list[AbortedTransaction]]:
+        found: dict[int, list[AbortedTransaction]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.producer_id, []).append(entry)
         return found
 
     def is_complete_to(self, offset: int) -> bool:
@@ -48,6 +42,5 @@ class AbortedIndex:
 
     def overlaps(self, producer: int, first: int, last: int) -> bool:
         """Whether an entry of the producer has some of the offsets."""
-        lasts, lowest = self._by_producer.get(producer, ([], []))
-        at = bisect_left(lasts, first)
-        return at < len(lasts) and lowest[at] <= last
+        of_producer = self._by_producer.get(producer, ())
+        return any(one.first_offset <= last and first <= one.last_offset for one in of_producer)

@@ -70,8 +70,7 @@ class SplitCase(NamedTuple):
                    `marker`, -1 if none is open or the producer is absent; None: there is no such snapshot
     had_no_transaction  whether `marker` is an ABORT that an intact .txnindex does not list: the producer had no
                    transaction open there
-    is_abort_prepared   whether the coordinator was about to abort T, by `__transaction_state`, which is read when it is
-                   called; None: not known
+    prepared       what `__transaction_state` has, as of Evidence
     unlisted       whether an intact .txnindex with an entry behind the hole has none for T: T was not aborted there
     """
 
@@ -84,7 +83,7 @@ class SplitCase(NamedTuple):
     begins: bool
     snapshot: int | None
     had_no_transaction: bool
-    is_abort_prepared: Callable[[], bool | None]
+    prepared: Callable[[], Mapping[tuple[int, int], bool]]
     unlisted: bool
 
     @property
@@ -108,6 +107,11 @@ class SplitCase(NamedTuple):
             return False
         begun = self.entry.first_offset
         return begun > self.data.first_offset and (begun == self.following or any(begun in hole for hole in self.holes))
+
+    @property
+    def is_abort_prepared(self) -> bool | None:
+        """Whether the coordinator was about to abort T; None: not known."""
+        return self.prepared().get((self.data.producer_id, self.data.producer_epoch))
 
     @property
     def is_of_next_epoch(self) -> bool:
@@ -155,19 +159,19 @@ RULES = (
     Rule(
         "transaction_state",
         CONTINUES,
-        lambda it: it.is_of_next_epoch and it.is_abort_prepared() is not None,
+        lambda it: it.is_of_next_epoch and it.is_abort_prepared is not None,
         "the marker after the damage has the epoch that __transaction_state has for it",
     ),
     Rule(
         "transaction_state",
         ABORTED,
-        lambda it: it.is_abort_prepared() is True,
+        lambda it: it.is_abort_prepared is True,
         "__transaction_state has a PrepareAbort",
     ),
     Rule(
         "transaction_state",
         COMMITTED,
-        lambda it: it.is_abort_prepared() is False,
+        lambda it: it.is_abort_prepared is False,
         "__transaction_state has a PrepareCommit",
     ),
     END_UNKNOWN,

@@ -514,7 +514,7 @@ class MatchedTransactions:
                     entry is not None and self._is_entry_of(entry, current),
                     self._snapshot_behind(producer, one.holes[-1], marker),
                     entry is None and self._had_no_transaction(marker),
-                    partial(self._is_abort_prepared, (producer, current.producer_epoch)),
+                    lambda: self._prepared,
                     self._is_unlisted(current, one.holes),
                 )
             )
@@ -548,10 +548,6 @@ class MatchedTransactions:
     @cached_property
     def _prepared(self) -> Mapping[tuple[int, int], bool]:
         return self.evidence_of(self.segments[0]).prepared()
-
-    def _is_abort_prepared(self, transaction: tuple[int, int]) -> bool | None:
-        """SplitCase.is_abort_prepared"""
-        return self._prepared.get(transaction)
 
     def _snapshot_behind(self, producer: int, hole: Hole, marker: NextMarker | None) -> int | None:
         """SplitCase.snapshot"""

@@ -84,7 +84,7 @@ def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run, tmp_path
     source = tmp_path / "D24"
     deleted = log(source / "orders-0.0123456789abcdef0123456789abcdef-delete", [batch(0, 10)])
     ran = run("salvage", source, "-o", tmp_path / "out")
-    assert ran.status == 2 and ran.complaint.endswith(f"no .log file was found; name what is to be read: {deleted}")
+    assert ran.status == 2 and f"no .log file was found; kafkarec verify {source} lists other files" in ran.complaint
     assert run("verify", source).out.decode().splitlines()[-1] == f"next: kafkarec verify {deleted}"
     ran = run("salvage", deleted, "-o", tmp_path / "out")
     assert ran.status == 0 and ran.out.decode().startswith("orders-0: saved 1 batch")

@@ -22,8 +22,8 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import Folder, LocalFolder
-from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, is_of_one_file, read_failure
-from kafkarec.storage import first_bytes, names, opening, recorded_ends
+from kafkarec.sources.read_failures import ReadFailure, is_of_one_file, read_failure
+from kafkarec.storage import names, opening, recorded_ends
 from kafkarec.storage.finder import Finder
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.log_folders import DataFolderFiles, LeftOut, PartitionFiles, by_base_offset
@@ -31,13 +31,12 @@ from kafkarec.storage.names_by_content import aborted_entries, lost_segments
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.recorded_ends import DataFolderState, RecordedEnd
 from kafkarec.storage.segment_file import SegmentFile, size_or_zero
-from kafkarec.support.command_line import as_operand, command, quoted
+from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 
 from .salvage_report import LOST_AND_FOUND
 from .salvaged_partition import BesideFile
 
-_MOST_NAMED = 3  # files and folders, in a message
 _NOT_READ = SourceEnd(position=None)
 
 
@@ -163,7 +162,11 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
     if not partitions and unread:
         raise OSError(errno.EIO, unread.why, unread.name)
     if not partitions:
-        raise Refused(f"there is nothing to salvage: no .log file was found{_advice_to_name(left_out)}")
+        listed = command("verify", [str(getattr(one, "path", one)) for one in sources])
+        raise Refused(
+            f"there is nothing to salvage: no .log file was found; {listed} lists other files, which salvage reads if "
+            "they are named"
+        )
     taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
     for each in partitions:
         each.folder = take_folder_name(taken) if each.topic is None else f"{each.topic}-{each.partition}"
@@ -175,23 +178,6 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
         if source.log is not None:
             source.data_folder = DataFolderState.of_log(source.log, data_folders)
     return SalvageInput(partitions, [one for one in left_out if one.kind != names.COPY], named)
-
-
-def _advice_to_name(left_out: Iterable[LeftOut]) -> str:
-    """What was left out, with records, and is read if it is named: folders of deleted partitions, files with
-    batches."""
-    found: list[str] = []
-    for one in left_out:
-        base = os.path.basename(one.name)
-        parsed, folder = names.segment(base), names.folder(base)
-        if folder is not None if one.is_folder else parsed is not None and parsed.suffix == ".log":
-            found.append(one.name)
-        elif one.kind == names.FOREIGN:
-            found += [path for path, _ in first_bytes.files_with_batches(one.name)]
-    if not found:
-        return ", and no other file that begins with a batch"
-    more = f" (and {len(found) - _MOST_NAMED} more)" if len(found) > _MOST_NAMED else ""
-    return f"; name what is to be read: {' '.join(quoted(as_operand(path)) for path in found[:_MOST_NAMED])}{more}"
 
 
 def rank_by_topic_id(partitions: Iterable[PartitionSources], merge_different: bool) -> None:
@@ -323,31 +309,17 @@ def _unreadable(path: str, error: OSError) -> LeftOut:
 
 
 def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[SegmentFile | PartitionFiles | DataFolderFiles]:
-    """Opens a path. If a data folder cannot be opened because of a disk error, opens the partition folders in it. One
-    of several paths that cannot be opened is left out."""
+    """Opens a path. One of several that cannot be opened is left out."""
     if isinstance(one, SegmentFile | PartitionFiles | DataFolderFiles):
         return [one]
     try:
         found = opening.open(one)
         return [*Finder(one).logs()] if opening.is_archive(found) else [found]
     except OSError as error:
-        if not os.path.isdir(one) and not alone and is_of_one_file(error):
-            left_out.append(_unreadable(os.fsdecode(one), error))
-            return []
-        if error.errno not in DISK_ERRORS or not os.path.isdir(one):
+        if alone or not is_of_one_file(error):
             raise
-        folders: list[SegmentFile | PartitionFiles | DataFolderFiles] = []
-        for name in sorted(os.listdir(one)):
-            folder = os.path.join(os.fsdecode(one), name)
-            if names.folder(name) is None or not os.path.isdir(folder):
-                continue
-            try:
-                folders.append(opening.open(folder))
-            except OSError as reason:
-                left_out.append(_unreadable(folder, reason))
-        if not folders:
-            raise
-        return folders
+        left_out.append(_unreadable(os.fsdecode(one), error))
+        return []
 
 
 def _add_to_source(

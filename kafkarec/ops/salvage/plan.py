@@ -39,7 +39,7 @@ from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches
-from kafkarec.storage.recorded_ends import DELETED, EndVerdict, RecordedEnd
+from kafkarec.storage.recorded_ends import DELETED, EndVerdict, LogEnd, RecordedEnd, ends_above
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
 from kafkarec.write.fields import BatchHeader
@@ -74,7 +74,7 @@ from .planned_changes import (
 from .planned_files import FilePlan, PlannedFolder, Unreadable, inserted_batch
 from .salvaged_partition import BesideFile, OutputFile, SalvagedPartition
 
-_CUT = "length_beyond_end"  # the reason of its damage
+_CUT = "length_beyond_end"  # the reason of its damage, where nothing but the end is missing
 
 
 def plan_snapshots(folder: PlannedFolder, partition: PartitionSources, cap: int) -> None:
@@ -82,7 +82,8 @@ def plan_snapshots(folder: PlannedFolder, partition: PartitionSources, cap: int)
     copies: dict[str, list[tuple[int, SegmentFile]]] = {}
     for number, source in enumerate(partition.sources):
         for segment in source.snapshots:
-            copies.setdefault(segment.name, []).append((number, segment))
+            # as one that others follow: it is never appended to, and what is behind its last batch is damage
+            copies.setdefault(segment.name, []).append((number, segment.copy(later_segment=True)))
     for of_one in copies.values():
         _plan_snapshot(folder, of_one, cap)
 
@@ -92,17 +93,11 @@ def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]],
     report, incomplete = folder.report, list[GoodBatches]()
     for number, segment in copies:
         with closing(segment):
-            collector = DamageCollector(cap, unread=report.unread)
-            damage, known = collector.damage, len(report.unread)
+            collector, known = DamageCollector(cap, unread=report.unread), len(report.unread)
             good = list(good_batches.read_file(segment, number, 0, collector))
-            for path, position, length, kind in collector.tails:
-                what = "a batch is cut off" if kind == "cut" else "zeros"
-                text = (
-                    f"{path}: {what} at byte {position}, {length} bytes before its end; a snapshot is never appended to"
-                )
-                damage.append(Damage(path, position, length, None, None, segment.size, _CUT, text))
             report.sources.append(segment.path)
-            if not damage and _has_footer(good):
+            is_whole = not collector.damage and len(report.unread) == known
+            if is_whole and _has_footer(good):
                 try:
                     source, position = folder.keep_range(segment, 0, segment.size)
                 except Unreadable:
@@ -113,13 +108,10 @@ def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]],
                     copied = OutputFile(segment.name, segment.size, "", *counts, good[0].base, good[-1].last)
                     report.snapshots.append(copied)
                     return
-            elif len(report.unread) == known and not damage and good:
-                end = good[-1].position + good[-1].size
-                report.problems.append(f"{segment.path} is incomplete: it ends at byte {end} without a SnapshotFooter")
-            elif len(report.unread) == known and not damage:
-                text = f"{segment.path}: no batch at all; a snapshot has at least a header and a footer"
-                damage.append(Damage(segment.path, 0, segment.size, None, None, segment.size, _CUT, text))
-            report.damage += [one.as_dict() for one in damage]
+            elif is_whole:
+                at, text = good[-1].position if good else 0, f"{segment.path} ends without a SnapshotFooter"
+                collector.damage.append(Damage(segment.path, at, 0, None, None, segment.size, _CUT, text))
+            report.damage += [one.as_dict() for one in collector.damage]
             incomplete += good
     begin = len(report.set_aside)
     for row in incomplete:
@@ -287,7 +279,10 @@ def _compare_end(partition: PartitionSources, report: SalvagedPartition, recorde
         report.gaps_end > log_start(partition) and not report.compacted and is_known_uncleaned(partition)
     )
     ends = [report.next_offset or 0, end_without_segments(partition, recorded), *_base_offsets(partition)]
-    return report.compare_end(max(ends), recorded)
+    report.log_end = max(ends)
+    report.recorded_ends = [one.to_dict() for one in ends_above(recorded, LogEnd(report.log_end, 0, None))]
+    report.beyond_end = report.end.beyond_end
+    return report.end
 
 
 def _extend_to(made: PlannedFolder, end: int, epochs: Sequence[EpochEntry] = ()) -> None:

@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -214,16 +214,11 @@ def marker_changes(
     aside = [one for one in markers if one.outcome == _ASIDE]
     found: list[Change] = []
     before: dict[str, Any] = {}
-    for number, segment in enumerate(log.segments):
+    for segment, later in zip_longest(log.segments, log.segments[1:]):
         if not waiting and not aside:
             break
-        later = log.segments[number + 1 :]
-        end = (later[0].base_offset or 0) if later else 2**63
-        rows = (row for table in batch_tables([segment]) for row in table)
-        for row in chain(rows, (None,)):
-            until = end if row is None else row["last_offset"] + 1
-            first = until if row is None else row["base_offset"]
-            first = row["last_offset"] if row is not None and first is None else first
+        for row in chain((row for table in batch_tables([segment]) for row in table), (None,)):
+            until = row["last_offset"] + 1 if row else (later.base_offset or 0) if later else 2**63
             while waiting and (waiting[0].marker_offset or 0) < until:
                 marker = waiting.pop(0)
                 offset = marker.marker_offset or 0
@@ -241,7 +236,8 @@ def marker_changes(
                     found.append(inserted_batch(segment.name, position, builder.build()))
             if row is not None and row["is_transactional"] and not row["is_control"]:
                 for one in aside:
-                    if row["producer_id"] == one.producer_id and one.first_offset <= first <= one.last_offset:
+                    is_within = one.first_offset <= row["base_offset"] <= one.last_offset
+                    if row["producer_id"] == one.producer_id and is_within:
                         at = row["position"]
                         old = v2_header(segment.raw(at, V2_OVERHEAD))
                         found.append(removed_batch(segment.name, at, old, one.first_offset, "transaction_undecided"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -189,16 +188,12 @@ def _absolute_paths(given: Iterable[Any]) -> list[str]:
     return [path if remote.is_url(path) else os.path.abspath(path) for path in paths]
 
 
-class _Stopped(Exception):
-    """Another partition has failed."""
-
-
 class _Run:
     """One call of `salvage`. unfinished: None in a dry run"""
 
     def __init__(self, options: SalvageOptions, unfinished: UnfinishedRun | None, read_once: bool) -> None:
         self._unfinished, self._read_once = unfinished, read_once
-        self._stop = threading.Event()
+        self._failure: BaseException | None = None  # of one partition, which stops the others
         self._folders: set[str] = set()
 
         def on_progress(path: str, position: int) -> None:
@@ -208,24 +203,21 @@ class _Run:
         self._options = replace(options, progress=on_progress, new_folder=lambda: take_folder_name(self._folders))
 
     def _raise_if_stopped(self) -> None:
-        if self._stop.is_set():
-            raise _Stopped
+        if self._failure is not None:
+            raise self._failure
 
     def salvage_all(self, partitions: Sequence[PartitionSources]) -> list[SalvagedPartition]:
         """The reports of all partitions, in their order. Files without a name come first, one after the other: they get
         their folders' names in order."""
         self._folders = {one.folder for one in partitions}
         done = {one.folder: self._salvage_one(one) for one in partitions if one.topic is None}
-        waiting = [one for one in partitions if one.topic is not None]
-        with ThreadPoolExecutor(min(_AT_ONCE, max(len(waiting), 1))) as pool:
-            futures = {one.folder: pool.submit(self._salvage_one, one) for one in waiting}
+        named = [one for one in partitions if one.topic is not None]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
             try:
-                done |= {folder: future.result() for folder, future in futures.items()}
+                done |= zip((one.folder for one in named), pool.map(self._salvage_one, named), strict=True)
             except BaseException as error:
-                self._stop.set()
-                pool.shutdown(cancel_futures=True)
-                ended = [one.exception() for one in futures.values() if not one.cancelled()]
-                raise next((one for one in ended if one and not isinstance(one, _Stopped)), error) from None
+                self._failure = error  # the others end, and the pool waits for that
+                raise
         return [report for one in partitions for report in done[one.folder]]
 
     def _salvage_one(self, partition: PartitionSources) -> list[SalvagedPartition]:

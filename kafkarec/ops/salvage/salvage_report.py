@@ -11,12 +11,11 @@ from typing import Any
 from kafkarec._version import __version__
 from kafkarec.damage import begins_with_zeros, restored_text
 from kafkarec.report import Block, Commands, Document, ReportSection, text
-from kafkarec.sidecars import leader_epochs
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.output_rules import suggested_output
 from kafkarec.support.command_line import command
-from kafkarec.support.text_table import counted, noun
+from kafkarec.support.text_table import counted, lost_offsets
 
 from . import serve_plan
 from .salvaged_partition import SalvagedPartition
@@ -226,21 +225,16 @@ def _kind_of_path(path: str) -> str:
 
 def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> Iterator[str]:
     files, sources = counted(len(one.files), "segment"), counted(len(one.sources), "file")
-    if one.snapshots:
-        files += " and " + counted(len(one.snapshots), "KRaft snapshot")
+    snapshots = counted(len(one.snapshots), "KRaft snapshot") if one.snapshots else ""
     if one.batches:
         what = f"{counted(one.batches, 'batch')}, {counted(one.records, 'record')}, {counted(one.size, 'byte')}"
-        offsets = (
-            f" ({_offsets_text([(one.start_offset, (one.next_offset or 0) - 1)])})"
-            if one.next_offset is not None
-            else ""
-        )
-        yield f"{one.folder}: {verb} {what}{offsets} in {files}, from {sources}"
+        offsets = f" ({lost_offsets(one.start_offset, one.next_offset - 1)})" if one.next_offset is not None else ""
+        within = f"{files} and {snapshots}" if snapshots else files
+        yield f"{one.folder}: {verb} {what}{offsets} in {within}, from {sources}"
+    elif snapshots:
+        yield f"{one.folder}: {verb} {snapshots}, from {sources}"
     else:
-        found = [counted(len(one.snapshots), "KRaft snapshot")] if one.snapshots else []
-        found += [counted(len(one.files), "empty segment")] if one.files else []
-        nothing = f"{verb} {' and '.join(found)}, from {sources}" if found else f"no good batch in {sources}"
-        yield f"{one.folder}: {nothing if one.sources else 'no segment is left of it'}"
+        yield f"{one.folder}: {f'no batch to save in {sources}' if one.sources else 'no segment is left of it'}"
     if one.damage:
         offsets = "all of their offsets are in the new log"
         if one.lost:
@@ -253,8 +247,7 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
             yield f"    {damage['file']}, byte {damage['position']}, {counted(damage['length'], 'byte')} {reason}"
         yield from _more_line(one.damage, "range")
     elif one.lost and (one.unread or one.set_aside):
-        is_unread = any(each.path in one.sources for each in one.unread)
-        why = "a file could not be read" if is_unread else "batches there were set aside"
+        why = "a file could not be read, or batches there were set aside"
         yield f"  not in the new log, as {why}: {_offsets_text(one.lost)}"
     if one.restored:
         yield f"  restored: header fields of {counted(len(one.restored), 'batch')}, which are saved"
@@ -265,16 +258,7 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
     if one.missing and one.reports_missing:
         unproven = _NEVER_COMPACTED_NOTE if one.never_compacted else "a missing segment, or compaction"
         why = one.proofs[0] if one.proofs else unproven
-        where = "before the first segment" if leader_epochs.NAME in why else "between two segments"
-        aside = [(each.first_offset, each.last_offset) for each in one.set_aside]
-        only_aside = any(
-            first <= high and low <= last
-            for first, last in aside
-            if first is not None and last is not None
-            for low, high in one.missing
-        )
-        place = "in no source" + (", or only in batches that were set aside" if only_aside else "")
-        yield f"  missing: {_offsets_text(one.missing)}: {place}, {where} ({why})"
+        yield f"  missing: {_offsets_text(one.missing)}: in no source, or only in batches that were set aside ({why})"
     within = one.gaps - one.missing_offsets
     if one.never_compacted and within:
         yield f"  missing: {counted(within, 'offset')} between batches of a segment ({_NEVER_COMPACTED_NOTE})"
@@ -334,19 +318,5 @@ def _lines_by_reason(files: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _offsets_text(lost: Sequence[tuple[int | None, int | None]]) -> str:
-    """ "offset 30", "offsets 30 to 34, from 60 on, if there were any"."""
-    if set(lost) == {(None, None)}:
-        return "offsets that are not known"
-    parts = []
-    for first, last in lost[:_MAX_LINES]:
-        if first is None and last is None:
-            parts.append("others that are not known")
-        elif first is None:
-            parts.append(f"up to {last}")
-        elif last is None:
-            parts.append(f"from {first} on, if there were any")
-        else:
-            parts.append(str(first) if first == last else f"{first} to {last}")
     more = f" and {counted(len(lost) - _MAX_LINES, 'more range')}" if len(lost) > _MAX_LINES else ""
-    alone = len(lost) == 1 and lost[0][0] == lost[0][1]
-    return f"{noun(1 if alone else 2, 'offset')} {', '.join(parts)}{more}"
+    return ", ".join(lost_offsets(*one) for one in lost[:_MAX_LINES]) + more

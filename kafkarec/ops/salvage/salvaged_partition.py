@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkarec.recover.marker_evidence import Decision
 from kafkarec.sources.read_failures import ReadFailure
-from kafkarec.storage.recorded_ends import EndVerdict, LogEnd, RecordedEnd, ends_above
+from kafkarec.storage.recorded_ends import EndVerdict, LogEnd, RecordedEnd
 
 
 @dataclass
@@ -157,12 +157,6 @@ class SalvagedPartition:
     def lost_bytes(self) -> int:
         """The number of damaged bytes of the sources."""
         return sum(int(damage["length"]) for damage in self.damage)
-
-    def compare_end(self, offset: int, recorded: Iterable[RecordedEnd]) -> EndVerdict:
-        self.log_end = offset
-        self.recorded_ends = [one.to_dict() for one in ends_above(recorded, LogEnd(offset, 0, None))]
-        self.beyond_end = self.end.beyond_end
-        return self.end
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: `of` makes the object of it again."""

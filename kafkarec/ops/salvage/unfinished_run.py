@@ -1,8 +1,8 @@
 """What a later run knows of one that did not finish: a note for each partition, in OUT/.unfinished
 
     run.json            {"kafkarec": version, "given": [...], "options": [...]}    the run; the folder is locked
-    orders-0.json       {"sources": [[path, size, mtime], ...], "names": [...]}    written before its files are
-                        {..., "reports": [...], "states": {path: [size, SHA-256]}}     when they are on the disk
+    orders-0.json       {"sources": [[path, size, mtime], ...], "files": {path: null}}    written before its files are
+                        {..., "files": {path: [size, SHA-256]}, "reports": [...]}         when they are on the disk
 
 A finished partition is taken over if its sources and its files are as noted. Otherwise it is made again. What an
 earlier run wrote is replaced only if all of its batches are in the new files (`includes_earlier_batches`). Only files
@@ -120,22 +120,20 @@ class PartitionNote:
 
     def load_finished(self) -> list[SalvagedPartition] | None:
         """The reports of an earlier run; None: the partition is to be made."""
-        reports, states = self._found.get("reports"), self._found.get("states", {})
-        if reports is None:
+        if "reports" not in self._found:
             return None
-        changed = [one[0] for one in self._sources if one not in self._found["sources"]]
-        changed += [one[0] for one in self._found["sources"] if one[0] not in {path for path, *_ in self._sources}]
-        spoiled = []
-        for path, state in states.items():
+        noted = {path: state for path, *state in self._found["sources"]}
+        now = {path: state for path, *state in self._sources}
+        changed = [f"the source {path}" for path in now | noted if now.get(path) != noted.get(path)]
+        for path, state in self._found["files"].items():
             written = os.path.join(self._out, path)
             with suppress(OSError):
                 if os.path.getsize(written) == state[0] and digest_of_file(written) == tuple(state):
                     continue
-            spoiled.append(path)
-        if not changed and not spoiled:
-            return [SalvagedPartition.of(one) for one in reports]
-        what = f"the source {changed[0]}" if changed else os.path.join(self._out, spoiled[0])
-        self.why_again = f"made again: {what} has changed since an earlier run finished this partition"
+            changed.append(written)
+        if not changed:
+            return [SalvagedPartition.of(one) for one in self._found["reports"]]
+        self.why_again = f"made again: {changed[0]} has changed since an earlier run finished this partition"
         return None
 
     def includes_earlier_batches(self, plans: Iterable[PlannedFolder]) -> bool:
@@ -143,7 +141,7 @@ class PartitionNote:
         if not self._found or self._found["sources"] == self._sources:
             return True
         files = []
-        for name in self._found.get("names", ()):
+        for name in self._found.get("files", ()):
             path = os.path.join(self._out, name)
             if ".log" in name and os.path.isfile(path):
                 folder, own = os.path.split(path)
@@ -159,9 +157,9 @@ class PartitionNote:
         """Notes the files that will be written, and removes those of an earlier run that are not planned: side files
         are written again."""
         planned = {path for plan in plans for path, _ in plan.outputs()}
-        earlier = set(self._found.get("names", ())) | set(self._found.get("states", ()))
+        earlier = set(self._found.get("files", ()))
         names = planned.union(earlier, *map(_side_files, plans))
-        self._run.write(self._file, {"sources": self._sources, "names": sorted(names)})
+        self._run.write(self._file, {"sources": self._sources, "files": dict.fromkeys(sorted(names))})
         for path in earlier - planned:
             for name in (path, path + PART):
                 with suppress(FileNotFoundError):
@@ -170,8 +168,7 @@ class PartitionNote:
     def finish(self, plans: list[PlannedFolder], states: dict[str, FileDigest]) -> None:
         """Notes that all files are on the disk."""
         reports = [one.report.to_dict() for one in plans]
-        note = {"sources": self._sources, "names": sorted(states), "reports": reports, "states": states}
-        self._run.write(self._file, note)
+        self._run.write(self._file, {"sources": self._sources, "files": states, "reports": reports})
 
 
 def _read_note(path: str) -> dict[str, Any] | None:

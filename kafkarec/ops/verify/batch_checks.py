@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 from kafkarec._core import RowCheck
 from kafkarec.errors import KafkaRecordError
@@ -145,14 +144,11 @@ def check_control_records(step: Step, findings: Findings) -> None:
     if not problems:
         return
     offsets = step.chunk.values(_OFFSET, "l", 0, len(step.chunk))
-    runs = step.chunk.runs().cast("q").tolist()
-    ends = list(accumulate(runs[1::2]))
-    run = 0
-    for at, one in enumerate(keys_and_values):
-        while at >= ends[run]:
-            run += 1
+    runs = step.chunk.runs().cast("q").tolist()  # a batch, the number of its records
+    batches = [row for row, count in zip(runs[::2], runs[1::2], strict=True) for _ in range(count)]
+    for row, offset, one in zip(batches, offsets, keys_and_values, strict=True):
         if one in problems:
-            findings.add(*problems[one], step.cell("position", runs[2 * run]), offsets[at])
+            findings.add(*problems[one], step.cell("position", row), offset)
 
 
 def _control_problem(key: bytes | None, value: bytes | None) -> tuple[str, str] | None:
@@ -342,16 +338,16 @@ _EXCUSED_BY_A_GAP = {"sequence_gap", "out_of_order", "new_epoch_not_from_zero", 
 _IGNORED = {"old_epoch", "duplicate"}
 _SEQUENCE_COLUMNS = (
     "producer_id",
+    "base_offset",
+    "last_offset",
     "producer_epoch",
     "base_sequence",
     "last_sequence",
-    "base_offset",
-    "last_offset",
     "is_transactional",
     "is_control",
     "record_count",
+    "max_timestamp",
 )
-# Whether a marker commits or aborts does not matter here: it ends a transaction.
 _SOME_MARKER = Marker(aborted=False, coordinator_epoch=NONE, timestamp=NONE)
 
 
@@ -367,44 +363,32 @@ class SequenceCheck:
 
     def check(self, file: str, step: Step) -> None:
         """Checks the good batches of the next step."""
-        bases, nexts = step.column("base_offset"), step.column("next_offset")
-        if not any(producer is not None for producer in step.column("producer_id")):
-            if list(bases[1:]) != list(nexts[:-1]) or bases[0] != self._next:
-                self._gap_ends = nexts[-1]
-            self._next = nexts[-1]
-            return
-        for row, values in enumerate(zip(*(step.column(name) for name in _SEQUENCE_COLUMNS), strict=True)):
-            batch = dict(zip(_SEQUENCE_COLUMNS, values, strict=True))
-            base, end = batch["base_offset"], batch["last_offset"]
+        for row, values in enumerate(zip(*map(step.column, _SEQUENCE_COLUMNS), strict=True)):
+            producer, base, end, *_ = values
             if self._next is not None and base != self._next:
                 self._gap_ends = end if base is None else base
             self._next = end + 1
-            producer = batch["producer_id"]
             if producer is None or producer < 0:
                 continue
-            batch["max_timestamp"] = NONE
-            if batch["is_control"]:
-                self._states.append(batch, _SOME_MARKER if batch["record_count"] else None)
-            else:
-                problem = self._states.violation(batch)
-                if problem in _EXCUSED_BY_A_GAP and self._gap_ends > self._ends.get(producer, NONE):
-                    problem = None
-                if problem is not None:
-                    known = self._states.entry(producer)
-                    assert known is not None
-                    who = f"producer {producer} epoch {batch['producer_epoch']}"
-                    span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
-                    after = (
-                        f"after sequence {known.last_sequence}"
-                        if known.last_offset >= 0
-                        else "at the start of an epoch"
-                    )
-                    detail = {
-                        "old_epoch": f"{who} after epoch {known.producer_epoch}",
-                        "duplicate": f"{who}: {span} are already in the log",
-                        "not_transactional": f"{who}: a plain batch within its transaction",
-                    }.get(problem, f"{who}: {span} {after}")
-                    self._findings.add(_SEQUENCE_KINDS[problem], detail, *place_of(step, row), file=file)
-                if problem not in _IGNORED:
-                    self._states.append(batch)
-            self._ends[producer] = batch["last_offset"]
+            batch = dict(zip(_SEQUENCE_COLUMNS, values, strict=True))
+            problem = self._states.violation(batch)
+            if problem in _EXCUSED_BY_A_GAP and self._gap_ends > self._ends.get(producer, NONE):
+                problem = None
+            if problem is not None:
+                known = self._states.entry(producer)
+                assert known is not None
+                who = f"producer {producer} epoch {batch['producer_epoch']}"
+                span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
+                after = (
+                    f"after sequence {known.last_sequence}" if known.last_offset >= 0 else "at the start of an epoch"
+                )
+                detail = {
+                    "old_epoch": f"{who} after epoch {known.producer_epoch}",
+                    "duplicate": f"{who}: {span} are already in the log",
+                    "not_transactional": f"{who}: a plain batch within its transaction",
+                }.get(problem, f"{who}: {span} {after}")
+                self._findings.add(_SEQUENCE_KINDS[problem], detail, *place_of(step, row), file=file)
+            if problem not in _IGNORED:
+                is_marker = batch["is_control"] and batch["record_count"]  # whether it commits does not matter here
+                self._states.append(batch, _SOME_MARKER if is_marker else None)
+            self._ends[producer] = end

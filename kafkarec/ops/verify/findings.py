@@ -124,8 +124,8 @@ _NOT_INDEXED = {
     partition_metadata.NAME: "write one with the topic id that kafka-topics --describe prints",
     **dict.fromkeys(offset_checkpoints.NAMES, "without it a broker writes a new one"),
 }
-_LEFT_BY_A_KILL = {"index_offset", "index_position", "time_largest", "transaction_missing"}
-"""What a truncation or a kill leaves in the files of the active segment."""
+_LEFT_BY_A_KILL = {"index_offset", "index_position", "time_largest", "time_offset", "transaction_missing"}
+"""What a truncation, a kill or a copy of a log before its index leaves in the files of the active segment."""
 
 
 class SideFileFindings(Findings):
@@ -148,7 +148,7 @@ class SideFileFindings(Findings):
         """Adds a finding about a side file. severity: None is the usual one of the kind"""
         if self.is_active and severity is None and kind in _LEFT_BY_A_KILL:
             severity = ANOMALY
-            sentence += "; the index is preallocated: the broker still uses it, or rebuilds it at its next start"
+            sentence += "; the index is preallocated: a broker still uses it, or rebuilds it at its next start"
         self.add(kind, sentence, severity=severity, file=self._path(name), cause=cause)
 
     def read_in_folder(self, folder: FolderFiles, name: str, parse: Callable[[bytes, str | None], T]) -> T | None:

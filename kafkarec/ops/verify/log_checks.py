@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.recover.marker_evidence import UNDECIDED
 from kafkarec.recover.marker_matching import MatchedTransactions
 from kafkarec.recover.steps import Step
 from kafkarec.sidecars import (
@@ -126,7 +125,11 @@ class LogCheck:
     def stop(self, error: OSError | KafkaRecordError) -> None:
         """No other segment can be read, either."""
         self.mark_unread()
-        self._own.add("sidefiles_unchecked", f"the log's side files could not be compared: {_error_text(error)}")
+        why = str(error)
+        if isinstance(error, OSError):
+            path = str(error.filename or "a file")
+            why = f"{path}: {read_failure(error, path).why}"
+        self._own.add("sidefiles_unchecked", f"the log's side files could not be compared: {why}")
 
     def finish(self) -> LogFindings:
         """What was found."""
@@ -145,12 +148,8 @@ class LogCheck:
                 if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
                     self._own.read_in_folder(self._log, one.stem + one.suffix, producer_snapshot.read)
             if self._is_read:
-                found = self._match
-                found.finish()
-                if any(one.outcome == UNDECIDED for one in found.decisions):  # __transaction_state may have its end
-                    add_hanging_of(self._log.segments, self._batches)
-                elif found.ended or found.without_data or found.open:
-                    _add_hanging(transactions.TransactionListing(found, transactions.HANGING_AFTER), self._batches)
+                self._match.finish()
+                _add_hanging(self._match, self._batches)
         return LogFindings(self._segments, self._own, self._batches)
 
     def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
@@ -190,12 +189,12 @@ class _SegmentIndexes:
 
         indexes = [(name + module.SUFFIX, sidecar(module, self.base), check) for module, check in _CHECKED]
         self._aborted = sidecar(txn_index)
-        # A segment without any index was copied alone. If it has other indexes, a missing .txnindex means that no
-        # transaction was aborted.
         for suffix, other, consequence in _MISSING:
             if exists[other] and not exists[suffix]:
                 findings.report(name + suffix, "index_missing", f"is missing: {consequence}; {REINDEX}")
-        self._no_transactions = any(exists.values()) and not exists[txn_index.SUFFIX]
+        if any(exists.values()) and not exists[txn_index.SUFFIX]:
+            # Beside other indexes a missing one says that no transaction was aborted; a segment alone was copied alone.
+            self._aborted = ()
         preallocated = {file: index.preallocated for file, index, _ in indexes if index is not None}
         self._live = any(preallocated.values())
         findings.is_active = self._live and not later_segment
@@ -249,34 +248,18 @@ class _SegmentIndexes:
                 self._transactions.add_lost_marker(entry, log.states)
         is_closed = self._later_segment and not self._live
         for check in self._checks:
-            check.finish(self._end, largest_batch, is_closed, self._findings.is_active)
+            check.finish(self._end, largest_batch, is_closed)
         if cleaned:
             self._transactions.leave_out_before(start)
-        if self._no_transactions:
-            self._transactions.report_missing_file()
-        elif self._aborted is not None:
+        if self._aborted is not None:
             self._transactions.finish(self._aborted, log.is_complete and not cleaned)
 
 
-def _error_text(error: OSError | KafkaRecordError) -> str:
-    if not isinstance(error, OSError):
-        return str(error)
-    path = str(error.filename or "a file")
-    return f"{path}: {read_failure(error, path).why}"
-
-
-def add_hanging_of(segments: Sequence[SegmentFile], findings: Findings) -> None:
-    """Reads the markers of a log again, and adds the transactions that are open for too long."""
-    try:
-        listing = transactions.listing(segments)
-    except (OSError, KafkaRecordError) as error:
-        findings.add("sidefiles_unchecked", f"the log's transactions were not checked: {_error_text(error)}")
-    else:
-        _add_hanging(listing, findings)
-
-
-def _add_hanging(listing: transactions.TransactionListing, findings: Findings) -> None:
-    hanging = listing.hanging
+def _add_hanging(found: MatchedTransactions, findings: Findings) -> None:
+    """Adds the transactions that are open for too long."""
+    if not (found.ended or found.without_data or found.open):
+        return
+    hanging = transactions.TransactionListing(found, transactions.HANGING_AFTER).hanging
     for txn in hanging[:_LISTED]:
         age = "" if txn.duration_ms is None else f", open for {duration_text(txn.duration_ms)} or more by append times"
         detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"

@@ -24,7 +24,7 @@ from kafkarec.support.text_table import counted, noun
 from .batch_checks import CountedGaps, Gap, check_epochs_between
 from .finding_kinds import COMPARISON, NOTE, kinds_of_subject
 from .findings import Findings
-from .log_checks import LogFindings, add_hanging_of, check_left_out
+from .log_checks import LogFindings, check_left_out
 from .log_order import LogOrder
 from .report_data import PartitionReport
 from .segment_check import SegmentCheck
@@ -53,8 +53,6 @@ def partition_report(
     if end.higher and segments and segments[-1].remaining and "segment_misnamed" not in segments[-1].findings:
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
         segments[-1] = files[len(segments) - 1] = SegmentCheck(again, limit, None, lambda done: None, 1)
-        if along.batches.discard(("transaction_hanging",)):
-            add_hanging_of([*log.segments[:-1], again], along.batches)
     in_order = _segments_in_order(files)
     _bound_damage(in_order)
     _report_higher_ends(log, end, findings)

@@ -49,82 +49,61 @@ def headline(report: ReportData) -> tuple[str, str]:
         counts += f", the largest of {report.largest_record} bytes"
     rate = report.total("size") / report.seconds / 1e6 if report.seconds > 0.5 else 0
     speed = f" ({rate:.0f} MB/s)" if rate >= 1 else ""
-    totals = f"{_shown_path(report)}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
+    path = "standard input" if report.path == "-" else safe(report.path)
     if not report.files and report.state != ERROR:
-        return f"NOTHING TO VERIFY: {_shown_path(report)} contains no segment", ""
-    not_checked = f"not checked: {_unchecked_text(report)}" if _unchecked_text(report) else ""
+        return f"NOTHING TO VERIFY: {path} contains no segment", ""
+    return _verdict(report), f"{path}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
+
+
+def _verdict(report: ReportData) -> str:
+    """Whether there is damage, and how much is lost: the state in capitals, and what it is about."""
+    batches = [one for partition in report.partitions for one in partition.unchecked]
+    size = byte_size(sum(one.length for one in batches))
+    unchecked = f"{counted(len(batches), 'batch')}, {size}, above a limit or without a library" if batches else ""
     if report.state == "unchecked":
-        head = f"NOT FULLY CHECKED: {_unchecked_text(report)}; the rest is not damaged"
-    elif report.state == "damaged":
-        bad = sum(one.lost_bytes for one in report.partitions)
-        places = sum(one.places - len(one.unchecked) for one in report.partitions)
-        lost = [f"DAMAGED: {counted(places, 'range')}, {byte_size(bad)} lost", *_lost_offsets_texts(report.partitions)]
-        unread = f"{_unread_count(report)} could not be read completely" if report.unread else ""
-        head = _joined(", ".join(lost), _lost_without_damage(report), unread, not_checked)
-    elif report.state == ERROR:
-        head = _joined(_head_without_damage(report), not_checked)
-    elif report.state == ANOMALY:
+        return f"NOT FULLY CHECKED: {unchecked}; the rest is not damaged"
+    if report.state in ("damaged", ERROR):
+        return _bad_verdict(report, unchecked)
+    if report.state == ANOMALY:
         anomalies = counted(count_by_severity(report.findings, ANOMALY), "anomaly")
         missing = sum(one.missing_offsets for one in report.partitions)
         gaps = f"{counted(missing, 'offset')} missing between segments: compacted or lost" if missing else ""
-        head = _joined(f"NOT DAMAGED, with {anomalies} that Kafka accepts without an error", gaps)
-    elif not report.total("batches"):
-        zeros = any(one.kind == "preallocated" for one in report.findings)
-        nothing = "there are no batches"
-        if zeros:
-            nothing = "there are only zeros: the log is empty, or its records are lost; this folder cannot tell which"
-        head = f"NO BATCHES: nothing is damaged, but {nothing}"
-    else:
-        head = "NOT DAMAGED: every checksum is right and every payload can be read"
-    return head, totals
+        return _joined(f"NOT DAMAGED, with {anomalies} that Kafka accepts without an error", gaps)
+    if report.total("batches"):
+        return "NOT DAMAGED: every checksum is right and every payload can be read"
+    nothing = "there are no batches"
+    if any(one.kind == "preallocated" for one in report.findings):
+        nothing = "there are only zeros: the log is empty, or its records are lost; this folder cannot tell which"
+    return f"NO BATCHES: nothing is damaged, but {nothing}"
 
 
-def _shown_path(report: ReportData) -> str:
-    return "standard input" if report.path == "-" else safe(report.path)
-
-
-def _head_without_damage(report: ReportData) -> str:
-    """The summary for errors without damaged bytes: of the log's end, of files that cannot be read, any others."""
+def _bad_verdict(report: ReportData, unchecked: str) -> str:
+    """Of damage; else of errors, else of what is lost without both, else of files that could not be read."""
     errors = [one for one in report.findings if one.severity == ERROR and one.kind not in _END_KINDS | READ_FAILURES]
-    beyond = _lost_without_damage(report)
-    checked = " that was checked" if _unchecked_text(report) else ""
-    good = f"every batch{checked} can be read" if report.total("batches") else "there are no batches"
-    read = f"{_unread_count(report)} could not be read" if report.unread else good
-    restored = [one for one in errors if one.kind == "header_restored"]
-    if restored and len(restored) == len(errors):
-        wrong = f"header fields of {counted(count_by_severity(restored, ERROR), 'batch')}, which can be restored"
-        return _joined(f"DAMAGED: {wrong}; {read}", beyond)
-    if errors:
-        count = count_by_severity(errors, ERROR)
-        are = "is" if count == 1 else "are"
-        there = f"{read}, {'and' if report.unread else 'but'} there {are} {counted(count, 'error')}"
-        lost = sum(one.lost_offsets - one.beyond_end for one in report.partitions)
-        gaps = f"{counted(lost, 'offset')} lost{_in_gaps_text(report.partitions, lost)}" if lost else ""
-        return _joined(f"INCONSISTENT: {there}", gaps, beyond)
-    if beyond:
-        return f"INCOMPLETE: {read}; {beyond}"
-    return f"COULD NOT READ EVERYTHING: {_unread_count(report)}; the rest is not damaged"
-
-
-def _unchecked_text(report: ReportData) -> str:
-    """The batches above a limit or without a library; empty: none."""
-    batches = [one for partition in report.partitions for one in partition.unchecked]
-    size = byte_size(sum(one.length for one in batches))
-    return f"{counted(len(batches), 'batch')}, {size}, above a limit or without a library" if batches else ""
+    count = count_by_severity(errors, ERROR)
+    folders = sorted(str(one.file) for one in report.own_findings if one.kind == "folder_lost")
+    beyond = _joined(recorded_ends.lost_folders_text(folders), _beyond_end_text(report.partitions))
+    unread = f"{counted(len(report.unread), 'file or folder')} could not be read completely" if report.unread else ""
+    is_good = bool(report.total("batches")) and not (unread or unchecked)
+    good = "every batch can be read" if is_good else ""
+    if report.state == "damaged":
+        bad = sum(one.lost_bytes for one in report.partitions)
+        places = sum(one.places - len(one.unchecked) for one in report.partitions)
+        lost = [f"{counted(places, 'range')}, {byte_size(bad)} lost", *_lost_offsets_texts(report.partitions)]
+        state, of_state = "DAMAGED", [", ".join(lost)]
+    elif errors and all(one.kind == "header_restored" for one in errors):
+        state, of_state = "DAMAGED", [f"header fields of {counted(count, 'batch')}, which can be restored", good]
+    elif errors:
+        offsets = sum(one.lost_offsets - one.beyond_end for one in report.partitions)
+        gaps = f"{counted(offsets, 'offset')} lost{_in_gaps_text(report.partitions, offsets)}" if offsets else ""
+        state, of_state = "INCONSISTENT", [counted(count, "error"), good, gaps]
+    else:
+        state, of_state = "INCOMPLETE" if beyond else "COULD NOT READ EVERYTHING", [good]
+    return f"{state}: {_joined(*of_state, beyond, unread, f'not checked: {unchecked}' if unchecked else '')}"
 
 
 def _joined(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
-
-
-def _unread_count(report: ReportData) -> str:
-    return counted(len(report.unread), "file or folder")
-
-
-def _lost_without_damage(report: ReportData) -> str:
-    """What is lost without damage: folders, and the ends of logs; empty: nothing is known to be."""
-    folders = sorted(str(one.file) for one in report.own_findings if one.kind == "folder_lost")
-    return _joined(recorded_ends.lost_folders_text(folders), _beyond_end_text(report.partitions))
 
 
 def _beyond_end_text(partitions: Sequence[PartitionReport]) -> str:

@@ -35,9 +35,6 @@ from .finding_kinds import ANOMALY, NOTE
 from .findings import ReportFinding
 
 _MAX_WITHOUT_ENTRY = 1 << 20  # bytes at the end of a log; more are reported, at the usual index intervals
-_AHEAD = (
-    " (the log was truncated, or copied before its index; a broker rebuilds the index when it recovers the segment)"
-)
 E = TypeVar("E", OffsetEntry, TimeEntry)
 
 
@@ -78,13 +75,12 @@ class IndexCheck(Generic[E]):
         """Compares the batches of the next step."""
 
     @abstractmethod
-    def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
+    def finish(self, end: int, largest_batch: int, closed: bool) -> None:
         """Reports entries beyond the last batch, and those that are missing.
 
         end             end position of the last batch
         largest_batch   size of the largest batch in bytes
         closed          it is not the active segment
-        live            the file was copied while it was written, or its broker crashed, so it may be ahead of the log
         """
 
     def _report_entry(self, kind: str, number: int, entry: E, what: str, severity: str | None = None) -> None:
@@ -171,15 +167,13 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
             what = f"points at a batch without its offset, with the offsets {base} to {last}"
             self._report_entry("index_offset", number, entry, what, ANOMALY)
 
-    def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
+    def finish(self, end: int, largest_batch: int, closed: bool) -> None:
         """Reports entries beyond the last batch, and a truncated index."""
-        severity, why = (ANOMALY, _AHEAD) if live else (None, "")
         for number, entry in self._remaining_entries():
-            self._report_entry("index_position", number, entry, f"points beyond the log's end, {end}{why}", severity)
+            self._report_entry("index_position", number, entry, f"points beyond the log's end, {end}")
         for number, entry in self._waiting:
-            what = f"is above the segment's last offset, {self._last}"
-            what += why or ": a broker regards the segment as empty"
-            self._report_entry("index_offset", number, entry, what, severity)
+            what = f"is above the segment's last offset, {self._last}: a broker regards the segment as empty"
+            self._report_entry("index_offset", number, entry, what)
         spacing = self._reached // len(self._index) if len(self._index) else 4096
         without = end - self._reached
         if self._last is not None and without > _MAX_WITHOUT_ENTRY + largest_batch + 8 * spacing:
@@ -228,12 +222,11 @@ class TimeIndexCheck(IndexCheck[TimeEntry]):
             )
             self._report_entry("time_largest", number, entry, what, ANOMALY)
 
-    def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
+    def finish(self, end: int, largest_batch: int, closed: bool) -> None:
         """Reports entries beyond the last batch, and a missing last entry."""
-        severity, why = (ANOMALY, _AHEAD) if live else (None, "")
         for number, entry in self._remaining_entries():
             segment = "is empty" if self._last is None else f"ends at offset {self._last}"
-            self._report_entry("time_offset", number, entry, f"is beyond the segment, which {segment}{why}", severity)
+            self._report_entry("time_offset", number, entry, f"is beyond the segment, which {segment}")
         latest = None if self._last_entry is None else self._last_entry.timestamp
         if closed and self._largest is not None and (latest is None or latest < self._largest):
             last = "there is no entry" if latest is None else f"the last entry has timestamp {latest}"
@@ -323,20 +316,9 @@ class TxnIndexCheck:
         of one is deleted or cleaned, the log cleaner keeps the marker for a while, but not the entry."""
         self._expected = {place: one for place, one in self._expected.items() if one.first_offset >= start}
 
-    def report_missing_file(self) -> None:
-        """Reports a missing .txnindex, which is an error unless no transaction was aborted."""
-        if self._expected:
-            one = next(iter(self._expected.values()))
-            count = "1 transaction was" if len(self._expected) == 1 else f"{len(self._expected)} transactions were"
-            self._report(
-                "transaction_missing",
-                f"is missing, and {count} aborted here, the first by producer {one.producer_id}, offsets "
-                f"{one.first_offset} to {one.last_offset}; without it read_committed consumers get the aborted "
-                "records; reindex writes a new one",
-            )
-
     def finish(self, entries: Iterable[AbortedTransaction], complete: bool) -> None:
-        """Compares the entries of the file. complete: whether all batches of the log up to here were read."""
+        """Compares the entries of the file; one that does not exist has none. complete: whether all batches of the log
+        up to here were read."""
         missing = dict(self._expected)
         for number, entry in enumerate(entries):
             place = entry.producer_id, entry.last_offset
@@ -374,9 +356,9 @@ class TxnIndexCheck:
         for one in missing.values():
             self._report(
                 "transaction_missing",
-                f"the transaction of producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}, was "
-                "aborted and is not listed: read_committed consumers get its records; reindex writes a "
-                "correct one",
+                f"there is no entry for the transaction of producer {one.producer_id}, offsets {one.first_offset} to "
+                f"{one.last_offset}, which was aborted: read_committed consumers get its records; reindex writes a "
+                "correct file",
             )
 
 

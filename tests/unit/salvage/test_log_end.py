@@ -105,7 +105,7 @@ def test_an_index_proves_that_offsets_between_segments_are_lost(tmp_path):
     report = salvage(folder, tmp_path / "out")
     [proof] = report.partitions[0].proofs
     assert not report.ok and proof == f"according to {0:020}.index {0:020}.log had offset 29"
-    assert f"between two segments ({proof})" in str(report)
+    assert f"that were set aside ({proof})" in str(report)
     assert verified(tmp_path / "out" / "txn-0").exit_status() == 0
 
 
@@ -154,18 +154,23 @@ def test_a_segment_that_only_awaits_its_renaming(tmp_path):
 @pytest.mark.parametrize(
     "cleaner, segments, status, lines",
     [
-        (None, {0: [good(0)], 20: [good(20)]}, 0, ["offsets 5 to 19: in no source, between two segments (a missing"]),
+        (
+            None,
+            {0: [good(0)], 20: [good(20)]},
+            0,
+            ["offsets 5 to 19: in no source, or only in batches that were set aside (a missing"],
+        ),
         (
             "orders 0 9",
             {0: [good(0)], 20: [good(20)]},
             0,
-            ["offsets 5 to 19: in no source, between two segments (a mi"],
+            ["offsets 5 to 19: in no source, or only in batches that were set aside (a mi"],
         ),
         (
             "",
             {0: [good(0)], 20: [good(20)]},
             1,
-            ["offsets 5 to 19: in no source, between two segments (by cleaner-off"],
+            ["offsets 5 to 19: in no source, or only in batches that were set aside (by cleaner-off"],
         ),
         (
             "",

@@ -95,7 +95,7 @@ def test_lost_offsets_at_segment_borders_and_ends(tmp_path):
     (source / f"{170:020}.log").touch()
     report = salvage(source, tmp_path / "rolled")
     assert report.partitions[0].lost == [(100, 109), (120, 139), (160, 169)]
-    assert "offsets 100 to 109, 120 to 139, 160 to 169 (fewer if" in str(report)
+    assert "offsets 100 to 109, offsets 120 to 139, offsets 160 to 169 (fewer if" in str(report)
 
 
 def test_what_is_missing_behind_damage_or_a_batch_in_the_wrong_place_is_lost(tmp_path):

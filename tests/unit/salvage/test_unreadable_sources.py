@@ -7,7 +7,7 @@ import os
 import pytest
 from allocations import Preads
 from plain_logs import batch, log
-from unreadable_files import SPOILS, dangling_link, pipe, refused
+from unreadable_files import SPOILS, dangling_link, pipe, refuse_listing, refused
 from witness_folders import golden, name_of
 
 import kafkarec
@@ -37,7 +37,7 @@ def test_the_other_files_are_saved_and_verify_says_why(source, tmp_path, monkeyp
     assert (finding.kind, finding.cause) == ("unreadable_file", cause) and words in finding.detail
     assert verified.exit_status() == 3 and verified.total("batches") == 6
     text = str(verified)
-    assert text.startswith("COULD NOT READ EVERYTHING: 1 file or folder; the rest is not damaged\n")
+    assert text.startswith("COULD NOT READ EVERYTHING: 1 file or folder could not be read completely\n")
     assert ("ddrescue" in text) is (cause == "disk")
     report = salvage(source, tmp_path / "out")
     assert [(one.path, one.cause) for one in report.unread] == [(str(bad), cause)]
@@ -75,7 +75,7 @@ def test_errors_and_an_unreadable_file(source, monkeypatch):
     pipe(source / "orders-0" / NAMES[1], monkeypatch)
     report = verify(source)
     assert report.exit_status() == 3
-    assert str(report).startswith("INCONSISTENT: 1 file or folder could not be read, and there is 1 error; 2 offsets")
+    assert str(report).startswith("INCONSISTENT: 1 error; 2 offsets")
 
 
 def test_bad_sectors_in_a_file(source, tmp_path):
@@ -174,3 +174,14 @@ def test_a_disk_error_in_a_file_of_the_data_folder(tmp_path, monkeypatch):
     assert list(verified.unread) == report.unreadable == [str(bad)]
     assert (verified.exit_status(), report.exit_status()) == (3, 3)
     assert "not copied" not in str(report)
+
+
+def test_one_of_several_folders_that_cannot_be_listed(source, tmp_path, monkeypatch):
+    other = tmp_path / "disk2"
+    log(other / "third-2", [batch(0, 5)])
+    refuse_listing(monkeypatch, "disk2", errno.EIO)
+    report = salvage([source, other], tmp_path / "out")
+    assert [one.folder for one in report.partitions] == ["orders-0", "other-1"]
+    assert report.unreadable == [str(other)] and report.exit_status() == 3
+    with pytest.raises(OSError, match="Input/output error"):
+        salvage(other, tmp_path / "none")

@@ -32,7 +32,7 @@ def test_a_witness_above_the_end_is_a_loss(name, tmp_path):
     folder = make(tmp_path / "data")
     report = verified(folder)
     assert report.exit_status() == 1 and not report.ok
-    assert str(report).splitlines()[0].endswith(f"; {headline}")
+    assert str(report).splitlines()[0].endswith(headline)
     [log] = report.partitions
     assert kind in kinds(report, "error") and kinds(report, "error") <= END_KINDS
     assert "kafkarec reindex /" not in str(report), "no command that makes new indexes, without the witness"

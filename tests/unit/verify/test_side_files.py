@@ -306,7 +306,7 @@ def test_a_log_that_was_copied_before_its_live_index(tmp_path):
     data_folder(tmp_path, replication=f"logappend-live 0 {end}")  # nothing that was replicated is missing
     reported = findings(folder)
     assert words(reported) == {("index_position", "anomaly"), ("time_offset", "anomaly")}
-    assert all("copied before its index" in one.detail for one in reported)
+    assert all("the index is preallocated" in one.detail for one in reported)
 
 
 def test_records_without_timestamps(tmp_path):

@@ -68,7 +68,7 @@ def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(tmp
     assert (finding.kind, finding.severity) == ("unreadable_folder", "error")
     assert "locked-0: cannot be listed: permission denied" in str(report)
     assert report.exit_status() == 3 and report.total("batches") == 1
-    assert str(report).startswith("COULD NOT READ EVERYTHING: 1 file or folder; the rest is not damaged")
+    assert str(report).startswith("COULD NOT READ EVERYTHING: 1 file or folder could not be read completely")
 
 
 def test_damage_beyond_a_limit_is_counted(tmp_path, monkeypatch):
