@@ -957,7 +957,7 @@ cdef class Decoder:
             e.columns.want |= WANT_OFFSET
         if self.keys is not None:
             e.columns.want |= WANT_KEY
-        if e.options.timed:
+        if e.options.filter.timed:
             e.columns.want |= WANT_TIMESTAMP
 
     def __dealloc__(self):
@@ -965,7 +965,6 @@ cdef class Decoder:
         buffer_free(&self.e.rows)
         buffer_free(&self.aborted)
         buffer_free(&self.e.context.out)
-        buffer_free(&self.e.keep)
         buffer_free(&self.e.audit.kept)
         buffer_free(&self.e.input.buffer)
         buffer_free(&self.e.input.bad)
@@ -1509,8 +1508,7 @@ cdef class Decoders:
         return decoder
 
     cdef int put_back(self, Decoder decoder) except -1:
-        cdef size_t kept = decoder.e.context.out.capacity + decoder.e.keep.capacity
-        if kept <= MOST_KEPT and self.idle_count < MOST_IDLE and not decoder.skip:
+        if decoder.e.context.out.capacity <= MOST_KEPT and self.idle_count < MOST_IDLE and not decoder.skip:
             self.idle, decoder.next_idle = decoder, self.idle
             self.idle_count += 1
         return 0

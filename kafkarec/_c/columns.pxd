@@ -19,7 +19,7 @@ The buffers of a small input in memory are parts of one page: a page each would 
 that has to grow gets a page of its own.
 """
 from libc.stdint cimport UINT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcpy, memset
 
 from kafkarec._c.numbers cimport le64
 from kafkarec._core cimport pages_free, pages_take
@@ -435,89 +435,6 @@ cdef inline void columns_truncate(Columns* c, int64_t rows, int64_t touched) noe
         bytes_truncate(&c.header_value, views, whole, headers, c.headers)
         c.headers = headers
     c.rows = rows
-
-
-cdef inline bint set_bit(uint8_t* bits, int64_t i) noexcept nogil:
-    """Sets a bit and returns its previous value."""
-    cdef bint was = bits[i >> 3] >> (i & 7) & 1
-    bits[i >> 3] |= <uint8_t>(1 << (i & 7))
-    return was
-
-
-cdef inline void bytes_filter(Bytes* column, bint views, const int32_t* cells, int64_t start, int64_t stop,
-                              const uint8_t* keep) noexcept nogil:
-    """Removes the cells of rows [start, stop) whose byte in `keep` is 0. cells: where those of each row begin; NULL: a
-    row has one."""
-    cdef int32_t* ends = <int32_t*>column.offsets.data
-    cdef View* all_views = <View*>column.offsets.data
-    cdef int64_t row, cell, end, to = start if cells == NULL else cells[start]
-    cdef int32_t length
-    cdef bint known
-    if ends == NULL:
-        return
-    if not views:
-        column.used = ends[to]
-    for row in range(start, stop):
-        cell, end = row, row + 1
-        if cells != NULL:
-            cell, end = cells[row], cells[row + 1]
-        while cell < end:
-            known = set_bit(column.validity.data, cell)
-            column.nulls -= not known
-            if keep[row - start]:
-                if views:
-                    all_views[to] = all_views[cell]
-                else:
-                    length = ends[cell + 1] - ends[cell]
-                    memmove(column.data.data + column.used, column.data.data + ends[cell], <size_t>length)
-                    column.used += length
-                    ends[to + 1] = <int32_t>column.used
-                if not known:
-                    clear_bit(column.validity.data, to)
-                    column.nulls += 1
-                to += 1
-            cell += 1
-    if views and to == (start if cells == NULL else cells[start]):
-        column.used = column.used_before         # nothing of the batch is left
-
-
-cdef inline void columns_filter(Columns* c, int64_t start, const uint8_t* keep) noexcept nogil:
-    """Removes the rows from `start` on whose byte in `keep` is 0; the others stay in order."""
-    cdef bint views = (c.want & WANT_VIEWS) != 0, known, stays
-    cdef int32_t* header_ends = <int32_t*>c.header_offsets.data
-    cdef int64_t* offsets = <int64_t*>c.offset.data
-    cdef int64_t* timestamps = <int64_t*>c.timestamp.data
-    cdef int8_t* types = <int8_t*>c.type.data
-    cdef int64_t row, to = start
-    cdef int32_t first, last = 0
-    bytes_filter(&c.key, views, NULL, start, c.rows, keep)
-    bytes_filter(&c.value, views, NULL, start, c.rows, keep)
-    if c.want & WANT_HEADERS:
-        bytes_filter(&c.header_key, False, header_ends, start, c.rows, keep)
-        bytes_filter(&c.header_value, views, header_ends, start, c.rows, keep)
-        last = header_ends[start]
-    for row in range(start, c.rows):
-        stays = keep[row - start] != 0
-        if c.want & WANT_OFFSET:
-            offsets[to] = offsets[row]
-        if c.want & WANT_TIMESTAMP:
-            timestamps[to] = timestamps[row]
-            known = set_bit(c.timestamp_validity.data, row)
-            c.timestamp_nulls -= not known
-            if stays and not known:
-                clear_bit(c.timestamp_validity.data, to)
-                c.timestamp_nulls += 1
-        if c.want & WANT_TYPE:
-            types[to] = types[row]
-            c.type_nulls -= not stays and types[row] < 0
-        if c.want & WANT_HEADERS:
-            first, last = last, header_ends[row + 1]
-            if stays:
-                header_ends[to + 1] = header_ends[to] + last - first
-        to += stays
-    if c.want & WANT_HEADERS:
-        c.headers = header_ends[to]
-    c.rows = to
 
 
 cdef inline int run_append(Columns* c, int64_t batch, int64_t rows) noexcept nogil:

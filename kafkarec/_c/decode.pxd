@@ -16,16 +16,15 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.columns cimport (
     MOST_IN_PAGE, WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, begin_viewed_batch,
-    buffer_reserve, clear_bit, columns_filter, columns_reserve_expected, columns_share_page, columns_truncate,
-    estimate_next_chunk, is_set, run_append, value_at,
+    buffer_reserve, clear_bit, columns_reserve_expected, columns_share_page, columns_truncate, estimate_next_chunk,
+    run_append,
 )
 from kafkarec._c.input cimport Input, reach, unreadable_end
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.decompress cimport (
     DecompressContext, Lz4Frame, decompress_payload, lz4_checksum_wrong, lz4_size_wrong,
 )
-from kafkarec._c.offset_map cimport OffsetMap, is_listed
-from kafkarec._c.record cimport FIRST_RESERVE, decode_records
+from kafkarec._c.record cimport FIRST_RESERVE, RowFilter, decode_records, passes
 from kafkarec._c.record_walk cimport LEAST_RECORD
 from kafkarec._c.resync cimport Search, far_above, looks_plausible
 from kafkarec._c.status cimport (
@@ -70,12 +69,7 @@ cdef struct Options:
     int64_t stable_offset        # records from here on are left out; INT64_MAX: none
     int64_t highest_base         # batches with a higher base offset are left out: they came after the markers were read
     bint ranged                  # only records in the ranges of offsets and times
-    int64_t from_offset
-    int64_t to_offset            # exclusive, like to_time
-    bint timed                   # there is a range of times
-    int64_t from_time            # milliseconds
-    int64_t to_time
-    const OffsetMap* keys        # only records with these keys and their offsets; NULL: with any, and without one
+    RowFilter filter
     int64_t ticks                # timestamp units per millisecond: 1, 1000, 1000000
     int64_t chunk_bytes          # size from which on a chunk is full
     int64_t stretch_bytes        # stored bytes after which a chunk ends, too; compressed ones count four times
@@ -110,7 +104,6 @@ cdef struct Engine:
     const uint8_t* payload       # its compressed payload, when NEEDS_CODEC is returned
     int64_t payload_length
     DecompressContext context
-    Buffer keep                  # for filter_rows: one byte per row
     Audit audit
 
 
@@ -161,7 +154,7 @@ cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noex
 
 cdef inline void advance_past_batch(Engine* e) noexcept nogil:
     """The batch has been read: what the next one is compared with, and where it begins."""
-    e.reached = e.reached + 1 if e.row.next_offset >= e.options.to_offset else 0
+    e.reached = e.reached + 1 if e.row.next_offset >= e.options.filter.to_offset else 0
     e.position = e.previous_end = e.row.position + e.row.size_in_bytes
     e.previous_next, e.previous_epoch = e.row.next_offset, e.row.partition_leader_epoch
 
@@ -187,47 +180,13 @@ cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
 
 cdef inline bint outside_ranges(Engine* e, const BatchRow* row) noexcept nogil:
     """Whether the header shows that no record of the batch is in the ranges. The header has neither a wrapper's first
-    offset nor the smallest timestamp of a CreateTime batch: filter_rows checks these."""
-    cdef const Options* o = &e.options
-    if o.timed and row.max_timestamp < o.from_time:
+    offset nor the smallest timestamp of a CreateTime batch: each record is checked."""
+    cdef const RowFilter* f = &e.options.filter
+    if f.timed and row.max_timestamp < f.from_time:
         return True
-    if o.timed and row.timestamp_type == 1 and row.max_timestamp >= o.to_time:
+    if f.timed and row.timestamp_type == 1 and row.max_timestamp >= f.to_time:
         return True
-    return row.last_offset < o.from_offset or (not is_wrapper(row) and row.base_offset >= o.to_offset)
-
-
-cdef inline int filter_rows(Engine* e, int64_t start) noexcept nogil:
-    """Removes the batch's records that are outside of the ranges, or do not have one of the keys; a record without a
-    timestamp is in no range of times."""
-    cdef Columns* c = &e.columns
-    cdef const Options* o = &e.options
-    cdef int64_t n = c.rows - start, i
-    cdef const int64_t* offsets = <const int64_t*>c.offset.data + start
-    cdef const int64_t* times = <const int64_t*>c.timestamp.data + start
-    cdef const uint8_t* known = c.timestamp_validity.data
-    cdef uint8_t* keep
-    cdef const uint8_t* key
-    cdef int64_t length
-    cdef bint stays, all_stay = True
-    if n == 0:
-        return OK
-    if buffer_reserve(&e.keep, 0, <size_t>n) != OK:
-        return refuse(&e.fault, OUT_OF_MEMORY, n, 0)
-    keep = e.keep.data
-    for i in range(n):
-        stays = offsets[i] >= o.from_offset and offsets[i] < o.to_offset
-        if stays and o.timed:
-            stays = times[i] >= o.from_time and times[i] < o.to_time
-            stays = stays and is_set(known, start + i)
-        if stays and o.keys != NULL:
-            stays = is_set(c.key.validity.data, start + i)
-            key = value_at(c, &c.key, start + i, &length)
-            stays = stays and is_listed(o.keys, key, <uint64_t>length, offsets[i])
-        keep[i] = stays
-        all_stay = all_stay and stays
-    if not all_stay:
-        columns_filter(c, start, keep)
-    return OK
+    return row.last_offset < f.from_offset or (not is_wrapper(row) and row.base_offset >= f.to_offset)
 
 
 cdef inline void reserve_expected(Engine* e, const Expected* more, int64_t times, int64_t length) noexcept nogil:
@@ -252,34 +211,52 @@ cdef inline void reserve_for_rest(Engine* e, int64_t length) noexcept nogil:
     reserve_expected(e, &more, batches, length)
 
 
-cdef inline int decode_payload(Engine* e, Columns* c, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
+cdef inline int decode_payload(Engine* e, Columns* c, const uint8_t* p, int64_t length, int64_t behind,
+                               const RowFilter* filter) noexcept nogil:
     """Appends the pending batch's records to the columns; of a refused batch none."""
     cdef int64_t start = c.rows
     cdef int status
     if e.row.magic >= BATCH_MAGIC:
-        status = decode_records(c, &e.row, p, p + length, behind, e.options.binary_header_keys, &e.fault)
+        status = decode_records(c, &e.row, p, p + length, behind, e.options.binary_header_keys, filter, &e.fault)
     elif e.row.codec != 0:
-        status = decode_wrapper(c, &e.row, p, p + length, e.options.limit, e.options.check_inner_crc,
+        status = decode_wrapper(c, &e.row, p, p + length, e.options.limit, e.options.check_inner_crc, filter,
                                 &e.row.first_offset, &e.fault)
     else:
-        status = decode_plain(c, p, &e.row, &e.fault)
+        status = decode_plain(c, p, &e.row, filter, &e.fault)
     if status != OK:
         columns_truncate(c, start, (c.rows if e.row.magic < BATCH_MAGIC else start + length // LEAST_RECORD) + 1)
     return status
 
 
-cdef inline int select_records(Engine* e, Columns* c, int64_t start) noexcept nogil:
-    """Removes those of the batch's records, the rows from `start` on, that were not asked for, and those from the last
-    stable offset on, which are the last rows."""
-    cdef int64_t rows
-    if is_control(&e.row) and not e.options.control:
+cdef inline bint pass_all(const RowFilter* filter, const Columns* c, int64_t start) noexcept nogil:
+    """Whether the rows from `start` on pass."""
+    cdef int64_t i
+    for i in range(start, c.rows):
+        if not passes(filter, c, i):
+            return False
+    return True
+
+
+cdef inline int decode_selected(Engine* e, Columns* c, const uint8_t* p, int64_t length,
+                                int64_t behind) noexcept nogil:
+    """As decode_payload, without the records that were not asked for, and without those from the last stable offset on,
+    which are the last rows. Most batches pass the filter whole: only another one is decoded again, record by record,
+    and one of which few have a key."""
+    cdef const RowFilter* filter = &e.options.filter
+    cdef int64_t start = c.rows, rows
+    cdef bint by_key = filter.keys != NULL and not e.options.audit
+    cdef int status = decode_payload(e, c, p, length, behind, filter if by_key else NULL)
+    if status == OK and e.options.ranged and not pass_all(filter, &e.columns, start):
         columns_truncate(c, start, c.rows)
-    elif e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
+        status = decode_payload(e, c, p, length, behind, filter)
+    if status == OK and is_control(&e.row) and not e.options.control:
+        columns_truncate(c, start, c.rows)
+    elif status == OK and e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
         rows = c.rows
         while rows > start and (<const int64_t*>c.offset.data)[rows - 1] >= e.options.stable_offset:
             rows -= 1
         columns_truncate(c, rows, c.rows)
-    return filter_rows(e, start) if e.options.ranged or e.options.keys != NULL else <int>OK
+    return status
 
 
 cdef inline int engine_decode(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
@@ -299,7 +276,7 @@ cdef inline int engine_decode(Engine* e, const uint8_t* p, int64_t length, int64
         elif (e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE and length < MOST_IN_PAGE
                 and c.page.buffer.data == NULL):
             columns_share_page(c, e.row.record_count, length)
-    status = decode_payload(e, c, p, length, behind)
+    status = decode_selected(e, c, p, length, behind)
     if status != OK:
         return status
     if e.options.audit:
@@ -307,9 +284,6 @@ cdef inline int engine_decode(Engine* e, const uint8_t* p, int64_t length, int64
     e.chunk_used += length
     if e.row.codec != 0:
         e.decompressed += length
-    status = select_records(e, c, start)
-    if status != OK:
-        return status
     if e.options.ticks > 1 and c.want & WANT_TIMESTAMP:
         scale_timestamps(c, start, e.options.ticks)
     if start == 0 and e.expected.rows == 0 and e.columns.rows > 0:
@@ -371,7 +345,7 @@ cdef inline bint range_ended(Engine* e) noexcept nogil:
     goes on. Of a wrapper the header has only the last offset, so that those before it have to tell."""
     cdef BatchRow row
     cdef int64_t agree = e.reached + 1
-    if e.row.base_offset < e.options.to_offset:
+    if e.row.base_offset < e.options.filter.to_offset:
         return False
     row = e.row
     while agree < ENDS_RANGE:
@@ -379,7 +353,7 @@ cdef inline bint range_ended(Engine* e) noexcept nogil:
             return False
         if not is_header_at(e, row.position + row.size_in_bytes, &row):
             return e.reached > 0
-        if row.base_offset < e.options.to_offset:
+        if row.base_offset < e.options.filter.to_offset:
             return False
         agree += 1
     return True
@@ -393,7 +367,7 @@ cdef inline int check_outside(Engine* e) noexcept nogil:
     cdef int64_t end = e.position + e.row.size_in_bytes
     if e.options.check_crc == NO_CHECKS:
         return OK
-    if e.row.base_offset < e.options.to_offset and (end == e.input.size or is_header_at(e, end, &following)):
+    if e.row.base_offset < e.options.filter.to_offset and (end == e.input.size or is_header_at(e, end, &following)):
         return OK
     return check_crc(&e.input, &e.row, &e.fault)
 
@@ -439,7 +413,7 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
         if range_ended(e):
             e.finished = True
             return END
-        e.is_above = e.reached > 0 and e.row.base_offset >= e.options.to_offset
+        e.is_above = e.reached > 0 and e.row.base_offset >= e.options.filter.to_offset
         if outside_ranges(e, &e.row):
             status = check_outside(e)
             if status == OK and e.options.restore:

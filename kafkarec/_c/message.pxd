@@ -31,7 +31,7 @@ from kafkarec._c.columns cimport (
     columns_reserve,
 )
 from kafkarec._c.numbers cimport load_i32, load_i64, load_u32
-from kafkarec._c.record cimport Exact, LocalBytes, append_field, load_bytes
+from kafkarec._c.record cimport Exact, LocalBytes, RowFilter, append_field, filter_last_row, load_bytes
 from kafkarec._c.status cimport (
     INNER_COMPRESSED, INNER_CRC_MISMATCH, INNER_SIZE_TOO_SMALL, LIMIT_EXCEEDED, MESSAGE_TRUNCATED, OK, WRAPPER_EMPTY,
     WRAPPER_OFFSET_TOO_SMALL, WRAPPER_VALUE_NULL, Fault, refuse,
@@ -104,7 +104,7 @@ cdef inline int append_bytes(Columns* c, Bytes* column, const uint8_t* data, int
     return status
 
 
-cdef inline int append_message(Columns* c, const Message* m, Fault* fault) noexcept nogil:
+cdef inline int append_message(Columns* c, const Message* m, const RowFilter* filter, Fault* fault) noexcept nogil:
     cdef int64_t row = c.rows
     cdef int status = columns_reserve(c, 1, 0)
     if status == OK and c.want & WANT_KEY:
@@ -127,17 +127,19 @@ cdef inline int append_message(Columns* c, const Message* m, Fault* fault) noexc
     if c.want & WANT_HEADERS:
         (<int32_t*>c.header_offsets.data)[row + 1] = <int32_t>c.headers
     c.rows = row + 1
+    filter_last_row(c, filter)
     return OK
 
 
-cdef inline int decode_plain(Columns* c, const uint8_t* p, const BatchRow* outer, Fault* fault) noexcept nogil:
+cdef inline int decode_plain(Columns* c, const uint8_t* p, const BatchRow* outer, const RowFilter* filter,
+                             Fault* fault) noexcept nogil:
     """Decodes an uncompressed message of magic 0 or 1, which is a batch of one record."""
     cdef Message m
     cdef int status = read_message(p, outer.size_in_bytes, &m, fault)
     if status != OK:
         return status
     m.offset = outer.base_offset
-    return append_message(c, &m, fault)
+    return append_message(c, &m, filter, fault)
 
 
 cdef inline int wrapper_payload(const uint8_t* p, const BatchRow* outer, const uint8_t** payload, int64_t* length,
@@ -202,7 +204,8 @@ cdef inline int inner_shift(const uint8_t* p, const uint8_t* end, const BatchRow
 
 
 cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t* p, const uint8_t* end, int64_t limit,
-                               bint check_inner_crc, int64_t* first_offset, Fault* fault) noexcept nogil:
+                               bint check_inner_crc, const RowFilter* filter, int64_t* first_offset,
+                               Fault* fault) noexcept nogil:
     """Decodes the inner messages of a wrapper. p to end: its decompressed value, which only this decoder can change, so
     it is safe to read it twice."""
     cdef Message m
@@ -232,7 +235,7 @@ cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t*
                 m.timestamp = outer.max_timestamp
         if count == 0:
             first_offset[0] = m.offset
-        status = append_message(c, &m, fault)
+        status = append_message(c, &m, filter, fault)
         if status != OK:
             return status
         count += 1

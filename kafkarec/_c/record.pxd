@@ -27,6 +27,8 @@ is refused. The quick decode_record has one caller, so compilers inline it.
 
 With WANT_VIEWS columns get a View of a key or value, else a copy: the quick form is there for each, and in the exact
 one a condition decides.
+
+With a filter records are decoded one by one, and one that does not pass is removed before the next.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -34,9 +36,10 @@ from libc.string cimport memcpy, memset
 from kafkarec._c.batch cimport ABSENT, BatchRow, wrapping_add
 from kafkarec._c.columns cimport (
     IN_DATA, IN_MEMORY, MOST_INLINE, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE,
-    WANT_VIEWS, Bytes, Columns, View, bytes_grow, clear_bit, columns_reserve, copy_wide, headers_reserve, put_long_view,
-    put_short_view, put_short_view_wide,
+    WANT_VIEWS, Bytes, Columns, View, bytes_grow, clear_bit, columns_reserve, columns_truncate, copy_wide,
+    headers_reserve, is_set, put_long_view, put_short_view, put_short_view_wide, value_at,
 )
+from kafkarec._c.offset_map cimport OffsetMap, is_listed
 from kafkarec._c.record_walk cimport LEAST_RECORD
 from kafkarec._c.status cimport (
     HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK,
@@ -51,6 +54,36 @@ from kafkarec._c.numbers cimport (
 cdef enum:
     READ_AHEAD = 32              # readable bytes after a record that the quick form needs
     FIRST_RESERVE = 1 << 20      # the most key and value bytes reserved at once; beyond it they grow with each record
+
+cdef struct RowFilter:           # which records are kept
+    int64_t from_offset
+    int64_t to_offset            # exclusive, like to_time
+    bint timed                   # there is a range of times: a record without a timestamp is in none
+    int64_t from_time            # milliseconds
+    int64_t to_time
+    const OffsetMap* keys        # only these keys and their offsets; NULL: any, and none
+
+
+cdef inline bint passes(const RowFilter* f, const Columns* c, int64_t row) noexcept nogil:
+    cdef int64_t offset = (<const int64_t*>c.offset.data)[row], time, length
+    cdef const uint8_t* key
+    if not f.from_offset <= offset < f.to_offset:
+        return False
+    if f.timed:
+        time = (<const int64_t*>c.timestamp.data)[row]
+        if not (f.from_time <= time < f.to_time and is_set(c.timestamp_validity.data, row)):
+            return False
+    if f.keys == NULL:
+        return True
+    key = value_at(c, &c.key, row, &length)
+    return is_set(c.key.validity.data, row) and is_listed(f.keys, key, <uint64_t>length, offset)
+
+
+cdef inline void filter_last_row(Columns* c, const RowFilter* filter) noexcept nogil:
+    """filter: NULL if all rows are kept."""
+    if filter != NULL and not passes(filter, c, c.rows - 1):
+        columns_truncate(c, c.rows - 1, c.rows)
+
 
 cdef struct Quick:
     const uint8_t* p
@@ -375,10 +408,10 @@ cdef inline int next_record_length(const uint8_t** p, const uint8_t* end, int32_
 
 
 cdef inline int64_t decode_with_cursor(Columns* c, const BatchRow* batch, bint binary, int64_t row, int64_t stop,
-                                       Cursor* cursor, const uint8_t* end, int64_t ahead, int* status,
+                                       int64_t read, Cursor* cursor, const uint8_t* end, int64_t ahead, int* status,
                                        Fault* fault) noexcept nogil:
     """Decodes records to the rows from `row` on, the quick form up to one that ends less than `ahead` before `end`.
-    Returns the row after them."""
+    Returns the row after them. read: records before those from c.rows on"""
     cdef LocalColumns h
     cdef Cursor at = cursor[0]
     cdef const uint8_t* begin
@@ -387,7 +420,7 @@ cdef inline int64_t decode_with_cursor(Columns* c, const BatchRow* batch, bint b
     while row < stop:
         begin = at.p
         if Cursor is Exact:
-            status[0] = next_record_length(&at.p, end, &length, batch.record_count, row - c.rows, fault)
+            status[0] = next_record_length(&at.p, end, &length, batch.record_count, read + row - c.rows, fault)
             if status[0] != OK:
                 break
         elif end - at.p <= ahead or next_varint(&at, end, &length) != OK or length < 0 or length > end - at.p - ahead:
@@ -408,33 +441,36 @@ cdef inline int64_t decode_with_cursor(Columns* c, const BatchRow* batch, bint b
 
 
 cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int64_t behind,
-                            bint binary, Fault* fault) noexcept nogil:
+                            bint binary, const RowFilter* filter, Fault* fault) noexcept nogil:
     """Decodes record_count records to columns that have space for them."""
-    cdef int64_t stop = c.rows + batch.record_count, row = c.rows, ahead = max(READ_AHEAD - behind, 0)
+    cdef int64_t read = 0, row, stop, ahead = max(READ_AHEAD - behind, 0)
     cdef int status = OK
     cdef Quick quick
     cdef Exact exact
     cdef QuickViews quick_views
-    quick.p = quick_views.p = p
-    if c.want & WANT_VIEWS:
-        row = decode_with_cursor(c, batch, binary, row, stop, &quick_views, end, ahead, &status, fault)
-        exact.p = quick_views.p
-    else:
-        row = decode_with_cursor(c, batch, binary, row, stop, &quick, end, ahead, &status, fault)
-        exact.p = quick.p
-    if status == OK and row < stop:
-        row = decode_with_cursor(c, batch, binary, row, stop, &exact, end, 0, &status, fault)
-    if status != OK:
-        fault.record = <int32_t>(row - c.rows)
-        return status
-    if exact.p != end:
-        return refuse(fault, RECORDS_LEFT_OVER, batch.record_count, end - exact.p)
-    c.rows = stop
-    return OK
+    exact.p = p
+    while read < batch.record_count:
+        row, stop = c.rows, c.rows + (batch.record_count if filter == NULL else 1)
+        quick.p = quick_views.p = exact.p
+        if c.want & WANT_VIEWS:
+            row = decode_with_cursor(c, batch, binary, row, stop, read, &quick_views, end, ahead, &status, fault)
+            exact.p = quick_views.p
+        else:
+            row = decode_with_cursor(c, batch, binary, row, stop, read, &quick, end, ahead, &status, fault)
+            exact.p = quick.p
+        if status == OK and row < stop:
+            row = decode_with_cursor(c, batch, binary, row, stop, read, &exact, end, 0, &status, fault)
+        read += row - c.rows
+        if status != OK:
+            fault.record = <int32_t>read
+            return status
+        c.rows = row
+        filter_last_row(c, filter)
+    return OK if exact.p == end else refuse(fault, RECORDS_LEFT_OVER, batch.record_count, end - exact.p)
 
 
 cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int64_t behind,
-                               bint binary, Fault* fault) noexcept nogil:
+                               bint binary, const RowFilter* filter, Fault* fault) noexcept nogil:
     """Decodes all records of a batch. p to end: its payload, decompressed; `behind`: readable bytes after it. On
     refusal the caller removes the rows."""
     cdef int64_t size = end - p
@@ -454,4 +490,4 @@ cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t*
         c.type.data[c.rows] = <uint8_t>batch.timestamp_type
         if count > 1:
             memset(c.type.data + c.rows + 1, batch.timestamp_type, <size_t>count - 1)
-    return decode_rows(c, batch, p, end, behind, binary, fault)
+    return decode_rows(c, batch, p, end, behind, binary, filter, fault)

@@ -48,10 +48,10 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
     o.stable_offset = INT64_MAX if options.stable_offset is None else options.stable_offset
     o.highest_base = INT64_MAX if options.highest_base is None else options.highest_base
     o.ranged = options.offsets is not None or options.times is not None
-    o.from_offset, o.to_offset = bounds(options.offsets)
-    o.timed = options.times is not None
-    o.from_time, o.to_time = bounds(options.times)
-    o.keys = <const OffsetMap*><size_t>(0 if options.keys is None else options.keys.address)
+    o.filter.from_offset, o.filter.to_offset = bounds(options.offsets)
+    o.filter.timed = options.times is not None
+    o.filter.from_time, o.filter.to_time = bounds(options.times)
+    o.filter.keys = <const OffsetMap*><size_t>(0 if options.keys is None else options.keys.address)
     o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
     o.stretch_bytes = INT64_MAX if options.stretch_bytes is None else options.stretch_bytes
     return fill_aborted(o, options.aborted, aborted)
