@@ -75,7 +75,7 @@ class _HeaderFirst(Format):
         with codec_errors(batch, limit):
             if batch.header.attributes & TWO_FRAMES:
                 first, second = _two_frames(batch)
-                fields: Any = bytes(codecs.decompress(batch.codec, first, limit))
+                fields: Any = codecs.decompress(batch.codec, first, limit)
                 data: Any = codecs.decompress(batch.codec, second, limit - len(fields))
             else:
                 fields, data = codecs.decompress(batch.codec, batch.payload, limit), None
