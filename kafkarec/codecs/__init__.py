@@ -107,7 +107,6 @@ def decompress(
     limit: bytes, a hard limit for the output and its allocation: LimitReached above it.
     magic: of the batch or message; LZ4's header checksum differs in magic 0 (KAFKA-3160).
     seen: takes notes of what the Java stream reads without an error, and no writer writes.
-    A returned memoryview is valid until this thread's next call, which may reuse its buffer.
     """
     content = None
     if seen is None and 0 <= codec_id < len(CODECS):

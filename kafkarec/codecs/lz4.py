@@ -17,7 +17,6 @@ of that level (12 and above are the same). The header checksum of magic 0 includ
 writes it for old clients (KAFKA-3160).
 """
 
-import threading
 from functools import cache
 from struct import Struct
 from typing import Any
@@ -59,33 +58,15 @@ KAFKA_HEADER = PLAIN_HEADERS[0x60, 0x40]
 MAGIC_0_HEADER = KAFKA_HEADER[:6] + bytes((header_checksum(KAFKA_HEADER[:6]),))  # KAFKA-3160
 
 
-class _Context(threading.local):
-    """A decompression context for each thread, replaced after every failure.
-
-    Resetting is not enough: LZ4 1.9.4 keeps the content size of the failed frame and fails on the next one.
-    """
-
-    def __init__(self) -> None:
-        frame = load(MODULE, NAME, PIP_NAME)
-        self.chunk = frame.decompress_chunk
-        self.create = frame.create_decompression_context
-        self.context = self.create()
-
-
-_context: Any = None
-
-
 def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> bytes | memoryview:
     """The content of the first frame."""
-    global _context
-    if _context is None:
-        _context = _Context()
+    frame = _library(MODULE)
     flags, descriptor, at = _frame_header(payload)
     end, behind = _end_of_blocks(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
     if magic > 0:
         _check_header(payload, at)
     header = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
-    content = _decompress_frame([header, payload[at:end], END_MARK], limit)
+    content = _decompress_frame(frame, [header, payload[at:end], END_MARK], limit)
     if seen is not None:
         _audit(payload, flags if behind > end else flags & ~FLAG_CONTENT_CHECKSUM, behind, content, seen)
     return content
@@ -138,10 +119,10 @@ def check_stream_start(payload: Any, limit: int, magic: int = 2) -> None:
         _check_header(payload, at)
 
 
-def _decompress_frame(parts: list[Any], limit: int) -> bytes | memoryview:
+def _decompress_frame(frame: Any, parts: list[Any], limit: int) -> bytes | memoryview:
     """Decompresses one frame from its parts, piece by piece."""
-    thread = _context
-    context, chunk = thread.context, thread.chunk
+    # a new one for each: LZ4 1.9.4 keeps the content size of a frame that failed, and fails on the next one
+    context = frame.create_decompression_context()
     capacity = min(max(sum(map(len, parts)) << 2, LEAST_CAPACITY), MAX_CAPACITY)
     content: bytearray | None = None
     total = 0
@@ -150,7 +131,7 @@ def _decompress_frame(parts: list[Any], limit: int) -> bytes | memoryview:
         for part in parts:
             while True:
                 wanted = capacity if capacity <= limit - total else limit - total + 1
-                piece, used, ended = chunk(context, part, max_length=wanted)
+                piece, used, ended = frame.decompress_chunk(context, part, max_length=wanted)
                 total += len(piece)
                 if total > limit:
                     raise LimitReached(limit)
@@ -170,9 +151,6 @@ def _decompress_frame(parts: list[Any], limit: int) -> bytes | memoryview:
         return memoryview(content if content is not None else b"")
     except RuntimeError as error:
         raise as_codec_error(error, NAME, limit) from None
-    finally:
-        if not ended:
-            thread.context = thread.create()
 
 
 def _frame_header(payload: Any) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""Decompresses piece by piece: whole files, `00000000000000000030.log.gz` and `.zst`, and payloads.
+"""Decompresses whole files, `00000000000000000030.log.gz` and `.zst`, piece by piece.
 
     gzip    members in a row: 1f 8b | method 8 | flags ... | deflate data | crc32 4 LE | size 4 LE      (RFC 1952)
     zstd    frames in a row:  28 b5 2f fd | descriptor | [window] [dictionary id] [content size]        (RFC 8878)
@@ -8,22 +8,14 @@
 
 Unlike a batch's payload such a file may have any size, so memory is bounded: at most 64 KiB of input and 1 MiB of
 output at a time. Frames with a window above 128 MiB (zstd --ultra --long=28 and more) are refused.
-
-`pieces` decompresses a batch's payload so, for readers that need only its beginning:
-
-    gzip, zstd     as whole files: 1 KiB of gzip data, a block of zstd (128 KiB of content at most)
-    lz4, snappy    block by block (64 KiB and 32 KiB of content, as Kafka's writers make them)
-
-Each block is checked as in a whole payload; nothing is checked behind the last piece that was taken.
 """
 
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
-from . import gzip, lz4, snappy
-from .codec_errors import CodecError, LimitReached, is_out_of_memory, load
+from .codec_errors import CodecError, is_out_of_memory, load
 from .zstd import (
     BLOCK_MAXIMUM,
     CONTENT_SIZE_SIZES,
@@ -42,7 +34,6 @@ from .zstd import (
 GZIP_MAGIC = b"\x1f\x8b"
 HEAD_BYTES = 18
 _FEED = 64 << 10
-_FEW = 1 << 10
 _PIECE = 1 << 20
 
 Read = Callable[[int], bytes]
@@ -185,82 +176,3 @@ class _Input:
             step = min(count, _FEED)
             self.read_exactly(step)
             count -= step
-
-
-# ---- payloads
-
-
-class Piece(NamedTuple):
-    """content: the next decompressed bytes; read: the bytes of the payload that were read so far."""
-
-    content: bytes | memoryview
-    read: int
-
-
-def pieces(name: str, payload: Any, limit: int) -> Iterator[Piece]:
-    """The content of `payload` (a memoryview of bytes), compressed by the codec of that name. Raises only CodecError.
-
-    limit: bytes; LimitReached above it, before the piece that goes beyond it.
-    """
-    total = 0
-    for piece in _WAYS[name](payload, limit):
-        total += len(piece.content)
-        if total > limit:
-            raise LimitReached(limit)
-        yield piece
-
-
-def _pieces_by_unpack(name: str) -> Callable[[Any, int], Iterator[Piece]]:
-    def pieces_of_payload(payload: Any, limit: int) -> Iterator[Piece]:
-        at = 0
-
-        def read(count: int) -> bytes:
-            nonlocal at
-            start, at = at, min(at + min(count, _FEW), len(payload))
-            return bytes(payload[start:at])
-
-        for content in unpack(name, read):
-            yield Piece(content, at)
-
-    return pieces_of_payload
-
-
-def _lz4(payload: Any, limit: int) -> Iterator[Piece]:
-    flags, descriptor, at = lz4._frame_header(payload)
-    lz4._check_header(payload, at)
-    header = lz4.PLAIN_HEADERS[flags & (0x60 | lz4.FLAG_BLOCK_CHECKSUM), descriptor]
-    checksum = 4 if flags & lz4.FLAG_BLOCK_CHECKSUM else 0
-    while len(payload) - at >= 4:
-        length = int.from_bytes(payload[at : at + 4], "little") & ~lz4.STORED
-        if not length:
-            return
-        start, at = at, at + 4 + length + checksum
-        content = lz4.decompress(b"".join((header, payload[start:at], lz4.END_MARK)), limit)
-        yield Piece(content, at)
-        if not content:
-            return
-    raise CodecError("payload_truncated", "lz4: no end mark")
-
-
-def _snappy(payload: Any, limit: int) -> Iterator[Piece]:
-    size, at, total = len(payload), snappy.STREAM_HEADER_SIZE, 0
-    if size < at or payload[:8] != snappy.MAGIC:
-        at = size
-        yield Piece(snappy.decompress(payload, limit), size)
-    while size - at >= 4:
-        chunk = int.from_bytes(payload[at : at + 4], "big")
-        if chunk == snappy.MAGIC_HEAD:  # a concatenated stream, as no writer of Kafka's makes them
-            yield Piece(bytes(snappy.decompress(payload, limit)[total:]), size)
-            return
-        start, at = at, at + 4 + chunk
-        content = bytes(snappy.decompress(b"".join((snappy.WRITTEN_HEADER, payload[start:at])), limit))
-        total += len(content)
-        yield Piece(content, at)
-
-
-_WAYS: dict[str, Callable[[Any, int], Iterator[Piece]]] = {
-    gzip.NAME: _pieces_by_unpack(gzip.NAME),
-    snappy.NAME: _snappy,
-    lz4.NAME: _lz4,
-    NAME: _pieces_by_unpack(NAME),
-}

@@ -10,7 +10,6 @@ or shorter than 16 bytes, is one raw block.
 `compress` writes as SnappyOutputStream does: version 1, compatible version 1, a chunk for every 32 KiB.
 """
 
-import threading
 from array import array
 from struct import Struct
 from typing import Any
@@ -24,43 +23,15 @@ MAGIC = b"\x82SNAPPY\x00"
 MAGIC_HEAD = int.from_bytes(MAGIC[:4], "big")
 STREAM_HEADER_SIZE = 16
 MAX_CHUNK_SIZE = 512 << 20  # org.xerial.snappy.SnappyInputStream.MAX_CHUNK_SIZE, CVE-2023-43642
-KEPT_SCRATCH = 1 << 20
 WRITTEN_HEADER = MAGIC + b"\0\0\0\1\0\0\0\1"
 WRITTEN_CHUNK = 32 << 10  # of content
-MAX_COMPRESSED_CHUNK = 32 + WRITTEN_CHUNK * 7 // 6
 
 _chunk_size = Struct(">I").pack
 
 
-class _Scratch(threading.local):
-    """The output buffer of this thread, kept up to 1 MiB; replaced, never resized, as memoryviews may refer to it."""
-
-    def __init__(self) -> None:
-        cramjam = load(MODULE, NAME, PIP_NAME)
-        self.into = cramjam.snappy.decompress_raw_into
-        self.pack_into = cramjam.snappy.compress_raw_into
-        self.error = cramjam.DecompressionError
-        self.view = memoryview(bytearray(64 << 10))
-        self.packed = memoryview(bytearray(MAX_COMPRESSED_CHUNK))  # not `view`, which may be the content
-
-    def buffer_for(self, size: int) -> memoryview:
-        """A buffer of at least `size` bytes."""
-        if size <= len(self.view):
-            return self.view
-        view = memoryview(bytearray(size))
-        if size <= KEPT_SCRATCH:
-            self.view = view
-        return view
-
-
-_scratch: Any = None
-
-
 def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> memoryview:
-    """The blocks' content in one piece. Valid until this thread's next call, which reuses the buffer."""
-    global _scratch
-    if _scratch is None:
-        _scratch = _Scratch()
+    """The blocks' content in one piece."""
+    cramjam = load(MODULE, NAME, PIP_NAME)
     size, at = len(payload), 0
     if size == 0:
         raise CodecError("payload_empty", "snappy: no bytes")
@@ -69,29 +40,25 @@ def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | Non
         blocks = array("q", (0, size, total))
     else:
         blocks, total = _xerial_blocks(payload, limit, seen)
+    content = memoryview(bytearray(total))
+    numbers = iter(blocks)
     try:
-        content: memoryview = _scratch.buffer_for(total)
-        numbers = iter(blocks)
         for start, end, length in zip(numbers, numbers, numbers, strict=True):
-            if _scratch.into(payload[start:end], content[at : at + length]) != length:
+            if cramjam.snappy.decompress_raw_into(payload[start:end], content[at : at + length]) != length:
                 raise CodecError("payload_corrupt", "snappy: a block is shorter than it says")
             at += length
-    except _scratch.error as error:
+    except cramjam.DecompressionError as error:
         raise as_codec_error(error, NAME, limit) from None
-    return content[:total]
+    return content
 
 
 def compress(payload: Any, level: None = None, magic: int = 2) -> bytes:
     """A xerial stream; of empty content only its header."""
-    global _scratch
-    if _scratch is None:
-        _scratch = _Scratch()
-    packed, pack_into = _scratch.packed, _scratch.pack_into
-    parts = [WRITTEN_HEADER]
-    content = memoryview(payload).cast("B")
+    pack = load(MODULE, NAME, PIP_NAME).snappy.compress_raw
+    parts, content = [WRITTEN_HEADER], memoryview(payload).cast("B")
     for start in range(0, len(content), WRITTEN_CHUNK):
-        length = pack_into(content[start : start + WRITTEN_CHUNK], packed)
-        parts += (_chunk_size(length), bytes(packed[:length]))
+        packed = bytes(pack(content[start : start + WRITTEN_CHUNK]))
+        parts += (_chunk_size(len(packed)), packed)
     return b"".join(parts)
 
 

@@ -18,7 +18,7 @@ level 6 on, faster than those that zstd chooses for small content.
 """
 
 import threading
-from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, as_codec_error, load
@@ -33,62 +33,40 @@ KEPT_WINDOW = 8 << 20
 PIECE = 1 << 20
 UNKNOWN = -1
 REPEATED, COMPRESSED = 1, 2
-KEPT_CONTENT, KEPT_LEVELS = 1 << 20, 8
+KEPT_CONTENT = 1 << 20
 FLAG_CHECKSUM, FLAG_RESERVED, FLAG_SINGLE_SEGMENT = 4, 8, 32
 DICTIONARY_ID_SIZES = (0, 1, 2, 4)
 CONTENT_SIZE_SIZES = (0, 2, 4, 8)
 
 
-class _Decompressor(threading.local):
-    """The decompression context of this thread; the library resets it before each frame."""
-
-    def __init__(self) -> None:
-        zstandard = load(MODULE, NAME, PIP_NAME)
-        self.new_context = zstandard.ZstdDecompressor
-        self.context = self.new_context()
-        self.error = zstandard.ZstdError
-
-
-_decompressor: Any = None
-
-
-class _Compressors(threading.local):
-    """The compression contexts of this thread by level: the last few, and only for contents of 1 MiB at most."""
+class _Contexts(threading.local):
+    """The contexts of this thread: one for decompression, which the library resets before each frame, and the last one
+    for the compression of contents of 1 MiB at most."""
 
     def __init__(self) -> None:
         self.zstandard = load(MODULE, NAME, PIP_NAME)
-        self.kept: dict[int, Callable[[Any], bytes]] = {}
+        self.decompressor = self.zstandard.ZstdDecompressor()
+        self.level: int | None = None
+        self.compressor: Any = None
 
-    def new(self, level: int) -> Callable[[Any], bytes]:
+    def new_compressor(self, level: int) -> Any:
         parameters = self.zstandard.ZstdCompressionParameters.from_level(level, source_size=0)
-        run: Callable[[Any], bytes] = self.zstandard.ZstdCompressor(compression_params=parameters).compress
-        return run
-
-    def of(self, level: int) -> Callable[[Any], bytes]:
-        run = self.kept.get(level)
-        if run is None:
-            if len(self.kept) >= KEPT_LEVELS:
-                self.kept.clear()
-            run = self.kept[level] = self.new(level)
-        return run
+        return self.zstandard.ZstdCompressor(compression_params=parameters)
 
 
-_compressors: Any = None
+_contexts = cache(_Contexts)
 
 
 def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> memoryview:
     """The frames' content in one piece."""
-    global _decompressor
-    if _decompressor is None:
-        _decompressor = _Decompressor()
-    content = bytearray()
+    contexts, content = _contexts(), bytearray()
     size, end, frames = len(payload), 0, 0
     while end < size:
         start = end
         frames += 1
         if payload[start : start + 4] == MAGIC:
             end, content_size, max_size, window = _frame_sizes(payload, start, len(content), limit)
-            _decompress_frame(payload[start:end], content_size, max_size, window, content, limit)
+            _decompress_frame(contexts, payload[start:end], content_size, max_size, window, content, limit)
         else:
             end = _skippable_end(payload, start)
     if seen is not None:
@@ -98,11 +76,13 @@ def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | Non
 
 def compress(payload: Any, level: int, magic: int = 2) -> bytes:
     """One frame; `level` -131072 to 22."""
-    global _compressors
-    if _compressors is None:
-        _compressors = _Compressors()
-    small = memoryview(payload).nbytes <= KEPT_CONTENT
-    packed: bytes = (_compressors.of if small else _compressors.new)(level)(payload)
+    contexts = _contexts()
+    if memoryview(payload).nbytes > KEPT_CONTENT:
+        packed: bytes = contexts.new_compressor(level).compress(payload)
+        return packed
+    if level != contexts.level:
+        contexts.level, contexts.compressor = level, contexts.new_compressor(level)
+    packed = contexts.compressor.compress(payload)
     return packed
 
 
@@ -111,16 +91,16 @@ def check_stream_start(payload: Any, limit: int, magic: int = 2) -> None:
 
 
 def _decompress_frame(
-    frame: Any, content_size: int, max_size: int, window: int, content: bytearray, limit: int
+    contexts: _Contexts, frame: Any, content_size: int, max_size: int, window: int, content: bytearray, limit: int
 ) -> None:
     """Appends the content of one whole frame, of at most `max_size` bytes; content_size: UNKNOWN if it has none.
 
     A reference beyond the window is refused, as by a new stream: not by a context with a kept buffer, nor with space
     for the whole content.
     """
-    thread = _decompressor
     # a context keeps its largest buffer, so large frames do not use it
-    context = thread.context if max_size <= window <= KEPT_WINDOW else thread.new_context()
+    is_kept = max_size <= window <= KEPT_WINDOW
+    context = contexts.decompressor if is_kept else contexts.zstandard.ZstdDecompressor()
     piece_size = max(1, min(PIECE, content_size - 1 if content_size > window else max_size))
     try:
         reader = context.stream_reader(frame)
@@ -128,7 +108,7 @@ def _decompress_frame(
             content += piece
             if len(content) > limit:
                 raise LimitReached(limit)
-    except thread.error as error:
+    except contexts.zstandard.ZstdError as error:
         raise as_codec_error(error, NAME, limit) from None
 
 

@@ -24,7 +24,6 @@ columns, options, nulls and errors of records are those of magic 2. Positions ar
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec._verbs import read_batch_header
-from kafkarec.damage import damage_from_entries, error
+from kafkarec.damage import error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.enums import Compression
@@ -50,7 +49,8 @@ from kafkarec.format.layout import (
     V2_AT,
     V2Header,
 )
-from kafkarec.read.decode_options import NO_CHECKS, DecodeRequest, checked_bytes, checked_limit, request
+from kafkarec.read.decode_options import NO_CHECKS, checked_bytes, checked_limit, request
+from kafkarec.read.passes import as_columns, join_results
 from kafkarec.tables.records import PassResult, RecordColumns
 from kafkarec.write.encoding import encode as encode_v2
 
@@ -60,10 +60,6 @@ NO_ATTRIBUTES, HEADER_FIRST, TWO_FRAMES = 0x80, 0x100, 0x200
 
 _CHECKED = Struct(">hqhii")
 _CHECKED_FROM = V2_AT.attributes
-_NOT_SKIPPED = {"missing_codec", "out_of_memory"}
-_LENGTH_UNPROVEN = {"batch_too_small", "crc_mismatch"}
-_CRC_BUDGET = 8  # bytes of CRC work of all searches, per byte of input
-_BEGINNING = re.compile(rb"(?s)(?=[\x00-\x7f].{7}[\x00-\x7f].{7}\x03)")
 
 
 class WholeBatch(NamedTuple):
@@ -103,11 +99,11 @@ def batch_at(view: memoryview, at: int, magic: int, check_crc: bool) -> WholeBat
     return WholeBatch(at, view[at:end], V2Header._make(header), view[payload:end])
 
 
-def whole_batches(view: memoryview, magic: int) -> Iterator[WholeBatch]:
+def whole_batches(view: memoryview, magic: int, check_crcs: bool = True) -> Iterator[WholeBatch]:
     """Every batch of a buffer that ends with a whole one."""
     at = 0
     while at < len(view):
-        batch = batch_at(view, at, magic, True)
+        batch = batch_at(view, at, magic, check_crcs)
         yield batch
         at = batch.end
 
@@ -273,138 +269,38 @@ class Format(ABC):
         columns: Iterable[str] | None = None,
         control: bool = False,
         check_crcs: bool | str = True,
-        errors: str = "raise",
         max_decompressed_bytes: int = 128 << 20,
         timestamp_unit: str = "ms",
         header_keys: str = "utf8",
     ) -> RecordColumns:
         """Decodes batches of magic 3 into the columns that `kafkarec.decode` makes of magic 2.
 
-        data, columns, control, check_crcs, max_decompressed_bytes, timestamp_unit, header_keys: as for
-            `kafkarec.decode`. Batches of another magic or of the other form are refused: UnsupportedMagicError
-        errors: "raise" the first damage, or "skip": continue with the next batch of magic 3 whose checksum is right,
-            and list the damage in `.damage`
+        data: any buffer of whole batches. Those of another magic or of the other form are refused:
+            UnsupportedMagicError
+        columns, control, check_crcs, max_decompressed_bytes, timestamp_unit, header_keys: as for `kafkarec.decode`
 
-        The batch table has the fields of the magic 3 bytes. For read_committed and views decode `to_v2(data)`.
+        The batch table has the fields of the magic 3 bytes. For read_committed, views and to skip damaged records
+        decode `to_v2(data)`.
         """
         asked = request(
             columns=columns,
             control=control,
             check_crcs=check_crcs,
-            errors=errors,
             max_decompressed_bytes=max_decompressed_bytes,
             timestamp_unit=timestamp_unit,
             header_keys=header_keys,
         )
-        return _Decoding(self, checked_bytes(data), asked).run()
-
-
-class _Decoding:
-    """One call of decode."""
-
-    def __init__(self, form: Format, view: memoryview, asked: DecodeRequest) -> None:
-        self.form, self.view = form, view
-        self.check_crc, self.skip = asked.options.check_crc != NO_CHECKS, asked.skip
-        self.request = asked._replace(options=asked.options._replace(check_crc=NO_CHECKS), skip=False)
-        self.decoder = self.request.decoder()
-        self.chunks: list[Any] = []
-        self.tables: list[Any] = []
-        self.starts: list[int] = []  # base offsets of the good batches
-        self.next_offset: int | None = None
-        self.bad: list[tuple[Any, ...]] = []  # for damage_from_entries
-        self.crc_left = len(view) * _CRC_BUDGET + 4096
-        self.searched = len(view), -1  # where the last search began, and what it found
-
-    def run(self) -> RecordColumns:
-        at, remaining = 0, 0
-        while at < len(self.view):
+        options, parts = asked.options, list[PassResult]()
+        decoder = asked.decoder(options._replace(check_crc=NO_CHECKS))
+        for batch in whole_batches(checked_bytes(data), MAGIC, options.check_crc != NO_CHECKS):
+            decoder.feed(self._as_v2(batch, options.limit, compressed=False))
             try:
-                batch = batch_at(self.view, at, MAGIC, self.check_crc)
-                self.decode_batch(batch)
-                at = batch.end
+                is_full = decoder.run()
             except KafkaRecordError as refusal:
-                fault = {name: getattr(refusal, name) for name in ("base_offset", "expected", "found", "record")}
-                fault |= {"position": at, "detail": refusal.cause}
-                end = refusal.next_position
-                if refusal.reason == "length_beyond_end":
-                    end = self.search(at + 1) if self.skip else len(self.view)
-                    if end == len(self.view):
-                        remaining = end - at
-                        break
-                    fault["base_offset"] = int.from_bytes(self.view[at : at + 8], "big", signed=True)
-                elif not self.skip or refusal.reason in _NOT_SKIPPED:
-                    raise
-                elif end is None or refusal.reason in _LENGTH_UNPROVEN:
-                    end = self.damage_end(at, end)
-                self.bad.append((at, end - at, refusal.reason, fault, self.next_offset, len(self.starts), 0))
-                at = end
-        self.take_chunk()
-        return self.columns(remaining)
-
-    def decode_batch(self, batch: WholeBatch) -> None:
-        """Decodes a batch to the columns."""
-        header = batch.header
-        self.decoder.feed(self.form._as_v2(batch, self.request.options.limit, compressed=False))
-        try:
-            full = self.decoder.run()
-        except KafkaRecordError as refusal:
-            sides = {name: getattr(refusal, name) for name in ("expected", "found", "record")}
-            raise batch.error(str(refusal.reason), **sides, detail=refusal.cause) from None
-        self.decoder.set_last_frame(batch.position, len(batch.data), MAGIC, header.crc, header.attributes)
-        self.starts.append(header.base_offset)
-        self.next_offset = wrapped(header.base_offset + header.last_offset_delta + 1, 64)
-        if full:
-            self.take_chunk()
-
-    def take_chunk(self) -> None:
-        part = self.decoder.take()
-        self.chunks += part.chunks
-        self.tables += part.tables
-
-    def columns(self, remaining: int) -> RecordColumns:
-        following = [next(iter(self.starts[entry[5] :]), None) for entry in self.bad]
-        found, _ = damage_from_entries(self.bad, following, None, True)
-        return RecordColumns(
-            self.request.layout, PassResult(self.chunks, self.tables, [one for _, _, one in found], remaining)
-        )
-
-    # ---- damage
-
-    def damage_end(self, at: int, stated: int | None) -> int:
-        """The end of the damage at byte `at`: where its length says if a batch or the end is there; otherwise where
-        the next batch is found."""
-        if stated is not None and (stated == len(self.view) or self.is_good_batch(stated)):
-            return stated
-        found = self.search(at + 1)
-        return stated if stated is not None and found == len(self.view) else found
-
-    def search(self, at: int) -> int:
-        """The position of the first batch with a right checksum from byte `at` on; the end if there is none."""
-        start, found = self.searched
-        if start <= at <= found:
-            return found
-        found = at
-        while (beginning := _BEGINNING.search(self.view, found)) is not None:
-            found = beginning.start()
-            if self.is_good_batch(found):
-                break
-            found += 1
-        else:
-            found = len(self.view)
-        self.searched = at, found
-        return found
-
-    def is_good_batch(self, at: int) -> bool:
-        """Whether a batch of magic 3 with plausible fields and a right checksum begins here. All of these checksums
-        together are computed for at most 8 bytes per byte of input."""
-        try:
-            batch = batch_at(self.view, at, MAGIC, False)
-        except KafkaRecordError:
-            return False
-        header = batch.header
-        if len(batch.data) > self.crc_left:
-            return False
-        if header.attributes >> 10 or header.attributes & CODEC_MASK > LATEST_CODEC or header.record_count < 0:
-            return False
-        self.crc_left -= len(batch.data)
-        return crc32c(batch.data[_CHECKED_FROM:]) == header.crc
+                sides = {name: getattr(refusal, name) for name in ("expected", "found", "record")}
+                raise batch.error(str(refusal.reason), **sides, detail=refusal.cause) from None
+            decoder.set_last_frame(batch.position, len(batch.data), MAGIC, batch.header.crc, batch.header.attributes)
+            if is_full:
+                parts.append(decoder.take())
+        parts.append(decoder.take())
+        return as_columns(asked, join_results(parts))

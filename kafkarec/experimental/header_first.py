@@ -8,7 +8,7 @@
     data, of all records        key | value | key, value of each header
 
 A record's length counts its bytes after that field, in both parts, as in `v3`. Varints are zig-zag. So what a broker
-validates (offsets, lengths) is at the beginning of a batch: `offsets` decompresses no more than that.
+validates (offsets, lengths) is at the beginning of a batch: of two frames `offsets` decompresses the first one alone.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec._verbs import HeaderFirstCheck, rewrite_records
-from kafkarec.codecs.packed_stream import pieces
-from kafkarec.format.enums import CODEC_NAMES, Compression
+from kafkarec.format.enums import Compression
 from kafkarec.format.java_integers import BadVarint, read_signed
 from kafkarec.read.decode_options import checked_bytes, checked_limit
 
@@ -76,7 +75,7 @@ class _HeaderFirst(Format):
         with codec_errors(batch, limit):
             if batch.header.attributes & TWO_FRAMES:
                 first, second = _two_frames(batch)
-                fields: Any = bytes(codecs.decompress(batch.codec, first, limit))
+                fields: Any = codecs.decompress(batch.codec, first, limit)
                 data: Any = codecs.decompress(batch.codec, second, limit - len(fields))
             else:
                 fields, data = codecs.decompress(batch.codec, batch.payload, limit), None
@@ -127,35 +126,25 @@ def from_v2(
 
 
 def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedOffsets:
-    """Validates what a broker validates of a producer's batches, and decompresses no more than their fields.
+    """Validates what a broker validates of a producer's batches, and decompresses only the frame of their fields.
 
     data: any buffer of whole header-first batches
     max_decompressed_bytes: cap per payload, LimitExceededError above it
 
     The number of records must be that of the header, each record's length that of its fields; the offset deltas must
     ascend from 0 or more to the header's last one, otherwise offsets_out_of_order (as for batches of a cleaned log).
-    Keys, values and headers are neither read nor decompressed where the codec's blocks allow it; so their size is
-    compared with the lengths only without a codec.
+    Keys, values and headers are not read, and in two frames not decompressed; so their size is compared with the
+    lengths only without a codec.
     """
     view, limit = checked_bytes(data), checked_limit(max_decompressed_bytes)
     check = HeaderFirstCheck(view, limit)
     while (at := check.run()) < len(view):
         batch = batch_at(view, at, MAGIC, True)
         _FORMAT.check_form(batch)
-        codec = batch.codec
+        has_two_frames = batch.header.attributes & TWO_FRAMES
         with codec_errors(batch, limit):
-            if batch.header.attributes & TWO_FRAMES:
-                first, _ = _two_frames(batch)
-                check.read(codecs.decompress(codec, first, limit), len(first), True)
-            elif not codec:
+            fields = _two_frames(batch)[0] if has_two_frames else batch.payload
+            if not (batch.codec or has_two_frames):
                 raise codecs.LimitReached(limit)
-            else:
-                content, read = bytearray(), 0
-                for piece in pieces(CODEC_NAMES[codec], batch.payload, limit):  # up to the end of the fields
-                    content += piece.content
-                    read = piece.read
-                    if check.read(content, read, False):
-                        break
-                else:
-                    check.read(content, read, True)
+            check.read(codecs.decompress(batch.codec, fields, limit), len(fields), True)
     return ValidatedOffsets(check.batches, check.records, check.compressed_bytes, check.decompressed_bytes)

@@ -77,16 +77,16 @@ class Cursor:
     def left(self) -> int:
         return len(self.data) - self.pos
 
-    def number(self, size: int, unpack: Callable[[bytes, int], tuple[Any, ...]], what: str = "a number") -> Any:
-        """The value of the next `size` bytes; what: its name in an error message."""
+    def number(self, form: struct.Struct, what: str = "a number") -> Any:
+        """The number of this form that follows; what: its name in an error message."""
         start = self.pos
-        if size > len(self.data) - start:
-            refuse(f"the message ends inside of {what}", _UNDERFLOW, size, len(self.data) - start)
-        self.pos = start + size
-        return unpack(self.data, start)[0]
+        if form.size > len(self.data) - start:
+            refuse(f"the message ends inside of {what}", _UNDERFLOW, form.size, len(self.data) - start)
+        self.pos = start + form.size
+        return form.unpack_from(self.data, start)[0]
 
     def int16(self) -> int:
-        value: int = self.number(2, _INT16)
+        value: int = self.number(FIXED["int16"])
         return value
 
     def unsigned_varint(self) -> int:
@@ -129,18 +129,18 @@ class Cursor:
 Read = Callable[[Cursor], Any]
 Make = Callable[[MessageStruct], Callable[[dict[str, Any]], Any]]
 
-_INT16 = struct.Struct(">h").unpack_from
-FIXED: dict[str, tuple[int, str]] = {
-    "bool": (1, ">?"),
-    "int8": (1, ">b"),
-    "int16": (2, ">h"),
-    "uint16": (2, ">H"),
-    "int32": (4, ">i"),
-    "uint32": (4, ">I"),
-    "int64": (8, ">q"),
-    "float64": (8, ">d"),
-    "uuid": (16, ">16s"),
+FIXED = {
+    "bool": struct.Struct(">?"),
+    "int8": struct.Struct(">b"),
+    "int16": struct.Struct(">h"),
+    "uint16": struct.Struct(">H"),
+    "int32": struct.Struct(">i"),
+    "uint32": struct.Struct(">I"),
+    "int64": struct.Struct(">q"),
+    "float64": struct.Struct(">d"),
+    "uuid": struct.Struct(">16s"),
 }
+"""Type of fixed size -> its bytes."""
 
 
 def uuid_text(blob: bytes) -> str:
@@ -153,20 +153,17 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def _fixed_reader(of: str, name: str) -> Read:
-    size, form = FIXED[of]
-    unpack = struct.Struct(form).unpack_from
-    what = f"field {name}"
+    form, what = FIXED[of], f"field {name}"
     if of == "uuid":
-        return lambda cursor: uuid_text(cursor.number(size, unpack, what))
-    return lambda cursor: cursor.number(size, unpack, what)
+        return lambda cursor: uuid_text(cursor.number(form, what))
+    return lambda cursor: cursor.number(form, what)
 
 
 def _length_reader(of: str, flexible: bool) -> Callable[[Cursor], int]:
     if flexible:
         return lambda cursor: wrapped(cursor.unsigned_varint() - 1, 32)
-    size, form = (2, ">h") if of == "string" else (4, ">i")
-    unpack = struct.Struct(form).unpack_from
-    return lambda cursor: int(cursor.number(size, unpack, "a length"))
+    form = FIXED["int16" if of == "string" else "int32"]
+    return lambda cursor: int(cursor.number(form, "a length"))
 
 
 # Java replaces an encoded surrogate, whole or cut after two bytes, by one U+FFFD; Python replaces each of its bytes.
@@ -242,10 +239,7 @@ def _struct_reader(field: MessageField, of: MessageStruct, version: int, flexibl
         return read
     if field.tag is not None:
         return lambda cursor: read(cursor) if cursor.unsigned_varint() > 0 else None
-    return lambda cursor: read(cursor) if cursor.number(1, _INT8, "a struct") >= 0 else None
-
-
-_INT8 = struct.Struct(">b").unpack_from
+    return lambda cursor: read(cursor) if cursor.number(FIXED["int8"], "a struct") >= 0 else None
 
 
 def _reader(field: MessageField, version: int, flexible: bool, make: Make | None) -> Read:
@@ -394,11 +388,11 @@ def _write_value(out: bytearray, field: MessageField, version: int, flexible: bo
     elif field.type == "uuid":
         out += uuid_bytes(value)
     else:
-        size, form = FIXED[field.type]
+        form = FIXED[field.type]
         try:
-            out += struct.pack(form, value)
+            out += form.pack(value)
         except struct.error:
-            raise ValueError(f"the value of {field.name} does not fit the {size * 8} bits of its field") from None
+            raise ValueError(f"the value of {field.name} does not fit the {form.size * 8} bits of its field") from None
 
 
 def _utf8(name: str, text: str) -> bytes:
@@ -415,4 +409,4 @@ def _write_length(out: bytearray, of: str, length: int | None, flexible: bool) -
     if flexible:
         out += unsigned_varint(0 if length is None else length + 1)
     else:
-        out += (-1 if length is None else length).to_bytes(2 if of == "string" else 4, "big", signed=True)
+        out += FIXED["int16" if of == "string" else "int32"].pack(-1 if length is None else length)

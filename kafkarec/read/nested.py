@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from operator import attrgetter
 from typing import Any, cast
 
@@ -31,14 +30,8 @@ def _getter(values: Any) -> tuple[int, Any]:
 
 
 # Of a value that ends in mid-batch: its index, the row after its last one, the row of its last good batch (None: it has
-# none), and from the next offset of that one the Damage.
-_Incomplete = tuple[int, int, int | None, Callable[[int | None], Damage]]
-
-
-def _incomplete_end(value: Any, left: int) -> Callable[[int | None], Damage]:
-    view = checked_bytes(value)
-    position = len(view) - left
-    return partial(incomplete_batch, bytes(view[position : position + LOG_OVERHEAD]), position, left)
+# none), and of the bytes behind that one the first 12, where they begin and how many they are.
+_Incomplete = tuple[int, int, int | None, tuple[bytes, int, int]]
 
 
 class RecordLists:
@@ -77,8 +70,8 @@ class RecordLists:
         batches = self.records if isinstance(self.records, BatchTable) else cast(RecordColumns, self.records).batches
         following = batches.column("next_offset")
         return tuple(
-            (value, row, damage_after(None if batch is None else following[batch]))
-            for value, row, batch, damage_after in self._incomplete
+            (value, row, incomplete_batch(*end, None if batch is None else following[batch]))
+            for value, row, batch, end in self._incomplete
         )
 
     def __len__(self) -> int:
@@ -129,8 +122,10 @@ def _decode_values(
         rows, batches, size = filled(decoder)
         offsets.append(rows)
         if value is not None and decoder.remaining:
+            view, left = checked_bytes(value), decoder.remaining
+            head = bytes(view[len(view) - left :][:LOG_OVERHEAD])
             last_batch = batches - 1 if batches > before else None
-            incomplete.append((i, rows, last_batch, _incomplete_end(value, decoder.remaining)))
+            incomplete.append((i, rows, last_batch, (head, len(view) - left, left)))
         if size >= max_bytes and i + 1 < count:
             yield RecordLists(start, take_table(decoder), offsets, nulls, damage, incomplete)
             start, offsets, nulls, damage, incomplete, batches = i + 1, [0], [], [], [], 0

@@ -17,10 +17,10 @@ from kafkarec.damage import Damage, UndecidedTransaction, damage_from_fault
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD, V2_AT, batch_length
 from kafkarec.recover.offset_order import WINDOW
+from kafkarec.support.threads import run_in_threads
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from .decode_options import ALL_CHECKS, CHUNK_BYTES, MOST_OF_STRETCH, NO_COLUMNS, DecodeRequest
-from .threads import run_in_threads
 
 _LEAST_BYTES = CHUNK_BYTES // 2  # of a stretch
 _EACH = 8  # stretches for each thread, so that all end at about the same time

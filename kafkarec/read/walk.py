@@ -18,6 +18,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import UP_TO_MAGIC
 from kafkarec.recover.marker_evidence import NO_EVIDENCE
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
+from kafkarec.support.threads import run_in_threads
 
 from .decode_options import (
     ALL_CHECKS,
@@ -29,7 +30,6 @@ from .decode_options import (
     request,
 )
 from .passes import read_chunks, worth_sharing
-from .threads import run_in_threads
 
 _MOST_AHEAD = 8  # steps of a segment that is read ahead whole
 _LEAST_FIRST = (NO_CHECKS, PAYLOAD_CHECKS, ALL_CHECKS)

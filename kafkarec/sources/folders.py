@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any, Protocol, TypeVar
+
+from kafkarec.support.threads import run_in_threads
 
 from . import remote
 from .files import ByteSource, FolderEntry, LocalFile
@@ -125,18 +128,9 @@ def full_path(path: str) -> str:
     return path if "://" in path else os.path.abspath(path)
 
 
-def map_requests(function: Callable[[S], T], items: Sequence[S], are_remote: bool) -> Iterator[T]:
+def map_requests(function: Callable[[S], T], items: Iterable[S], are_remote: bool) -> Iterator[T]:
     """Yields the results of `function` for items, in order; if they are remote, up to 16 threads work."""
-    if not are_remote or len(items) < 2:
-        yield from map(function, items)
-        return
-    from concurrent.futures import ThreadPoolExecutor  # not at the top: it loads logging
-
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        try:
-            yield from pool.map(function, items)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    return run_in_threads((partial(function, item) for item in items), _REQUESTS_AT_ONCE if are_remote else 1)
 
 
 class FetchCounter:

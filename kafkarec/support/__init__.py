@@ -1,1 +1,1 @@
-"""Helpers without Kafka: the logger, text tables, durable files, Parquet folders."""
+"""Helpers without Kafka: the logger, text tables, threads, durable files, Parquet folders."""

@@ -2,7 +2,6 @@
 
 import builders
 import pytest
-import reading
 from builders import CODECS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,22 +63,8 @@ def test_random_bytes_under_a_right_checksum_read_as_by_the_second_reader(form, 
 
 
 @each_form
-@fewer_each
-@given(st.lists(batches(), min_size=1, max_size=4), st.data())
-def test_random_damage_is_skipped_and_tiles(form, parts, data):
-    spoiled = bytearray(b"".join(map(form.from_v2, parts)))
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(spoiled)))
-        spoiled[at : at + data.draw(st.integers(0, 60))] = data.draw(st.binary(max_size=60))
-    columns = form.module.decode(spoiled, errors="skip", control=True)
-    reading.assert_tiles(bytes(spoiled), columns)
-    len(list(columns))
-
-
-@each_form
 @given(st.binary(max_size=120))
 def test_any_bytes(form, raw):
     header = raw[:16] + b"\x03" + raw[16:]
     for data in (raw, header, builders.with_crc(header) if len(header) > 21 else header):
         assert_agree(form, data)
-        reading.assert_tiles(data, form.module.decode(data, errors="skip"))

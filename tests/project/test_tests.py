@@ -22,7 +22,6 @@ OF_INNER_MODULES = {
     "unit/format/test_c_names.py": "numbers that C and Python must have alike",
     "unit/internal_topics/test_golden.py": "which topics are compacted, a table of its own",
     "unit/read/test_matched_transactions.py": "all tables of the match of markers, read in steps of any size",
-    "unit/read/test_threads.py": "helpers that cannot be started, or are busy",
     "unit/recover/test_misplaced.py": "which batches are at their places, by rows without a log",
     "unit/state/test_index_builders.py": "index entries for batches that no broker writes",
     "unit/state/test_producers.py": "what a broker keeps of a producer, by rows without a log",
@@ -32,6 +31,7 @@ OF_INNER_MODULES = {
     "unit/storage/test_names.py": "every form of a name",
     "unit/storage/test_rebuild.py": "side files from batches, step by step, also while the disk fails",
     "unit/storage/test_tiered.py": "that random bytes are no batch",
+    "unit/support/test_threads.py": "from which size on there are threads, and what they wait for",
     "unit/verify/test_audit.py": "each kind of the audit, compared with a slow walk",
     "unit/verify/test_index_checks.py": "the usual way to check an index, compared with the slow one",
 }
@@ -42,7 +42,6 @@ WITH_PRIVATE_PATCHES = {
     "support/spark/publish_jobs.py": "a bucket of files, in which each request can fail; locks polled faster",
     "unit/compact/test_dirty_keys.py": "less memory than 64 MiB",
     "unit/convert/test_convert.py": "runs of a few bytes",
-    "unit/read/test_threads.py": "a process has one helper, or two",
     "unit/verify/test_index_checks.py": "the slow way to check",
 }
 

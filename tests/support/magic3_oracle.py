@@ -21,6 +21,9 @@ def decode(data: bytes, *, header_first: bool = False) -> oracle.Verdict:
         except Refused as refusal:
             verdict.error = str(refusal)
             break
+    else:
+        if verdict.remaining and verdict.error is None:
+            verdict.error = "the last batch is cut"
     return verdict
 
 

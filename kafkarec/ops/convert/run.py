@@ -16,7 +16,7 @@ from kafkarec.format.enums import Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.ops.rewrite import Progress, SourceBatch, steps, with_joined_output
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, checked_threads, request
-from kafkarec.read.threads import run_in_threads
+from kafkarec.support.threads import run_in_threads
 
 from .new_batches import (
     RowGroup,

@@ -22,10 +22,10 @@ from kafkarec.format.enums import Compression
 from kafkarec.ops.convert import converted_batches
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.reader import decode
-from kafkarec.read.threads import run_in_threads
 from kafkarec.storage import opening
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.support.threads import run_in_threads
 from kafkarec.tables.records import RecordColumns
 
 from .candidates import BATCH_SIZES, CODECS, FORMATS, Candidate, ConvertedPiece, NotTried, candidates

@@ -19,7 +19,6 @@ from typing import Any
 from kafkarec._core import RowCheck
 from kafkarec.errors import KafkaRecordError
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES, checked_threads
-from kafkarec.read.threads import run_in_threads
 from kafkarec.read.walk import MARKERS, walk, walk_request
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.sources.folders import LocalFolder
@@ -28,6 +27,7 @@ from kafkarec.storage import opening, recorded_ends
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.recorded_ends import DataFolderState
 from kafkarec.storage.segment_file import SegmentFile, size_or_zero
+from kafkarec.support.threads import run_in_threads
 
 from .findings import Findings
 from .log_checks import LogCheck, LogFindings, check_data_folder, check_left_out

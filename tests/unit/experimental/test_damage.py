@@ -1,18 +1,17 @@
-"""Damaged magic 3: truncations, flipped bits, wrong fields under a right checksum, bombs, and errors="skip"."""
+"""Damaged magic 3: truncations, flipped bits, wrong fields under a right checksum, and bombs."""
 
 import struct
 
 import builders
 import oracle
 import pytest
-import reading
 from builders import CODECS, with_crc
 from magic3_forms import FORMS, Form, assert_agree
 
 import kafkarec
 from kafkarec import codecs
 from kafkarec.errors import REASONS
-from kafkarec.experimental import framing, header_first, v3
+from kafkarec.experimental import header_first, v3
 
 pytestmark = pytest.mark.core
 each_form = pytest.mark.parametrize("form", FORMS, ids=str)
@@ -59,17 +58,14 @@ def with_payload(raw, payload, *, count=None, attributes=None):
 
 @each_form
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_every_truncation_is_a_cut_tail(form, codec):
+def test_every_truncation_is_refused(form, codec):
     whole = form.from_v2(small())
     data = whole + form.from_v2(small(codec))
-    for size in range(len(data)):
-        cut, start = data[:size], len(whole) if size >= len(whole) else 0
-        for errors in ("raise", "skip"):
-            columns = form.module.decode(cut, errors=errors)
-            assert (len(columns), columns.remaining, columns.damage) == (2 * bool(start), size - start, ())
-        if size not in (0, len(whole)):
+    for size in set(range(len(data))) - {0, len(whole)}:
+        start = len(whole) if size >= len(whole) else 0
+        for call in (form.module.decode, form.module.to_v2):
             with pytest.raises(kafkarec.CorruptRecordError) as caught:
-                form.module.to_v2(cut)
+                call(data[:size])
             assert (caught.value.reason, caught.value.position) == ("length_beyond_end", start)
     plain = small() + small(codec)
     for size in (1, 11, 13, 40, len(plain) - 1):
@@ -81,7 +77,7 @@ def test_every_truncation_is_a_cut_tail(form, codec):
 
 
 def refused(form, data, reason, **fields):
-    """Assert that decode and to_v2 raise this error, and that skipping lists the same."""
+    """Assert that decode and to_v2 raise this error, which decode also raises behind another batch."""
     error = error_of(form, data)
     assert error is not None and error.reason == reason, error
     assert {name: getattr(error, name) for name in fields} == fields
@@ -90,11 +86,8 @@ def refused(form, data, reason, **fields):
         kafkarec.decode(form.module.to_v2(data), control=True)
     assert caught.value.reason == reason or caught.value.reason in ("record_structure_invalid", "record_length_invalid")
     good = form.from_v2(small())
-    columns = form.module.decode(data + good, errors="skip")
-    assert [(one.reason, one.position, one.length, one.detail) for one in columns.damage] == [
-        (reason, 0, len(data), str(error))
-    ]
-    assert len(columns) == 2 and columns.batches.column("position") == [len(data)]
+    second = error_of(form, good + data)
+    assert second is not None and (second.reason, second.position, second.record) == (reason, len(good), error.record)
     return error
 
 
@@ -224,40 +217,12 @@ def test_frames_are_checked_in_the_order_of_magic_2(form):
     ):
         error = error_of(form, data)
         assert error is not None and (error.reason, error.expected, error.found) == (reason, *sides)
-    assert form.module.decode(with_length(2**31 - 13)).remaining == len(good)
+    assert error_of(form, with_length(2**31 - 13)).reason == "length_beyond_end"
     assert error_of(form, good[:-1] + b"?", check_crcs=False) is None
-    for length in range(15):
-        assert form.module.decode(good[:length]).remaining == length
-
-
-# ---- skipping
-
-
-@each_form
-@pytest.mark.parametrize("codec", CODECS)
-def test_damage_is_skipped_and_tiles_with_the_batches(form, codec):
-    parts = [form.from_v2(builders.good_batch(3, base_offset=10 * n, codec=codec)) for n in range(6)]
-    starts = [sum(map(len, parts[:n])) for n in range(7)]
-    data = bytearray(b"".join(parts))
-    data[starts[2] - 1] ^= 1  # the payload of batch 1
-    struct.pack_into(">i", data, starts[3] + 8, 9_999_999)  # the length of batch 3
-    columns = form.module.decode(data, errors="skip", columns=["offset", "batch_position"])
-    assert columns.batches.column("base_offset") == [0, 20, 40, 50]
-    assert columns.batches.column("position") == [starts[n] for n in (0, 2, 4, 5)]
-    assert sorted(set(columns.column("batch_position"))) == [starts[n] for n in (0, 2, 4, 5)]
-    found = [(one.reason, one.position, one.length, one.lost_from, one.lost_to) for one in columns.damage]
-    assert found == [
-        ("crc_mismatch", starts[1], len(parts[1]), 3, 19),
-        ("length_beyond_end", starts[3], len(parts[3]), 23, 39),
-    ]
-    reading.assert_tiles(bytes(data), columns)
-    with pytest.raises(kafkarec.CorruptRecordError) as caught:
-        form.module.decode(data)
-    assert (caught.value.reason, caught.value.position, caught.value.base_offset) == ("crc_mismatch", starts[1], 10)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form.header_first or not form.options], ids=str)
-def test_a_missing_library_is_not_skipped(form, monkeypatch):
+def test_a_missing_library_is_named(form, monkeypatch):
     """v3 with attributes is not here: its payload is that of magic 2, which the engine decompresses."""
     made = form.from_v2(small("lz4"))
 
@@ -266,37 +231,7 @@ def test_a_missing_library_is_not_skipped(form, monkeypatch):
 
     monkeypatch.setattr(codecs, "decompress", missing)
     with pytest.raises(kafkarec.MissingCodecError, match="pip install lz4"):
-        form.module.decode(made, errors="skip")
-
-
-@each_form
-def test_search_is_not_quadratic(form, monkeypatch):
-    """Crafted headers with plausible fields at every 44th byte. Each claims an eighth of what is left, so damage
-    begins again and again."""
-    header, count = bytearray(form.from_v2(small())[:44]), 5000
-    parts, size, computed, candidates = [], 44 * count, 0, 0
-    for n in range(count):
-        header[8:12] = struct.pack(">i", 44 * max((count - n) // 8, 1) - 12)
-        parts.append(bytes(header))
-
-    def counted(data):
-        nonlocal computed
-        computed += len(data)
-        return 0
-
-    is_good_batch = framing._Decoding.is_good_batch
-
-    def counting(decoding, at):
-        nonlocal candidates
-        candidates += 1
-        return is_good_batch(decoding, at)
-
-    monkeypatch.setattr(framing, "crc32c", counted)
-    monkeypatch.setattr(framing._Decoding, "is_good_batch", counting)
-    columns = form.module.decode(b"".join(parts), errors="skip")
-    assert len(columns) == 0 and sum(one.length for one in columns.damage) + columns.remaining == size
-    assert len(columns.damage) > 10
-    assert size < computed < 12 * size and candidates < 2 * count
+        form.module.decode(made)
 
 
 # ---- bombs

@@ -1,8 +1,8 @@
-"""Work in several threads: the one that calls, and helpers that stay for the next call.
+"""Work in several threads: the one that calls, and helpers, which end when no call waits.
 
 `run_in_threads` makes calls of which the results are wanted one after the other. A call never waits for a helper that
-has not begun: so it ends where no thread can be started, where all helpers are busy, and if it is itself made by one.
-Nothing here but SimpleQueue waits: a KeyboardInterrupt leaves no lock held.
+has not begun: so it ends where no thread can be started, and if it is itself made by a helper. Nothing here but
+SimpleQueue waits: a KeyboardInterrupt leaves no lock held.
 """
 
 from __future__ import annotations
@@ -17,58 +17,25 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-_MOST_HELPERS = max(64, os.cpu_count() or 1)
 _MOMENT = 1.0  # seconds that an interrupt leaves the calls that have begun
 
-_Work = Callable[[], object]
 _Result = TypeVar("_Result")
+_active: list[_CallsAhead] = []  # an entry for each helper that has begun and not returned
 _exiting: list[bool] = []  # not empty when the interpreter ends: helpers do not begin any more
 
 
-class _Helpers:
-    """Threads that wait for work; they are started when there is more work than of them, and end with the process."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._started = most, 0
-        self._work: SimpleQueue[_Work] = SimpleQueue()
-        self._idle: SimpleQueue[None] = SimpleQueue()  # an entry for each thread that waits
-
-    def call(self, work: _Work) -> None:
-        """Has a thread call `work`, unless all are busy for longer than the caller waits."""
-        try:
-            self._idle.get_nowait()
-        except Empty:
-            if self._started < self._most:
-                start_new_thread(self._run, ())
-                self._started += 1
-        self._work.put(work)
-
-    def end(self) -> None:
-        """Waits a moment for those that work. Called when the interpreter ends: if one returns from compiled code while
-        its modules are taken down, the process may end by SIGSEGV."""
-        _exiting.append(True)
-        end = time.monotonic() + _MOMENT
-        with suppress(Empty, KeyboardInterrupt):
-            for _ in range(self._started):
-                self._idle.get(timeout=max(0.0, end - time.monotonic()))
-
-    def _run(self) -> None:
-        while True:
-            work = self._work.get()
-            with suppress(BaseException):  # the caller reads again what is missing, and raises
-                work()
-            del work
-            self._idle.put(None)
+def _end() -> None:
+    """Waits a moment for the helpers. Called when the interpreter ends: if one returns from compiled code while its
+    modules are taken down, the process may end by SIGSEGV."""
+    _exiting.append(True)
+    end = time.monotonic() + _MOMENT
+    with suppress(KeyboardInterrupt):
+        while _active and time.monotonic() < end:
+            time.sleep(_MOMENT / 1000)
 
 
-def _new_helpers() -> None:
-    global _helpers
-    _helpers = _Helpers(_MOST_HELPERS)
-
-
-_helpers = _Helpers(_MOST_HELPERS)
-atexit.register(lambda: _helpers.end())  # those of this process, if it is a forked one
-os.register_at_fork(after_in_child=_new_helpers)  # a forked process has one thread
+atexit.register(_end)
+os.register_at_fork(after_in_child=_active.clear)  # a forked process has one thread
 
 
 class _Call(Generic[_Result]):
@@ -105,26 +72,25 @@ class _CallsAhead:
     def __init__(self) -> None:
         self.waiting: deque[_Call[Any]] = deque()
         self.returned: SimpleQueue[None] = SimpleQueue()  # an entry for each call that a helper made, and each return
-        self._asked: list[None] = []  # an entry for each helper that was asked and has not returned
-        self._active: list[None] = []  # an entry for each that has begun
+        self._helpers: list[None] = []  # an entry for each that was started and has not returned
         self._closed = False
 
-    def ask_helpers(self, most: int) -> None:
+    def start_helpers(self, most: int) -> None:
         try:
-            while len(self._asked) < min(most, len(self.waiting)):
-                self._asked.append(None)
-                _helpers.call(self._work)
-        except RuntimeError:
-            self._asked.pop()
+            while len(self._helpers) < min(most, len(self.waiting)):
+                self._helpers.append(None)
+                start_new_thread(self._work, ())
+        except RuntimeError:  # none can be started
+            self._helpers.pop()
 
     def _work(self) -> None:
-        self._active.append(None)  # before `_closed` is read, which `close` sets before it reads `_active`
+        _active.append(self)  # before `_closed` is read, which `close` sets before it reads `_active`
         try:
             while not (self._closed or _exiting) and self._make_call(BaseException):
                 self.returned.put(None)
         finally:
-            self._asked.pop()
-            self._active.pop()
+            self._helpers.pop()
+            _active.remove(self)
             self.returned.put(None)
 
     def _make_call(self, kept: type[BaseException]) -> bool:
@@ -155,7 +121,7 @@ class _CallsAhead:
     def _wait(self, seconds: float | None) -> None:
         end = None if seconds is None else time.monotonic() + seconds
         with suppress(Empty):
-            while self._active and not _exiting:
+            while self in _active and not _exiting:
                 self.returned.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
 
 
@@ -173,7 +139,7 @@ def run_in_threads(calls: Iterator[Callable[[], _Result]], threads: int, each: i
                 while not ended and len(made) < most:
                     made.append(_Call(next(calls)))
                     ahead.waiting.append(made[-1])
-                    ahead.ask_helpers(threads - 1)
+                    ahead.start_helpers(threads - 1)
             except StopIteration:
                 ended = True
             except Exception as error:
