@@ -112,8 +112,7 @@ def run(args: argparse.Namespace) -> int:
         raise shared_options.WrongUse("--latest-per-key leaves out control records; leave out --control")
     logs = input_logs.find(args)
     sources = input_logs.segments(logs)
-    resumes = len(logs) == 1 and args.first is None and args.last is None and not args.latest_per_key
-    damage_reporter = DamageReporter(args, sources[-1].path, resumes)
+    damage_reporter = DamageReporter(args, sources[-1].path)
     record_range = RecordRange.of(args.from_offset, args.to_offset, args.from_time, args.to_time)
     keys = [_key_bytes(key, args.key_as) for key in args.key] if args.key else None
     decoded = [name for name in columns if name in RECORD_FIELDS and name not in CONSTANT_COLUMNS]

@@ -42,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     logs = input_logs.find(args)
     sources = input_logs.segments(logs)
-    resumes = len(logs) == 1 and args.first is None and args.last is None
-    damage_reporter = DamageReporter(args, sources[-1].path, resumes)
+    damage_reporter = DamageReporter(args, sources[-1].path)
     counts: list[int] = []
     with output_files.opened(args) as sink:
         with (
