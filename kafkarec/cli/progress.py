@@ -177,9 +177,10 @@ def bytes_in(paths: Iterable[str]) -> int:
         try:
             if remote.is_url(path) or os.path.isdir(path):
                 from kafkarec.storage import opening
+                from kafkarec.storage.segment_file import size_or_zero
 
                 segments = (segment for log in opening.logs(opening.open(path)) for segment in log.segments)
-                total += sum(segment.size for segment in segments)
+                total += sum(map(size_or_zero, segments))
             else:
                 total += os.stat(path).st_size
         except (OSError, ValueError):

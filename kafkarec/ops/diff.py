@@ -323,7 +323,6 @@ class _Window:
         self.side = side
         self.items: deque[ComparedRecord] = deque()
         self.end = 0
-        self.batches = 0
         self.size = 0
 
     def add_batch(self) -> None:
@@ -331,15 +330,8 @@ class _Window:
         if batch is not None:
             self.items.extend(self.side.records(batch))
             self.end = max(self.end, batch.last + 1)
-            self.batches += 1
             self.size += batch.size
             self.side.advance()
-
-    def take_below(self, end: int) -> list[ComparedRecord]:
-        records = []
-        while self.items and self.items[0].offset < end:
-            records.append(self.items.popleft())
-        return records
 
 
 class _Comparison:
@@ -399,60 +391,61 @@ class _Comparison:
         """Compares the records of unequal batches with common offsets, up to an offset where batches end on both
         sides."""
         self._equal_so_far = False
-        first = min(one.base, other.base)
         a, b = _Window(self.a), _Window(self.b)
         differences = 0
         a.add_batch()
         b.add_batch()
         while True:
-            differences += self._compare_records(
-                a.take_below(min(a.end, b.end)), b.take_below(min(a.end, b.end)), one, other
-            )
-            if a.end == b.end:
-                break
             low, high = (a, b) if a.end < b.end else (b, a)
-            if low.side.head is None or low.side.head.base >= high.end:
-                differences += self._compare_records(a.take_below(high.end), b.take_below(high.end), one, other)
+            head = low.side.head
+            is_end = a.end == b.end or head is None or head.base >= high.end
+            for x, y in _records_by_offset(a.items, b.items, high.end if is_end else low.end):
+                differences += self._compare_records(x, y, one, other)
+            if is_end:
                 break
             low.add_batch()
         if not differences:
-            add_extent(self.difference.rebatched, Extent(first, max(a.end, b.end) - 1, None, a.size, "batching"))
+            first, last = min(one.base, other.base), max(a.end, b.end) - 1
+            add_extent(self.difference.rebatched, Extent(first, last, None, a.size, "batching"))
 
     def _compare_records(
-        self, left: list[ComparedRecord], right: list[ComparedRecord], one: ReplicaBatch, other: ReplicaBatch
-    ) -> int:
-        """Compares lists of records; returns the number of differences."""
-        i = j = differences = 0
-        while i < len(left) or j < len(right):
-            x = left[i] if i < len(left) else None
-            y = right[j] if j < len(right) else None
-            if y is None or (x is not None and x.offset < y.offset):
-                extent = Extent(left[i].offset, left[i].offset, 1, left[i].size)
-                self._add_alone(self.difference.only_a, extent, "only A has a record here", self.b.replica)
-                differences += 1
-                i += 1
-            elif x is None or y.offset < x.offset:
-                extent = Extent(y.offset, y.offset, 1, y.size)
-                self._add_alone(self.difference.only_b, extent, "only B has a record here", self.a.replica)
-                differences += 1
-                j += 1
-            else:
-                kind = _kind_of_change(x, y)
-                if kind is not None:
-                    if kind == "epoch":
-                        what = f"leader epoch {x.epoch} in A, {y.epoch} in B: two leaders wrote here"
-                    elif kind == "content":
-                        what = f"other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
-                    else:
-                        what = f"{_producer_text(x)} in A, {_producer_text(y)} in B"
-                    if kind != "epoch" and min(x.epoch, y.epoch) != _NO_EPOCH:
-                        what = f"same leader epoch {x.epoch}, {what}"
-                    self._note_difference(x.offset, what)
-                    add_extent(self.difference.changed, Extent(x.offset, x.offset, 1, x.size, kind))
-                    differences += 1
-                i += 1
-                j += 1
-        return differences
+        self, x: ComparedRecord | None, y: ComparedRecord | None, one: ReplicaBatch, other: ReplicaBatch
+    ) -> bool:
+        """Compares what both sides have at an offset, in these batches; returns whether that differs."""
+        difference, record = self.difference, x or y
+        assert record is not None
+        extent = Extent(record.offset, record.offset, 1, record.size)
+        if y is None:
+            self._add_alone(difference.only_a, extent, "only A has a record here", self.b.replica)
+            return True
+        if x is None:
+            self._add_alone(difference.only_b, extent, "only B has a record here", self.a.replica)
+            return True
+        kind = _kind_of_change(x, y)
+        if kind is None:
+            return False
+        if kind == "epoch":
+            what = f"leader epoch {x.epoch} in A, {y.epoch} in B: two leaders wrote here"
+        elif kind == "content":
+            what = f"other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
+        else:
+            what = f"{_producer_text(x)} in A, {_producer_text(y)} in B"
+        if kind != "epoch" and min(x.epoch, y.epoch) != _NO_EPOCH:
+            what = f"same leader epoch {x.epoch}, {what}"
+        self._note_difference(x.offset, what)
+        extent.kind = kind
+        add_extent(difference.changed, extent)
+        return True
+
+
+def _records_by_offset(
+    left: deque[ComparedRecord], right: deque[ComparedRecord], end: int
+) -> Iterator[tuple[ComparedRecord | None, ComparedRecord | None]]:
+    """Takes the records below an offset; yields those of both sides at an offset, None for a side without one."""
+    while offsets := [side[0].offset for side in (left, right) if side and side[0].offset < end]:
+        at = min(offsets)
+        one, other = (side.popleft() if side and side[0].offset == at else None for side in (left, right))
+        yield one, other
 
 
 def _kind_of_change(x: ComparedRecord, y: ComparedRecord) -> str | None:

@@ -57,8 +57,9 @@ def test_estimates():
         packed = estimate_size(plain, magic=magic, compression="zstd")
         assert packed == max(1024, len(made.build()) // 2)
     assert estimate_size([]) == 0 and estimate_size([], compression="gzip") == 1024
-    for record in ({"key": b"k"}, (0, 1), None):
-        with pytest.raises(TypeError, match="see encode for columns"):
+    assert estimate_size([{"key": b"k"}]) == estimate_size([(0, None, b"k", None, [])])
+    for record in ((0, 1), None):
+        with pytest.raises(TypeError, match="a Record, a dict or a tuple"):
             estimate_size([record])
     wide = (0, None, array("i", [1, 2]), memoryview(b"abcd")[::2], [(b"h", array("i", [1]))])
     assert estimate_size([wide]) == len(kafkarec.encode([wide]))
