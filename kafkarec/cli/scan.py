@@ -98,14 +98,17 @@ def read_batches(
 
 
 def _in_range_of_times(window: BatchTable, args: argparse.Namespace) -> BatchTable:
-    """Return the batches whose range of times overlaps the selected one."""
-    if args.from_time is not None:
-        times = enumerate(window.column("max_timestamp"))
-        window = rows_at(window, [row for row, time in times if time is None or time >= args.from_time])
-    if args.to_time is not None:
-        times = enumerate(window.column("base_timestamp"))
-        window = rows_at(window, [row for row, time in times if time is None or time < args.to_time])
-    return window
+    """Return the batches whose range of times overlaps the selected one; a time that is not known is in any range."""
+    if args.from_time is None and args.to_time is None:
+        return window
+    times = zip(window.column("base_timestamp"), window.column("max_timestamp"), strict=True)
+    rows = (
+        row
+        for row, (first, last) in enumerate(times)
+        if (last is None or args.from_time is None or last >= args.from_time)
+        and (first is None or args.to_time is None or first < args.to_time)
+    )
+    return rows_at(window, list(rows))
 
 
 def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several: bool) -> Iterator[Block]:

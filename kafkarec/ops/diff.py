@@ -9,7 +9,7 @@ Compacted replicas may differ in the records that were already removed; these ar
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -92,6 +92,7 @@ class Replica:
     """One side of a comparison. start, end: first offset and log end offset; None: the log has no batch.
 
     misnamed   (file name, first offset) of segments whose names are those of others, by their batches
+    in_order   whether its batches come in the order of their offsets
     """
 
     path: str
@@ -102,6 +103,7 @@ class Replica:
     end: int | None = None
     damage: list[Damage] = field(default_factory=list)
     misnamed: list[tuple[str, int]] = field(default_factory=list)
+    in_order: bool = True
     lineage: EpochHistory = _NO_LINEAGE
 
 
@@ -202,14 +204,10 @@ def _notes(difference: Difference) -> Iterator[str]:
                 f"{name}: names of segments contradict their offsets: {files}; they are compared in the order of their "
                 "offsets, but a broker reads them by name"
             )
+        if not side.in_order:
+            yield f"{name}: batches do not come in the order of their offsets; see {command('verify', [side.path])}"
         if side.lineage.note:
             yield f"{name}: {side.lineage.note}"
-    twice = _first_common_range(difference.only_a, difference.only_b)
-    if twice is not None:
-        yield (
-            f"offsets {twice[0]} to {twice[1]} are listed for both: in one of the two, batches do not come in the "
-            "order of their offsets; see kafkarec verify"
-        )
     if any(extent.kind == GAP for extent in (*difference.only_a, *difference.only_b)):
         yield (
             "in a compacted topic, gaps are not a loss: each replica's cleaner runs at its own time, and may already "
@@ -223,15 +221,6 @@ def _notes(difference: Difference) -> Iterator[str]:
                     f"the leader epochs do not show the difference at offset {lowest}: with {other} as the leader, "
                     f"{name} would keep it (it truncates to {truncation.offset}), and the two would stay different"
                 )
-
-
-def _first_common_range(left: Sequence[Extent], right: Sequence[Extent]) -> tuple[int, int] | None:
-    """Return the first range of offsets that is in both lists."""
-    for extent in sorted(left, key=lambda extent: extent.first):
-        for other in right:
-            if extent.first <= other.last and other.first <= extent.last:
-                return max(extent.first, other.first), min(extent.last, other.last)
-    return None
 
 
 class _Side:
@@ -281,6 +270,7 @@ class _Side:
             ):
                 if epoch is not None and (not self._epochs or self._epochs[-1][0] != epoch):
                     self._epochs.append((epoch, base))
+                replica.in_order = replica.in_order and (next_offset is None or base >= next_offset)
                 next_offset = last + 1
                 replica.start = base if replica.start is None else replica.start
                 replica.end = next_offset if replica.end is None else max(replica.end, next_offset)

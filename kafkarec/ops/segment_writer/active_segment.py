@@ -178,7 +178,7 @@ def check_batches(
     be appended to this log.
     """
     view = checked_bytes(data)
-    headers, good = _headers(view)
+    headers = _headers(view)
     if settings.assign_offsets or settings.leader_epoch is not None or blank_epoch is not None:
         copy, offset = bytearray(view), next_offset  # no checksum covers what a leader assigns
         for header in headers:
@@ -194,18 +194,11 @@ def check_batches(
             if header.magic >= BATCH_MAGIC and new_epoch is not None:
                 stamp_unchecked(copy, header.position, partition_leader_epoch=new_epoch)
         view = memoryview(copy)
-        headers, _ = _headers(view, check_crcs=False)
+        headers = _headers(view, check_crcs=False)
     batches = CheckedBatches(view, headers, {})
     open_now: dict[int, bool] = {}
     for header in headers:
         position, size, first, last = header.position, header.size_in_bytes, header.first_offset, header.last_offset
-        if not good:
-            fault = {"position": position, "base_offset": header.base_offset, "next_position": position + size}
-            stored, computed = batch_checksums(view[position : position + size], header.magic)
-            if computed != stored:
-                raise damage.error("crc_mismatch", fault | {"expected": stored, "found": computed})
-            if header.compression is None:
-                raise damage.error("unsupported_codec", fault)
         if first < next_offset or last < first or last >= LONG_MAX:
             text = f"offsets {first} to {last} do not follow the log, which ends before offset {next_offset}"
             raise AppendRefused(text, position, first)
@@ -222,20 +215,26 @@ def check_batches(
     return batches
 
 
-def _headers(view: memoryview, *, check_crcs: bool = True) -> tuple[list[AppendedHeader], bool]:
-    """The headers of all batches, and whether their checksums and codecs are known to be good."""
+def _headers(view: memoryview, *, check_crcs: bool = True) -> list[AppendedHeader]:
+    """The headers of all batches. KafkaRecordError for bytes that are not whole good batches."""
     good = headers_of_good_batches(view, check_crcs=check_crcs)
     if good is not None:
-        return [AppendedHeader._make(header) for header in good], True
+        return [AppendedHeader._make(header) for header in good]
     table = reader.scan(view)
-    if table.remaining:
-        position = len(view) - table.remaining
-        fault: dict[str, Any] = {"position": position, "detail": "whole batches are expected"}
-        if table.remaining >= LOG_OVERHEAD:
-            fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
-            fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": table.remaining}
-        raise damage.error("length_beyond_end", fault)
-    return list(map(AppendedHeader, *map(table.column, AppendedHeader._fields))), False
+    for row in table:
+        position, end = row["position"], row["position"] + row["size_in_bytes"]
+        fault = {"position": position, "base_offset": row["base_offset"], "next_position": end}
+        stored, computed = batch_checksums(view[position:end], row["magic"])
+        if computed != stored:
+            raise damage.error("crc_mismatch", fault | {"expected": stored, "found": computed})
+        if row["compression"] is None:
+            raise damage.error("unsupported_codec", fault)
+    position = len(view) - table.remaining
+    fault = {"position": position, "detail": "whole batches are expected"}
+    if table.remaining >= LOG_OVERHEAD:
+        fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
+        fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": table.remaining}
+    raise damage.error("length_beyond_end", fault)
 
 
 def _check_producer(
