@@ -16,7 +16,7 @@ from kafkarec.storage.log_reading import Selection
 from kafkarec.storage.ranges import RecordRange
 
 from . import input_cells, input_logs, output_files, progress, shared_options
-from .cat_writers import CONTROL, ArrowWriter, ColumnarWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter
+from .cat_writers import CONTROL, ArrowWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter
 from .json_lines import CONSTANT_COLUMNS, FORMS, constant_columns
 from .problems import DamageReporter, remark
 from .record_pieces import RecordReader, demand_followable, followed, latest_per_key, why_empty
@@ -152,7 +152,7 @@ def _writer(
     sink: output_files.Sink | output_files.NewFolder,
     sources: Sequence[Segment],
     columns: Sequence[str],
-) -> JsonWriter | ColumnarWriter:
+) -> JsonWriter | ArrowWriter:
     iso_times = args.time_format == "iso"
     forms = {"key": args.key_as, "value": args.value_as}
     internal = [source.topic in internal_topics.TOPICS for source in sources]
