@@ -27,7 +27,6 @@ Before they are appended, batches are checked as by UnifiedLog.appendAsFollower,
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -38,7 +37,6 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.java_integers import INT_MAX, LONG_MAX
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
-from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import reader
 from kafkarec.read.decode_options import checked_bytes
 from kafkarec.recover.steps import as_stored
@@ -131,35 +129,11 @@ class AppendedHeader(NamedTuple):
 
 
 class CheckedBatches(NamedTuple):
-    """Whole batches: their bytes, their headers, and the markers of control batches by the positions in these.
-
-    moved   how far the first byte of `data` is behind where the positions of the headers are counted from
-    """
+    """Whole batches: their bytes, their headers, and the markers of control batches by the positions in these."""
 
     data: memoryview
     headers: list[AppendedHeader]
     markers: dict[int, Marker | None]
-    moved: int = 0
-
-    def __len__(self) -> int:
-        return len(self.headers)
-
-    def index_columns(self) -> Iterator[tuple[int | None, ...]]:
-        """Yields of each batch what SegmentIndexBuilder.append takes."""
-        for one in self.headers:
-            numbers = one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch
-            yield one.position + self.moved, *numbers
-
-    def append_to_states(self, states: ProducerStates) -> list[AbortedTransaction]:
-        """Appends the batches to the state of their producers; returns the transactions that they abort."""
-        found = [states.append(one._asdict(), self.markers.get(one.position)) for one in self.headers]
-        return [one for one in found if one is not None]
-
-    def slice(self, start: int, stop: int, at: int) -> CheckedBatches:
-        """Batches [start, stop), with positions for a file in which they begin at byte `at`."""
-        headers = self.headers[start:stop]
-        begin, end = headers[0].position, headers[-1].position + headers[-1].size_in_bytes
-        return CheckedBatches(self.data[begin:end], headers, self.markers, at - begin)
 
 
 def check_batches(
@@ -341,7 +315,7 @@ class ActiveSegment:
             settings.max_index_size // offset_index.ENTRY_SIZE - offset_entries,
             settings.max_index_size // time_index.ENTRY_SIZE - 1 - time_entries,
         )
-        for number in range(start, len(batches)):
+        for number in range(start, len(batches.headers)):
             header = batches.headers[number]
             timestamp = as_stored(header.max_timestamp)
             age = now - self._opened_at if first is None or first < 0 else max(timestamp, -1) - first
@@ -356,12 +330,13 @@ class ActiveSegment:
                 return number
             size += header.size_in_bytes
             first = timestamp if first is None else first
-        return len(batches)
+        return len(batches.headers)
 
-    def append(self, batches: CheckedBatches) -> None:
-        """Appends batches from `CheckedBatches.slice`. On OSError the file is truncated to its previous size, if
-        possible."""
-        view, at = batches.data, self.size
+    def append(self, batches: CheckedBatches, start: int, stop: int) -> None:
+        """Appends batches [start, stop). On OSError the file is truncated to its previous size, if possible."""
+        headers = batches.headers[start:stop]
+        begin, end = headers[0].position, headers[-1].position + headers[-1].size_in_bytes
+        view, at, moved = batches.data[begin:end], self.size, self.size - begin
         try:
             while view:
                 done = os.pwrite(self._descriptor, view, at)
@@ -371,9 +346,15 @@ class ActiveSegment:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
             raise
-        self.index_builder.append(batches.index_columns(), batches.append_to_states(self._states))
+        ended = (self._states.append(one._asdict(), batches.markers.get(one.position)) for one in headers)
+        aborted = [one for one in ended if one is not None]
+        columns = (
+            (one.position + moved, one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch)
+            for one in headers
+        )
+        self.index_builder.append(columns, aborted)
         if self._first_timestamp is None:
-            self._first_timestamp = as_stored(batches.headers[0].max_timestamp)
+            self._first_timestamp = as_stored(headers[0].max_timestamp)
         self.size = at
 
     def sync(self) -> None:
