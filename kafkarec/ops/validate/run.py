@@ -29,9 +29,9 @@ from kafkarec.write.stamping import stamp
 from .rules import (
     NO_LIMIT,
     FirstBatch,
+    RecordValidationStats,
     Rules,
     ValidatedRecords,
-    as_validated,
     check_batch,
     check_rewrite,
     checked_origin,
@@ -71,14 +71,15 @@ class ProduceRequest(NamedTuple):
         return wrapped(self.rules.first_offset + self.stats.records, 64)
 
     def result(self, data: bytes | memoryview, max_timestamp: int, *, rewritten: bool = False) -> ValidatedRecords:
-        return as_validated(
-            data,
-            now=self.rules.now,
-            max_timestamp=max_timestamp,
-            next_offset=self.next_offset,
-            size_changed=rewritten,
-            records_converted=self.stats.records if rewritten else 0,
+        result = ValidatedRecords(data)
+        result.log_append_time, result.max_timestamp, result.next_offset = (
+            self.rules.now,
+            max_timestamp,
+            self.next_offset,
         )
+        if rewritten:
+            result.size_changed, result.stats = True, RecordValidationStats(self.stats.records)
+        return result
 
 
 def stamp_in_place(request: ProduceRequest) -> ValidatedRecords:
@@ -246,12 +247,10 @@ def _validate_follower_append(view: memoryview, request: RequestCheck, rules: Ru
         if begin < rules.first_offset:
             sides = {"expected": rules.first_offset - 1, "found": begin}
             refuse("offsets_out_of_order", base_offset=first.base_offset, **sides)
-    return as_validated(
-        view[: request.end],
-        now=-1,
-        max_timestamp=request.max_timestamp,
-        next_offset=request.last_offset + 1 if request.batches else rules.first_offset,
-    )
+    result = ValidatedRecords(view[: request.end])
+    result.log_append_time, result.max_timestamp = -1, request.max_timestamp
+    result.next_offset = request.last_offset + 1 if request.batches else rules.first_offset
+    return result
 
 
 def _validate_and_assign_offsets(
