@@ -273,58 +273,27 @@ class BatchesFromRows:
     # ---- offsets and timestamps
 
     def _good_rows_with_offsets(self, rows: RowBlock) -> RowBlock:
-        """Return the rows with offsets and timestamps, without those that cannot be written."""
-        while len(rows):
-            offsets = self._offsets(rows)
-            bad = self._first_bad_offset(offsets)
-            if bad is None:
-                given: Sequence[int | None] = rows.column("timestamp") or ()
-                row = next((row for row, time in enumerate(given) if time is not None and time < -1), None)
-                if row is None:
-                    break
-                bad = row, "timestamp: 0 or more is expected (-1: none), found a negative number"
-            row, problem = bad
-            self._refuse(rows.position_text(row), problem)
-            rows = rows.slice(0, row).joined(rows.slice(row + 1, len(rows)))
-        else:
-            return rows
+        """Return the rows with offsets and timestamps, without those that cannot be written. A row without an offset
+        gets that after the previous row's."""
+        given = None if self._args.base_offset is not None else rows.column("offset")
+        times: Sequence[int | None] = rows.column("timestamp") or [None] * len(rows)
+        good: list[int] = []
+        offsets: list[int] = []
+        for row, time in enumerate(times):
+            least = self._next_offset
+            offset = least if given is None or given[row] is None else given[row]
+            if not least <= offset < _OFFSET_LIMIT or (time is not None and time < -1):
+                self._refuse(rows.position_text(row), _problem_of_row(offset, least))
+                continue
+            good.append(row)
+            offsets.append(offset)
+            self._next_offset = offset + 1
+        rows = rows if len(good) == len(rows) else rows.take(good)
         rows.set_column("offset", offsets)
-        self._next_offset = offsets[-1] + 1
-        times = rows.column("timestamp")
-        if self._args.timestamp is not None and (times is None or None in times):
-            filled = [self._args.timestamp if time is None else time for time in times or [None] * len(rows)]
-            rows.set_column("timestamp", filled)
+        if self._args.timestamp is not None:
+            left = rows.column("timestamp") or [None] * len(rows)
+            rows.set_column("timestamp", [self._args.timestamp if time is None else time for time in left])
         return rows
-
-    def _offsets(self, rows: RowBlock) -> Sequence[int]:
-        """The rows' offsets; a row without one gets the offset after the previous row's."""
-        given = rows.column("offset")
-        at = self._next_offset
-        if given is None or self._args.base_offset is not None:
-            return range(at, at + len(rows))
-        if None not in given:
-            return given
-        offsets = []
-        for offset in given:
-            offsets.append(at if offset is None else offset)
-            at = offsets[-1] + 1
-        return offsets
-
-    def _first_bad_offset(self, offsets: Sequence[int]) -> tuple[int, str] | None:
-        if max(offsets) >= _OFFSET_LIMIT:
-            row = next(row for row, offset in enumerate(offsets) if offset >= _OFFSET_LIMIT)
-            return row, "offset: 2^63-2 is the largest"
-        previous = self._next_offset - 1
-        for row, offset in enumerate(offsets):
-            if offset <= previous:
-                if offset < 0:
-                    return row, "offset: 0 or more is expected, found a negative number"
-                return row, (
-                    f"offset: {offset} follows {previous}; offsets must increase within a log (sort the rows; "
-                    "--base-offset N renumbers them)"
-                )
-            previous = offset
-        return None
 
     # ---- batches
 
@@ -456,3 +425,17 @@ class BatchesFromRows:
         self.records += end - start
         self.batches += 1
         return written, end
+
+
+def _problem_of_row(offset: int, least: int) -> str:
+    """Why a row cannot be written whose offset is not from `least` to 2^63-2, or else whose timestamp is negative."""
+    if offset >= _OFFSET_LIMIT:
+        return "offset: 2^63-2 is the largest"
+    if offset < 0:
+        return "offset: 0 or more is expected, found a negative number"
+    if offset < least:
+        return (
+            f"offset: {offset} follows {least - 1}; offsets must increase within a log (sort the rows; "
+            "--base-offset N renumbers them)"
+        )
+    return "timestamp: 0 or more is expected (-1: none), found a negative number"

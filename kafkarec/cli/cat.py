@@ -16,7 +16,7 @@ from kafkarec.storage.log_reading import Selection
 from kafkarec.storage.ranges import RecordRange
 
 from . import input_cells, input_logs, output_files, progress, shared_options
-from .cat_writers import CONTROL, ArrowWriter, ColumnarWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter
+from .cat_writers import CONTROL, ArrowWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter
 from .json_lines import CONSTANT_COLUMNS, FORMS, constant_columns
 from .problems import DamageReporter, remark
 from .record_pieces import RecordReader, demand_followable, followed, latest_per_key, why_empty
@@ -112,8 +112,7 @@ def run(args: argparse.Namespace) -> int:
         raise shared_options.WrongUse("--latest-per-key leaves out control records; leave out --control")
     logs = input_logs.find(args)
     sources = input_logs.segments(logs)
-    resumes = len(logs) == 1 and args.first is None and args.last is None and not args.latest_per_key
-    damage_reporter = DamageReporter(args, sources[-1].path, resumes)
+    damage_reporter = DamageReporter(args, sources[-1].path)
     record_range = RecordRange.of(args.from_offset, args.to_offset, args.from_time, args.to_time)
     keys = [_key_bytes(key, args.key_as) for key in args.key] if args.key else None
     decoded = [name for name in columns if name in RECORD_FIELDS and name not in CONSTANT_COLUMNS]
@@ -153,7 +152,7 @@ def _writer(
     sink: output_files.Sink | output_files.NewFolder,
     sources: Sequence[Segment],
     columns: Sequence[str],
-) -> JsonWriter | ColumnarWriter:
+) -> JsonWriter | ArrowWriter:
     iso_times = args.time_format == "iso"
     forms = {"key": args.key_as, "value": args.value_as}
     internal = [source.topic in internal_topics.TOPICS for source in sources]

@@ -21,7 +21,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -111,18 +110,20 @@ class JsonWriter:
 Texts = dict[str, Any]  # column -> array of its texts
 
 
-class ColumnarWriter(ABC):
-    """Makes the record batches that are written.
+class ArrowWriter:
+    """Writes an Arrow IPC stream; a file whose name ends with .feather gets the format of Arrow files.
 
     With `decoded`, key and value are JSON text, and bytes that are not a message are in key_base64, as in CSV. Control
     records are JSON text, too.
     """
 
-    format = "parquet"
+    format = "arrow"
     timestamp_unit = "ms"
 
-    def __init__(self, names: Sequence[str], decoded: Sequence[str]) -> None:
+    def __init__(self, sink: Any, names: Sequence[str], decoded: Sequence[str]) -> None:
         self._pa = pyarrow_for(f"--format {self.format}")
+        self._sink = sink
+        self._out: Any = None
         self._names = list(names)
         self._decoded = decoded
         self.needed_columns: Sequence[str] = NEEDED if CONTROL in names or decoded else ()
@@ -139,14 +140,6 @@ class ColumnarWriter(ABC):
             name: self._pa.array([escaped_json(text) if text else None for text in column], self._pa.string())
             for name, column in texts.items()
         }
-
-    @abstractmethod
-    def _write_batch(self, batch: Any, known: Mapping[str, Any]) -> None:
-        """Write a batch. known: its columns topic, partition and file, shown or not."""
-
-    @abstractmethod
-    def finish(self, decode: Mapping[str, Any]) -> None:
-        """End the output. decode: the options that the pieces were decoded with"""
 
     def _batch_to_write(self, batch: Any, known: Mapping[str, Any], texts: Texts) -> Any:
         columns: dict[str, Any] = {}
@@ -170,30 +163,8 @@ class ColumnarWriter(ABC):
         shown = texts[name] if name in texts else pa.nulls(batch.num_rows, pa.string())
         return {name: shown} | ({f"{name}_base64": base64_column(pa, batch.column(name), shown)} if is_decoded else {})
 
-
-def base64_column(pa: Any, blobs: Any, texts: Any) -> Any:
-    """Return the column NAME_base64: the bytes of the rows that have no text."""
-    import pyarrow.compute  # type: ignore[import-untyped,unused-ignore]
-
-    rest = pyarrow.compute.if_else(texts.is_null(), blobs, None)
-    if rest.null_count == len(rest):
-        return pa.nulls(len(rest), pa.string())
-    cells = [None if blob is None else base64.b64encode(blob).decode() for blob in rest.to_pylist()]
-    return pa.array(cells, pa.string())
-
-
-class ArrowWriter(ColumnarWriter):
-    """Writes an Arrow IPC stream; a file whose name ends with .feather gets the format of Arrow files."""
-
-    format = "arrow"
-
-    def __init__(self, sink: Sink, names: Sequence[str], decoded: Sequence[str]) -> None:
-        super().__init__(names, decoded)
-        self._sink = sink
-        self._out: Any = None
-
     def finish(self, decode: Mapping[str, Any]) -> None:
-        """End the stream. Without records it has a schema and no batches."""
+        """End the output; without records it has a schema and no batches. decode: the options of the pieces"""
         if self._out is None:
             empty = self._pa.table(kafkarec.decode(b"", **decode))
             batch = self._pa.RecordBatch.from_pylist([], schema=empty.schema)
@@ -202,6 +173,7 @@ class ArrowWriter(ColumnarWriter):
         self._sink.flush()
 
     def _write_batch(self, batch: Any, known: Mapping[str, Any]) -> None:
+        """Write a batch. known: its columns topic, partition and file, shown or not."""
         self._open_writer(batch.schema).write_batch(batch)
         self._sink.flush()
 
@@ -213,6 +185,17 @@ class ArrowWriter(ColumnarWriter):
     def _new_writer(self, schema: Any) -> Any:
         is_file = self._sink.name.lower().endswith(".feather")
         return (self._pa.ipc.new_file if is_file else self._pa.ipc.new_stream)(self._sink, schema)
+
+
+def base64_column(pa: Any, blobs: Any, texts: Any) -> Any:
+    """Return the column NAME_base64: the bytes of the rows that have no text."""
+    import pyarrow.compute  # type: ignore[import-untyped,unused-ignore]
+
+    rest = pyarrow.compute.if_else(texts.is_null(), blobs, None)
+    if rest.null_count == len(rest):
+        return pa.nulls(len(rest), pa.string())
+    cells = [None if blob is None else base64.b64encode(blob).decode() for blob in rest.to_pylist()]
+    return pa.array(cells, pa.string())
 
 
 class ParquetWriter(ArrowWriter):
@@ -248,22 +231,23 @@ class ParquetWriter(ArrowWriter):
         return self._pa.parquet.ParquetWriter(self._sink, schema)
 
 
-class FolderWriter(ColumnarWriter):
+class FolderWriter(ArrowWriter):
     """Writes a folder of Parquet files by topic, by date, or both: kafkarec.support.partitioned_files."""
+
+    format = "parquet"
 
     def __init__(self, folder: NewFolder, by: Sequence[str], names: Sequence[str], decoded: Sequence[str]) -> None:
         needed = [name for name in ("timestamp",) if DATE in by and name not in names]
-        super().__init__([*names, *needed], decoded)
+        super().__init__(folder, [*names, *needed], decoded)
         self.needed_columns = [*self.needed_columns, *needed]
-        self._folder = folder
         self._files = PartitionedFiles(folder.path, by, name="part", leave_out=needed)
 
     def finish(self, decode: Mapping[str, Any]) -> None:
-        with errors_named(self._folder.name):
+        with errors_named(self._sink.name):
             self._files.close()
 
     def _write_batch(self, batch: Any, known: Mapping[str, Any]) -> None:
-        with errors_named(self._folder.name):
+        with errors_named(self._sink.name):
             self._files.add(batch, {"topic": known["topic"]})
 
 

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     new_log.demand_level(args.compression, args.level)
     if args.on_loss == "raise" and is_stream(args.output):
-        raise WrongUse("--on-loss raise needs -o: standard output gets batches before all of them are read")
+        raise WrongUse("--on-loss raise needs -o FILE or -o FOLDER: a stream gets batches before all of them are read")
     magic = None if args.magic == "keep" else int(args.magic)
     if magic is not None and CODEC_NAMES.index(args.compression or "none") > LATEST_CODECS[magic]:
         usable = ", ".join(CODEC_NAMES[: LATEST_CODECS[magic] + 1])

@@ -112,20 +112,6 @@ def demand_level(compression: str | None, level: int | None) -> None:
         raise WrongUse(f"--level: {error}") from error
 
 
-class BatchFileWriter:
-    """Writes a file of batches, or to standard output. name: of the output, for messages"""
-
-    def __init__(self, name: str, sink: output_files.Sink) -> None:
-        self.name, self._sink = name, sink
-
-    def begin(self, source: Log | None) -> None: ...
-
-    def write(self, batches: bytes | memoryview) -> None:
-        self._sink.write(batches)
-
-    def finish(self) -> None: ...
-
-
 class PartitionFolderWriter:
     """Writes one partition. path: the new folder, which appears at the end of `outputs`."""
 
@@ -204,12 +190,12 @@ class NewLog:
         path: str,
         args: argparse.Namespace,
         outputs: ExitStack,
-        only: BatchFileWriter | PartitionFolderWriter | None,
+        only: output_files.Sink | PartitionFolderWriter | None,
     ) -> None:
         self._path, self._args, self._outputs, self._only = path, args, outputs, only
-        self.is_folder = not isinstance(only, BatchFileWriter)
+        self.is_folder = not isinstance(only, output_files.Sink)
         self.size = 0
-        self.made: dict[TopicPartition, BatchFileWriter | PartitionFolderWriter] = {}
+        self.made: dict[TopicPartition, output_files.Sink | PartitionFolderWriter] = {}
 
     def prepare(self, place: TopicPartition, where: str) -> None:
         """Prepare the output of a partition. Raise WrongUse or Refused if it cannot be written; `where`: position in
@@ -242,7 +228,9 @@ class NewLog:
     def begin(self, place: TopicPartition, where: str, source: Log | None = None) -> None:
         """Check a partition and prepare its output; a second call does nothing. source: what it is made of"""
         self.prepare(place, where)
-        self.made[place].begin(source)
+        writer = self.made[place]
+        if isinstance(writer, PartitionFolderWriter):
+            writer.begin(source)
 
     def write(self, place: TopicPartition, batches: bytes | memoryview) -> None:
         self.made[place].write(batches)
@@ -250,14 +238,16 @@ class NewLog:
 
     def complete(self, place: TopicPartition) -> None:
         """End a partition before the others, of which there may be more than a process may have files open."""
-        self.made[place].finish()
+        writer = self.made[place]
+        if isinstance(writer, PartitionFolderWriter):
+            writer.finish()
 
     def finish(self) -> None:
         """Complete all partitions, before the first one gets its name: no disk gets full between two of them."""
         if self._only is not None and not self.made:
             self.begin((None, None), self._path)
-        for each in self.made.values():
-            each.finish()
+        for place in self.made:
+            self.complete(place)
 
     @property
     def description(self) -> str:
@@ -346,8 +336,7 @@ def opened(args: argparse.Namespace, from_folder: bool = False) -> Iterator[NewL
         sink = outputs.enter_context(output_files.opened(args))
         if sink.is_terminal:
             raise WrongUse("batches are binary and cannot be printed on a terminal; add -o NAME.log or a pipe")
-        name = "standard output" if path == STANDARD_OUTPUT else path
-        yield NewLog(name, args, outputs, BatchFileWriter(name, sink))
+        yield NewLog(sink.name, args, outputs, sink)
 
 
 def rewrite(

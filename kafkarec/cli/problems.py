@@ -54,14 +54,11 @@ class DamageReporter:
 
     args         of the command line, for the command to type next
     last_path    path of the last input; after damage in any other one there is always more to read
-    resumes      whether the same command with --from-offset prints the rest: there is one log, and no count of rows
     lines        at most so many damaged ranges, and undecided transactions, are listed
     """
 
-    def __init__(
-        self, args: argparse.Namespace, last_path: str, resumes: bool = False, lines: int = _MAX_LINES
-    ) -> None:
-        self.args, self.last_path, self.resumes, self.lines = args, last_path, resumes, lines
+    def __init__(self, args: argparse.Namespace, last_path: str, lines: int = _MAX_LINES) -> None:
+        self.args, self.last_path, self.lines = args, last_path, lines
         self.stop_at_first = args.errors == "raise"
         self.found, self.status, self.left_out = 0, FINE, 0
 
@@ -85,7 +82,7 @@ class DamageReporter:
         line += f" [{damage.reason}]"
         is_last = not more_follows and segment.path == self.last_path
         if self.stop_at_first and (not is_last or damage.reason == "limit_exceeded"):
-            line += f". Everything before it is written; {self._next_command(damage)}"
+            line += f". Everything before it is written; all that is good: {self._next_command(damage)}"
         say(line)
 
     def report_undecided(self, path: str, transactions: Sequence[UndecidedTransaction]) -> None:
@@ -129,25 +126,16 @@ class DamageReporter:
         return self.status
 
     def _next_command(self, damage: Damage) -> str:
-        """Return the command that prints the rest, or everything again where it cannot begin in the middle."""
+        """Return the command that prints all that is good."""
         options: dict[str, str | None] = {"--errors": "skip"}
-        next_offset = None if damage.lost_to is None else damage.lost_to + 1
-        nothing_before = damage.lost_from is None
         if damage.reason == "limit_exceeded":
             options = higher_limit_option(self.args.max_decompressed_bytes)
-            next_offset = damage.lost_from
         output = self.args.output
-        if not is_stream(output):  # which the next command has to write as a whole; a folder is never replaced
-            if getattr(self.args, "partition_by", None) is None:
-                options["--force"] = None
-            else:
-                options["-o"] = f"{output.rstrip('/')}-2"
-            return f"to write all that is good: {rerun_command(self.args.argv, options)}"
-        if not self.resumes or (next_offset is None and not nothing_before):
-            return f"to print all that is good: {rerun_command(self.args.argv, options)}"
-        if not nothing_before:
-            options["--from-offset"] = str(next_offset)
-        return f"continue with: {rerun_command(self.args.argv, options)}"
+        if not is_stream(output) and getattr(self.args, "partition_by", None) is not None:
+            options["-o"] = f"{output.rstrip('/')}-2"  # a folder is never replaced
+        elif not is_stream(output):
+            options["--force"] = None
+        return rerun_command(self.args.argv, options)
 
 
 def higher_limit_option(limit: int) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -181,28 +181,16 @@ def followed(args: argparse.Namespace, logs: Sequence[Log], reader: RecordReader
         raise CouldNot(str(gone)) from gone
 
 
-# What selects rows: name in the command line's arguments -> text of its value.
-_SELECTING: dict[str, Callable[[Any], str]] = {
-    "from_offset": str,
-    "to_offset": "{} (exclusive)".format,
-    "from_time": timestamp_text,
-    "to_time": lambda ms: f"{timestamp_text(ms)} (exclusive)",
-    "key": lambda keys: "...",
-    "latest_per_key": lambda _: "",
-    "isolation": "{} (up to the first open transaction)".format,
-}
-_UNSET = (None, "read_uncommitted")
+_SELECTING = ("from_offset", "to_offset", "from_time", "to_time", "key")
+"""What selects rows: names in the command line's arguments."""
 
 
 def why_empty(args: argparse.Namespace, logs: Sequence[Log], row: str = "record") -> str | None:
-    """Return a sentence with the options that select rows and what the logs have; None without such an option, if no
-    row was asked for, or if there is no batch. `row`: what a row is"""
-    given = {
-        name: value
-        for name, value in vars(args).items()
-        if name in _SELECTING and value is not False and value not in _UNSET
-    }
-    if 0 in (args.first, args.last) or not given:
+    """Return a sentence with what the logs have; None without an option that selects rows, if no row was asked for, or
+    if there is no batch. `row`: what a row is"""
+    selects = any(getattr(args, name, None) is not None for name in _SELECTING)
+    is_committed = getattr(args, "isolation", None) == "read_committed"
+    if 0 in (args.first, args.last) or not (selects or is_committed):
         return None
     summaries = []
     for segment in input_logs.segments(logs):
@@ -212,17 +200,10 @@ def why_empty(args: argparse.Namespace, logs: Sequence[Log], row: str = "record"
     if first is None:
         return None
     end = largest_known(*(one.next_offset for one in summaries))
-    times = (
-        least_known(*(one.first_timestamp for one in summaries)),
-        largest_known(*(one.max_timestamp for one in summaries)),
-    )
-    name = "the log has" if len(logs) == 1 else f"the {len(logs)} logs have"
+    earliest = least_known(*(one.first_timestamp for one in summaries))
+    latest = largest_known(*(one.max_timestamp for one in summaries))
     there = f"offsets {first} to {'?' if end is None else end - 1}"
-    if times[0] is not None:
-        there += f", times {timestamp_text(times[0])} to {timestamp_text(times[1])}"
-    options = " ".join(
-        f"--{name.replace('_', '-')} {_SELECTING[name](value)}".rstrip() for name, value in given.items()
-    )
-    may_have_control = row == "record" and not (args.control or args.latest_per_key)
-    hint = "; --control prints control records, too" if may_have_control else ""
-    return f"no {row} is selected by {options}; {name} {there}{hint}"
+    if earliest is not None:
+        there += f", times {timestamp_text(earliest)} to {timestamp_text(latest)}"
+    hint = "; read_committed ends at the first open transaction" if is_committed else ""
+    return f"no {row} is selected; there are {there}{hint}"

@@ -42,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     logs = input_logs.find(args)
     sources = input_logs.segments(logs)
-    resumes = len(logs) == 1 and args.first is None and args.last is None
-    damage_reporter = DamageReporter(args, sources[-1].path, resumes)
+    damage_reporter = DamageReporter(args, sources[-1].path)
     counts: list[int] = []
     with output_files.opened(args) as sink:
         with (
@@ -99,14 +98,17 @@ def read_batches(
 
 
 def _in_range_of_times(window: BatchTable, args: argparse.Namespace) -> BatchTable:
-    """Return the batches whose range of times overlaps the selected one."""
-    if args.from_time is not None:
-        times = enumerate(window.column("max_timestamp"))
-        window = rows_at(window, [row for row, time in times if time is None or time >= args.from_time])
-    if args.to_time is not None:
-        times = enumerate(window.column("base_timestamp"))
-        window = rows_at(window, [row for row, time in times if time is None or time < args.to_time])
-    return window
+    """Return the batches whose range of times overlaps the selected one; a time that is not known is in any range."""
+    if args.from_time is None and args.to_time is None:
+        return window
+    times = zip(window.column("base_timestamp"), window.column("max_timestamp"), strict=True)
+    rows = (
+        row
+        for row, (first, last) in enumerate(times)
+        if (last is None or args.from_time is None or last >= args.from_time)
+        and (first is None or args.to_time is None or first < args.to_time)
+    )
+    return rows_at(window, list(rows))
 
 
 def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several: bool) -> Iterator[Block]:

@@ -9,7 +9,7 @@ Compacted replicas may differ in the records that were already removed; these ar
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -92,6 +92,7 @@ class Replica:
     """One side of a comparison. start, end: first offset and log end offset; None: the log has no batch.
 
     misnamed   (file name, first offset) of segments whose names are those of others, by their batches
+    in_order   whether its batches come in the order of their offsets
     """
 
     path: str
@@ -102,6 +103,7 @@ class Replica:
     end: int | None = None
     damage: list[Damage] = field(default_factory=list)
     misnamed: list[tuple[str, int]] = field(default_factory=list)
+    in_order: bool = True
     lineage: EpochHistory = _NO_LINEAGE
 
 
@@ -202,14 +204,10 @@ def _notes(difference: Difference) -> Iterator[str]:
                 f"{name}: names of segments contradict their offsets: {files}; they are compared in the order of their "
                 "offsets, but a broker reads them by name"
             )
+        if not side.in_order:
+            yield f"{name}: batches do not come in the order of their offsets; see {command('verify', [side.path])}"
         if side.lineage.note:
             yield f"{name}: {side.lineage.note}"
-    twice = _first_common_range(difference.only_a, difference.only_b)
-    if twice is not None:
-        yield (
-            f"offsets {twice[0]} to {twice[1]} are listed for both: in one of the two, batches do not come in the "
-            "order of their offsets; see kafkarec verify"
-        )
     if any(extent.kind == GAP for extent in (*difference.only_a, *difference.only_b)):
         yield (
             "in a compacted topic, gaps are not a loss: each replica's cleaner runs at its own time, and may already "
@@ -223,15 +221,6 @@ def _notes(difference: Difference) -> Iterator[str]:
                     f"the leader epochs do not show the difference at offset {lowest}: with {other} as the leader, "
                     f"{name} would keep it (it truncates to {truncation.offset}), and the two would stay different"
                 )
-
-
-def _first_common_range(left: Sequence[Extent], right: Sequence[Extent]) -> tuple[int, int] | None:
-    """Return the first range of offsets that is in both lists."""
-    for extent in sorted(left, key=lambda extent: extent.first):
-        for other in right:
-            if extent.first <= other.last and other.first <= extent.last:
-                return max(extent.first, other.first), min(extent.last, other.last)
-    return None
 
 
 class _Side:
@@ -281,6 +270,7 @@ class _Side:
             ):
                 if epoch is not None and (not self._epochs or self._epochs[-1][0] != epoch):
                     self._epochs.append((epoch, base))
+                replica.in_order = replica.in_order and (next_offset is None or base >= next_offset)
                 next_offset = last + 1
                 replica.start = base if replica.start is None else replica.start
                 replica.end = next_offset if replica.end is None else max(replica.end, next_offset)
@@ -323,7 +313,6 @@ class _Window:
         self.side = side
         self.items: deque[ComparedRecord] = deque()
         self.end = 0
-        self.batches = 0
         self.size = 0
 
     def add_batch(self) -> None:
@@ -331,15 +320,8 @@ class _Window:
         if batch is not None:
             self.items.extend(self.side.records(batch))
             self.end = max(self.end, batch.last + 1)
-            self.batches += 1
             self.size += batch.size
             self.side.advance()
-
-    def take_below(self, end: int) -> list[ComparedRecord]:
-        records = []
-        while self.items and self.items[0].offset < end:
-            records.append(self.items.popleft())
-        return records
 
 
 class _Comparison:
@@ -399,60 +381,61 @@ class _Comparison:
         """Compares the records of unequal batches with common offsets, up to an offset where batches end on both
         sides."""
         self._equal_so_far = False
-        first = min(one.base, other.base)
         a, b = _Window(self.a), _Window(self.b)
         differences = 0
         a.add_batch()
         b.add_batch()
         while True:
-            differences += self._compare_records(
-                a.take_below(min(a.end, b.end)), b.take_below(min(a.end, b.end)), one, other
-            )
-            if a.end == b.end:
-                break
             low, high = (a, b) if a.end < b.end else (b, a)
-            if low.side.head is None or low.side.head.base >= high.end:
-                differences += self._compare_records(a.take_below(high.end), b.take_below(high.end), one, other)
+            head = low.side.head
+            is_end = a.end == b.end or head is None or head.base >= high.end
+            for x, y in _records_by_offset(a.items, b.items, high.end if is_end else low.end):
+                differences += self._compare_records(x, y, one, other)
+            if is_end:
                 break
             low.add_batch()
         if not differences:
-            add_extent(self.difference.rebatched, Extent(first, max(a.end, b.end) - 1, None, a.size, "batching"))
+            first, last = min(one.base, other.base), max(a.end, b.end) - 1
+            add_extent(self.difference.rebatched, Extent(first, last, None, a.size, "batching"))
 
     def _compare_records(
-        self, left: list[ComparedRecord], right: list[ComparedRecord], one: ReplicaBatch, other: ReplicaBatch
-    ) -> int:
-        """Compares lists of records; returns the number of differences."""
-        i = j = differences = 0
-        while i < len(left) or j < len(right):
-            x = left[i] if i < len(left) else None
-            y = right[j] if j < len(right) else None
-            if y is None or (x is not None and x.offset < y.offset):
-                extent = Extent(left[i].offset, left[i].offset, 1, left[i].size)
-                self._add_alone(self.difference.only_a, extent, "only A has a record here", self.b.replica)
-                differences += 1
-                i += 1
-            elif x is None or y.offset < x.offset:
-                extent = Extent(y.offset, y.offset, 1, y.size)
-                self._add_alone(self.difference.only_b, extent, "only B has a record here", self.a.replica)
-                differences += 1
-                j += 1
-            else:
-                kind = _kind_of_change(x, y)
-                if kind is not None:
-                    if kind == "epoch":
-                        what = f"leader epoch {x.epoch} in A, {y.epoch} in B: two leaders wrote here"
-                    elif kind == "content":
-                        what = f"other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
-                    else:
-                        what = f"{_producer_text(x)} in A, {_producer_text(y)} in B"
-                    if kind != "epoch" and min(x.epoch, y.epoch) != _NO_EPOCH:
-                        what = f"same leader epoch {x.epoch}, {what}"
-                    self._note_difference(x.offset, what)
-                    add_extent(self.difference.changed, Extent(x.offset, x.offset, 1, x.size, kind))
-                    differences += 1
-                i += 1
-                j += 1
-        return differences
+        self, x: ComparedRecord | None, y: ComparedRecord | None, one: ReplicaBatch, other: ReplicaBatch
+    ) -> bool:
+        """Compares what both sides have at an offset, in these batches; returns whether that differs."""
+        difference, record = self.difference, x or y
+        assert record is not None
+        extent = Extent(record.offset, record.offset, 1, record.size)
+        if y is None:
+            self._add_alone(difference.only_a, extent, "only A has a record here", self.b.replica)
+            return True
+        if x is None:
+            self._add_alone(difference.only_b, extent, "only B has a record here", self.a.replica)
+            return True
+        kind = _kind_of_change(x, y)
+        if kind is None:
+            return False
+        if kind == "epoch":
+            what = f"leader epoch {x.epoch} in A, {y.epoch} in B: two leaders wrote here"
+        elif kind == "content":
+            what = f"other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
+        else:
+            what = f"{_producer_text(x)} in A, {_producer_text(y)} in B"
+        if kind != "epoch" and min(x.epoch, y.epoch) != _NO_EPOCH:
+            what = f"same leader epoch {x.epoch}, {what}"
+        self._note_difference(x.offset, what)
+        extent.kind = kind
+        add_extent(difference.changed, extent)
+        return True
+
+
+def _records_by_offset(
+    left: deque[ComparedRecord], right: deque[ComparedRecord], end: int
+) -> Iterator[tuple[ComparedRecord | None, ComparedRecord | None]]:
+    """Takes the records below an offset; yields those of both sides at an offset, None for a side without one."""
+    while offsets := [side[0].offset for side in (left, right) if side and side[0].offset < end]:
+        at = min(offsets)
+        one, other = (side.popleft() if side and side[0].offset == at else None for side in (left, right))
+        yield one, other
 
 
 def _kind_of_change(x: ComparedRecord, y: ComparedRecord) -> str | None:

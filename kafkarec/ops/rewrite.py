@@ -1,4 +1,4 @@
-"""What the operations share that rewrite batches: their input, the header of a new batch, an empty batch
+"""What the operations share that rewrite batches: their input, the header of a new batch, an empty batch, the result
 
 segment        a file, or bytes in memory (read.walk.BytesSegment)
 step           about 1 MB of one, decoded
@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, wraps
 from inspect import signature
 from itertools import accumulate
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from kafkarec.errors import InvalidRecordError
 from kafkarec.format.enums import TimestampType
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.read.walk import walk
+from kafkarec.read.walk import BytesSegment, walk
 from kafkarec.recover.steps import Step
+from kafkarec.storage import opening
+from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.encoding import RecordInput, record_input_of
 from kafkarec.write.fields import BatchHeader
 
@@ -101,6 +104,21 @@ def batches_of(step: Step, counts: Iterable[int], at: Sequence[int] | None = Non
     return map(SourceBatch, *columns, bounds[:-1], bounds[1:])
 
 
+def segments_of(data: Any) -> Sequence[Any]:
+    """The segments of one partition, in order, or of a buffer. ValueError for several partitions."""
+    if isinstance(data, SegmentFile | PartitionFiles | DataFolderFiles):
+        logs = opening.logs(data)
+        if len(logs) > 1:
+            raise ValueError(f"{len(logs)} partitions; rewrite them one by one")
+        return [segment for log in logs for segment in log.segments]
+    try:
+        return [BytesSegment(data)]
+    except TypeError:
+        raise TypeError(
+            f"expected a buffer, a Segment or a Log from kafkarec.open, not {type(data).__name__}"
+        ) from None
+
+
 def row_counts(step: Step) -> list[int]:
     """The number of records of each batch of a step."""
     rows = [0] * len(step)
@@ -153,21 +171,30 @@ def _empty_record_input() -> RecordInput:
     return record_input_of([])
 
 
+class JoinedBatches(bytes):
+    """All batches of an iterator, as bytes, with those of its attributes that the class annotates."""
+
+    @classmethod
+    def of(cls, batches: Iterable[bytes | memoryview]) -> Self:
+        made = cls(b"".join(batches))
+        for name in cls.__annotations__:
+            setattr(made, name, getattr(batches, name))
+        return made
+
+
 Options = ParamSpec("Options")
-Yielded = TypeVar("Yielded")
-Joined = TypeVar("Joined")
+Joined = TypeVar("Joined", bound=JoinedBatches)
 
 
 def with_joined_output(
-    name: str, function: Callable[Options, Yielded], join: Callable[[Yielded], Joined]
+    name: str, function: Callable[Options, Iterable[bytes | memoryview]], kind: type[Joined]
 ) -> Callable[Options, Joined]:
-    """`function` with the name `name`, which returns `join` of what it yields."""
+    """`function` with the name `name`, which returns what it yields as a `kind`."""
 
     @wraps(function)
     def call(*data: Options.args, **options: Options.kwargs) -> Joined:
-        return join(function(*data, **options))
+        return kind.of(function(*data, **options))
 
     call.__name__ = call.__qualname__ = name
-    returned = signature(function).replace(return_annotation=join.__annotations__["return"])
-    call.__dict__["__signature__"] = returned
+    call.__dict__["__signature__"] = signature(function).replace(return_annotation=kind.__name__)
     return call

@@ -35,7 +35,15 @@ Row = tuple[int | None, int | None, bytes | None, bytes | None, tuple[tuple[byte
 
 
 def row_of(record: Any, number: int) -> Row:
-    """A record of any supported type as a row. A TypeError or ValueError names the record and the field."""
+    """A record of any supported type as a row, but no control record. A TypeError or ValueError names the record and
+    the field."""
+    if isinstance(record, Record) and record.is_control:
+        raise ValueError(f"record {number} is a control record: pass RecordColumns, or use a RecordBatchBuilder")
+    return checked_fields(record, number)
+
+
+def checked_fields(record: Any, number: int) -> Row:
+    """The same of a control record, too."""
     offset, timestamp, key, value, headers = _record_fields(record, number)
     pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
     if not isinstance(pairs, Iterable):
@@ -54,8 +62,6 @@ def row_of(record: Any, number: int) -> Row:
 
 def _record_fields(record: Any, number: int) -> tuple[Any, ...]:
     if isinstance(record, Record):
-        if record.is_control:
-            raise ValueError(f"record {number} is a control record: pass RecordColumns, or use a RecordBatchBuilder")
         return record.offset, record.timestamp, record.key, record.value, record.headers
     if isinstance(record, tuple) and len(record) == len(NAMES):
         return tuple(record)

@@ -13,7 +13,7 @@ CompressionRatioEstimator, which calculates in 32-bit floats.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from kafkarec._writer import INITIAL_RATIO as INITIAL_RATIO
@@ -22,15 +22,8 @@ from kafkarec.codecs import CODECS
 from kafkarec.format.enums import Compression
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES, MAX_SIZE
-from kafkarec.tables.records import Record
-from kafkarec.write.fields import (
-    bytes_or_none,
-    checked_int,
-    checked_magic,
-    header_pair,
-    timestamp_of,
-    to_float32,
-)
+from kafkarec.write.encoding import checked_fields
+from kafkarec.write.fields import checked_int, checked_magic, to_float32
 
 
 class CompressionRatioEstimator:
@@ -75,7 +68,7 @@ def estimate_size(
 ) -> int:
     """Bytes of `records` as one batch or message set: exact without a codec, a rough estimate with one.
 
-    records: (offset, timestamp_ms, key, value, headers) tuples, or Records; RecordColumns yield these
+    records: as for `encode`, but for columns; RecordColumns yield Records
     base_offset: magic 2's offset deltas are relative to it; None: the deltas are 0, 1, 2, ...
 
     With a codec: half the size, 1 KiB at least, 64 KiB at most. No records: 0. As AbstractRecords.estimateSizeInBytes.
@@ -85,7 +78,9 @@ def estimate_size(
     base = None if base_offset is None else checked_int("base offset", base_offset, 64)
     size = 0
     base_timestamp = 0
-    for index, (offset, timestamp, key, value, headers) in enumerate(map(_record_fields, records)):
+    for index, record in enumerate(records):
+        offset, time, key, value, headers = checked_fields(record, index)
+        timestamp = -1 if time is None else time
         if index == 0:
             base_timestamp = timestamp
             size = LEAST_SIZES[magic] if magic >= BATCH_MAGIC else 0
@@ -94,16 +89,3 @@ def estimate_size(
     if size > MAX_SIZE:
         raise ValueError(f"the records take {size} bytes; a batch holds {MAX_SIZE} at most")
     return size if not codec else min(max(size // 2, 1024), 1 << 16)
-
-
-def _record_fields(record: Any) -> Sequence[Any]:
-    """The five fields, in the order of the tuples."""
-    if isinstance(record, Record):
-        fields: Sequence[Any] = (record.offset, record.timestamp, record.key, record.value, record.headers)
-    elif isinstance(record, tuple) and len(record) == 5:
-        fields = record
-    else:
-        raise TypeError("a Record or (offset, timestamp, key, value, headers) is needed; see encode for columns")
-    offset, timestamp, key, value, headers = fields
-    pairs = [header_pair(header) for header in headers or ()]
-    return offset, timestamp_of(timestamp), bytes_or_none("key", key), bytes_or_none("value", value), pairs

@@ -12,7 +12,7 @@ from paths import SEGMENTS
 
 CODECS, TXN, COMPACTED = SEGMENTS / "all-codecs-0", SEGMENTS / "txn-0", SEGMENTS / "compacted-0"
 OFFSETS = SEGMENTS / "__consumer_offsets-0"
-EXTENT = "the log has offsets 0 to 864, times 2023-11-14T22:13:20.000Z to 2023-11-14T22:13:23.039Z"
+EXTENT = "there are offsets 0 to 864, times 2023-11-14T22:13:20.000Z to 2023-11-14T22:13:23.039Z"
 
 
 @pytest.fixture
@@ -125,27 +125,26 @@ class TestNothingToPrint:
     """Why there is no record"""
 
     @pytest.mark.parametrize(
-        "options, words",
+        "options",
         [
-            (["--from-offset", 900], "--from-offset 900"),
-            (["--from-offset", 50, "--to-offset", 50], "--from-offset 50 --to-offset 50 (exclusive)"),
-            (["--to-offset", 0], "--to-offset 0 (exclusive)"),
-            (["--from-time", "2024-01-01"], "--from-time 2024-01-01T00:00:00.000Z"),
-            (["--to-time", "2023-01-01"], "--to-time 2023-01-01T00:00:00.000Z (exclusive)"),
-            (["--key", "nobody", "--key", "x", "--to-offset", 9], "--to-offset 9 (exclusive) --key ..."),
+            ["--from-offset", 900],
+            ["--from-offset", 50, "--to-offset", 50],
+            ["--to-offset", 0],
+            ["--from-time", "2024-01-01"],
+            ["--to-time", "2023-01-01"],
+            ["--key", "nobody", "--key", "x", "--to-offset", 9],
         ],
-        ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+        ids=lambda value: " ".join(map(str, value)),
     )
     @pytest.mark.parametrize("last", [(), ("--last", 3)], ids=["all", "last"])
-    def test_is_said_with_the_extent_of_the_log(self, run, options, words, last):
+    def test_is_said_with_the_extent_of_the_log(self, run, options, last):
         ran = run("cat", CODECS, *options, *last)
         assert (ran.status, ran.out) == (0, b"")
-        hint = "; --control prints control records, too"
-        assert ran.complaint == f"kafkarec: note: no record is selected by {words}; {EXTENT}{hint}"
+        assert ran.complaint == f"kafkarec: note: no record is selected; {EXTENT}"
 
     def test_of_scan_is_explained_too(self, run):
         ran = run("scan", CODECS, "--from-offset", 900)
-        assert ran.complaint == f"kafkarec: note: no batch is selected by --from-offset 900; {EXTENT}"
+        assert ran.complaint == f"kafkarec: note: no batch is selected; {EXTENT}"
         assert run("scan", CODECS, "-n", 0).err == run("scan", CODECS).err == ""
 
     def test_the_last_of_too_few_records_in_wrapper_messages(self, run, tmp_path):
@@ -154,9 +153,7 @@ class TestNothingToPrint:
         (tmp_path / f"{8:020}.log").write_bytes(builders.wrapper(inner, magic=0, offset=8))
         rows = run("cat", tmp_path, "--topic", "t", "--from-offset", 8, "--last", 3).rows
         assert [row["offset"] for row in rows] == [8]
-        assert (
-            "no record is selected by" in run("cat", tmp_path, "--from-time", 1_700_000_000_010, "--last", 3).complaint
-        )
+        assert "no record is selected" in run("cat", tmp_path, "--from-time", 1_700_000_000_010, "--last", 3).complaint
 
     def test_is_not_said_where_none_was_asked_for(self, run, tmp_path):
         (tmp_path / "empty.log").write_bytes(b"")

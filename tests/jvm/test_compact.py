@@ -62,9 +62,9 @@ class PseudoRandomRetention:
             retention = BatchRetention.RETAIN_EMPTY
         return BatchRetentionResult(retention, pseudo_random(batch.last_offset, self.seed + 1) < 20)
 
-    def records(self, decisions, rows):
+    def records(self, to_filter, rows):
         keep = bytearray(pseudo_random(offset, self.seed + 3) < self.kept for offset in rows.offsets)
-        for batch, _ in decisions:
+        for batch in to_filter:
             if pseudo_random(batch.last_offset, self.seed + 2) < self.whole:
                 keep[batch.start : batch.stop] = b"\x01" * (batch.stop - batch.start)
         return keep
@@ -160,7 +160,6 @@ class Run:
             modified = (self.log.now + 1000 * number) * 1_000_000
             os.utime(self.ours / f"{base:020}.log", ns=(modified, modified))
         self.start = segments[0][0]
-        self.dirty = min(stable, self.random.choice([self.start, self.start, self.random.choice(segments)[0]]))
         self.retention = self.random.choice([0, 1000, 100_000, _DAY])
         self.expiration = self.random.choice([1, 1000, 30_000, _DAY])
         self.times = [self.log.now]
@@ -169,7 +168,7 @@ class Run:
 
     def clean(self, kafka):
         answer = kafka.ask(
-            "clean", self.theirs, self.out, self.retention, self.expiration, self.dirty, -1, self.log.now, *self.times
+            "clean", self.theirs, self.out, self.retention, self.expiration, self.start, -1, self.log.now, *self.times
         )
         assert answer.status == 0, f"seed {self.seed}: {answer.err}"
         for number, (now, line) in enumerate(zip(self.times, answer.out.splitlines(), strict=True)):
@@ -178,7 +177,6 @@ class Run:
                 now=now,
                 delete_retention_ms=self.retention,
                 producer_expiration_ms=self.expiration,
-                first_dirty_offset=self.dirty if number == 0 and self.dirty != self.start else None,
             )
             self.compare(cleaned, self.out / str(number), list(map(int, line.split())), number)
             self.replace(cleaned)

@@ -1,11 +1,14 @@
-"""filter_to: compaction's filter on the bytes of one log, for comparison with Kafka's MemoryRecords.filterTo."""
+"""filter_to: the log cleaner's filter on the bytes of one log, for comparison with Kafka's MemoryRecords.filterTo."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from kafkarec.ops.compact import BatchRecords, BatchRetentionResult, CleanerStats, RecordFilter, SourceBatch
-from kafkarec.ops.compact.filtering import decode_request
+from kafkarec.ops.compact import BatchRetentionResult, CleanerStats
+from kafkarec.ops.compact.filtering import BatchRecords, Cleaner
+from kafkarec.ops.compact.log_state import LAST_OFFSET, CleanerSettings
+from kafkarec.ops.rewrite import SourceBatch
 from kafkarec.read.walk import HEADERS, BytesSegment, walk, walk_request
 
 
@@ -17,23 +20,11 @@ class Filtered(bytes):
 
 
 class Chooser(Protocol):
-    """The two methods of a RecordFilter that choose."""
+    """The two methods of a Cleaner that choose."""
 
     def batch(self, batch: SourceBatch) -> BatchRetentionResult: ...
 
-    def records(
-        self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords
-    ) -> bytes | bytearray: ...
-
-
-class _Chosen(RecordFilter):
-    chooser: Chooser
-
-    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
-        return self.chooser.batch(batch)
-
-    def records(self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes | bytearray:
-        return self.chooser.records(results, rows)
+    def records(self, to_filter: Sequence[SourceBatch], rows: BatchRecords) -> bytearray: ...
 
 
 def filter_to(
@@ -47,9 +38,11 @@ def filter_to(
 ) -> Filtered:
     """Return the batches without what the filter rejects. Kafka checks no CRC here, as with `check_crcs=False`."""
     source, stats = BytesSegment(data), CleanerStats()
-    running = _Chosen(now, delete_retention_ms, stats, most_body=most_body)
-    running.chooser = chooser
-    result = Filtered(b"".join(running.run(decode_request(check_crcs, 128 << 20), source)))
+    settings = CleanerSettings(now, delete_retention_ms, 0, 0, LAST_OFFSET, check_crcs, 128 << 20, most_body)
+    nothing: Any = None  # of the log that the cleaner's own choices need
+    running: Any = Cleaner(settings, stats, lambda path, end: None, nothing, nothing, nothing)
+    running.batch, running.records = chooser.batch, chooser.records
+    result = Filtered(b"".join(running.run(source)))
     result.stats = stats
     result.remaining = sum(step.tail[1] for step in walk([source], walk_request(HEADERS)) if step.tail)
     return result

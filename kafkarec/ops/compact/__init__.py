@@ -1,21 +1,11 @@
 """Compaction: Kafka's log cleaner without a broker
 
-filtering   RecordFilter: one pass of any filter, and the headers and records that it reads
 log_state   the options; producers, transactions and the first uncleanable offset of a log, the last offset of each key
-cleaner     the filter of the log cleaner; compact(), cleaned()
+filtering   the filter of the log cleaner: batches and records that stay, batches that are written anew
+cleaner     one pass over a log: compact(), cleaned()
 """
 
 from .cleaner import Compacted, cleaned, compact
-from .filtering import BatchRecords, BatchRetention, BatchRetentionResult, CleanerStats, RecordFilter, SourceBatch
+from .filtering import BatchRetention, BatchRetentionResult, CleanerStats
 
-__all__ = [
-    "BatchRecords",
-    "BatchRetention",
-    "BatchRetentionResult",
-    "CleanerStats",
-    "Compacted",
-    "RecordFilter",
-    "SourceBatch",
-    "cleaned",
-    "compact",
-]
+__all__ = ["BatchRetention", "BatchRetentionResult", "CleanerStats", "Compacted", "cleaned", "compact"]

@@ -1,11 +1,12 @@
-"""Removes the batches and records that a filter rejects (Kafka: MemoryRecords.filterTo, RecordFilter)
+"""The filter of the log cleaner: which batches and records stay, and the batches that it writes (Kafka: Cleaner,
+MemoryRecords.filterTo)
 
     step (about 1 MB of input) -> SourceBatch    one for each batch, in order, empty ones too
                                -> BatchRecords   all records of the step; a batch has the rows [start, stop)
     batch retention   DELETE         removed without reading its records
                       DELETE_EMPTY   removed if none of its records is kept
                       RETAIN_EMPTY   if none of its records is kept, its header is, as an empty batch
-    outcome           copied         magic 2, every record is kept and no delete horizon is to be set: the same bytes
+    new bytes         copied         magic 2, every record is kept and no delete horizon is to be set: the same bytes
                       rewritten      see below
                       emptied        the header alone
                       removed
@@ -25,8 +26,7 @@ Records that Kafka's builder refuses are refused here: a broker stops cleaning t
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import compress, pairwise
@@ -35,23 +35,27 @@ from typing import Any, NamedTuple, NoReturn
 from kafkarec import codecs
 from kafkarec._core import Chunk
 from kafkarec._lazy import cached_property
-from kafkarec._verbs import RequestCheck
+from kafkarec._verbs import LastOffsets, RequestCheck
 from kafkarec._writer import RecordInput
 from kafkarec.damage import error
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
+from kafkarec.format.control import ControlRecordType
 from kafkarec.format.java_integers import INT_MAX, wrapped
 from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES
-from kafkarec.ops.rewrite import Progress, batches_of, empty_batch, new_header, row_counts, steps
-from kafkarec.ops.rewrite import SourceBatch as SourceBatch
-from kafkarec.read.decode_options import DecodeRequest, request
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.ops.rewrite import Progress, SourceBatch, batches_of, empty_batch, new_header, row_counts, steps
+from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns
 from kafkarec.read.walk import HEADERS, walk, walk_request
 from kafkarec.recover.steps import Step
 from kafkarec.storage.raw_batches import reread
 from kafkarec.write.encoding import record_input_of
 
+from .log_state import Aborted, CleanerSettings, LogState
+
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
 _OFFSET, _TIMESTAMP, _KEY, _VALUE, _, _CONTROL_TYPE = range(len(COLUMNS))
+_ABORT, _COMMIT = ControlRecordType.ABORT.value, ControlRecordType.COMMIT.value
 _ABSENT = bytes.maketrans(b"01", b"\x01\x00")
 
 
@@ -60,30 +64,27 @@ class BatchRecords:
 
     def __init__(self, chunk: Chunk | None) -> None:
         self._chunk = chunk
-        self._length = 0 if chunk is None else len(chunk)
 
     def __len__(self) -> int:
-        return self._length
+        return 0 if self._chunk is None else len(self._chunk)
 
     def _column(self, index: int, format_: str) -> list[Any]:
-        return [] if self._chunk is None else self._chunk.values(index, format_, 0, self._length)
+        return [] if self._chunk is None else self._chunk.values(index, format_, 0, len(self))
 
     def _nulls(self, index: int) -> bytes | None:
         """One byte per row, 1 where the column is null; None if there are no nulls."""
-        if self._chunk is None:
-            return None
-        validity, _, _ = self._chunk.column(index, 0)
+        validity = None if self._chunk is None else self._chunk.column(index, 0)[0]
         if validity is None:
             return None
-        size = (self._length + 7) >> 3
-        bits = f"{int.from_bytes(validity[:size], 'little'):0{size * 8}b}"[::-1][: self._length]
+        size = (len(self) + 7) >> 3
+        bits = f"{int.from_bytes(validity[:size], 'little'):0{size * 8}b}"[::-1][: len(self)]
         return bits.encode().translate(_ABSENT) if "0" in bits else None
 
-    def call_with_keys(self, look: Callable[[tuple[Any, Any, Any], Any, int], bytearray]) -> bytearray:
-        """`look(key buffers (validity, offsets, data), offset buffer, row count)`; empty without records."""
+    def latest(self, offsets: LastOffsets) -> bytearray:
+        """One byte per row: 1 if the row has the last offset of its key; 0 if not, or without a key."""
         if self._chunk is None:
             return bytearray()
-        return look(self._chunk.column(_KEY, 0), self._chunk.column(_OFFSET, 8)[1], self._length)
+        return offsets.latest(self._chunk.column(_KEY, 0), self._chunk.column(_OFFSET, 8)[1], len(self))
 
     @cached_property
     def offsets(self) -> list[int]:
@@ -93,14 +94,6 @@ class BatchRecords:
     def timestamps(self) -> list[int | None]:
         """Milliseconds; None for -1."""
         return self._column(_TIMESTAMP, "l")
-
-    @cached_property
-    def keys(self) -> list[bytes | None]:
-        return self._column(_KEY, "z")
-
-    @cached_property
-    def values(self) -> list[bytes | None]:
-        return self._column(_VALUE, "z")
 
     @cached_property
     def control_types(self) -> list[int | None]:
@@ -116,45 +109,10 @@ class BatchRecords:
         return self._nulls(_VALUE)
 
 
-def decode_request(check_crcs: bool | str, max_decompressed_bytes: int) -> DecodeRequest:
-    """The request for all columns that are needed to rewrite a record unchanged."""
-    return request(
-        columns=COLUMNS,
-        control=True,
-        timestamp_unit="int64",
-        header_keys="binary",
-        check_crcs=check_crcs,
-        max_decompressed_bytes=max_decompressed_bytes,
-    )
-
-
 def refuse(batch: SourceBatch, why: str) -> NoReturn:
     """Raises InvalidRecordError: the batch cannot be rewritten."""
     which = f"the batch at byte {batch.position} (last offset {batch.last_offset})"
     raise batch.error("batch_not_rewritable", f"{which} cannot be rewritten: {why}")
-
-
-_LOG_APPEND = 1
-
-
-class BatchRetention(Enum):
-    """How a batch without kept records is treated (Kafka: RecordFilter.BatchRetention)."""
-
-    DELETE = "delete"
-    RETAIN_EMPTY = "retain_empty"
-    DELETE_EMPTY = "delete_empty"
-
-
-class BatchRetentionResult(NamedTuple):
-    """What a filter returns for a batch (Kafka: RecordFilter.BatchRetentionResult).
-
-    empty_transaction   its marker ends a transaction that has no data left: its delete horizon is set
-    records             True: all are kept, False: none; None: `RecordFilter.records` says which
-    """
-
-    retention: BatchRetention
-    empty_transaction: bool = False
-    records: bool | None = None
 
 
 @dataclass(slots=True)
@@ -221,43 +179,181 @@ class CleanerStats:
         self.bytes_retained += size
 
 
-class RecordFilter(ABC):
-    """One pass over one or more inputs; adds to `stats`. Subclasses select the batches and records to keep (Kafka:
-    MemoryRecords.RecordFilter).
+class CleanedTransactions:
+    """Transaction state of a pass; `on_batch_read` is called with every batch in log order.
 
-    most_body: max.decompressed.message.bytes; None: no limit. Payloads are decompressed a second time to look for it.
+    kept    entries of the new .txnindex files: aborted transactions that had data in this pass, in the order of their
+            markers
+    """
 
-    RETAIN_EMPTY turns a message of magic 0 or 1 into an empty batch of magic 2, which Kafka refuses to do. Header keys
-    that are not UTF-8 keep their bytes; Kafka's builder writes U+FFFD in their place.
+    def __init__(self, aborted: Iterable[Aborted]) -> None:
+        self._all = tuple(aborted)
+        self._waiting = sorted(self._all, key=lambda one: one.first_offset, reverse=True)
+        self._aborted: dict[int, Aborted] = {}
+        self._seen: set[int] = set()
+        self._committed: set[int] = set()
+        self.kept: list[AbortedTransaction] = []
+
+    def keep_entries_from(self, end_offset: int) -> None:
+        """Keeps the entries of markers at `end_offset` or later, which the pass does not clean."""
+        self.kept += [one.entry for one in self._all if one.last_offset >= end_offset]
+
+    def on_batch_read(self, batch: SourceBatch) -> bool:
+        """Whether the state of its transaction allows a batch to be removed (CleanedTransactionMetadata.onBatchRead,
+        onControlBatchRead)."""
+        while self._waiting and self._waiting[-1].first_offset <= batch.last_offset:
+            one = self._waiting.pop()
+            self._aborted.setdefault(one.producer_id, one)
+        if batch.is_control:
+            return self._on_control_batch_read(batch)
+        if not batch.is_transactional:
+            return False
+        if batch.producer_id in self._aborted:
+            self._seen.add(batch.producer_id)
+            return True
+        self._committed.add(batch.producer_id)
+        return False
+
+    def _on_control_batch_read(self, batch: SourceBatch) -> bool:
+        if batch.start == batch.stop:
+            return True
+        producer = batch.producer_id
+        if batch.control_type == _ABORT:
+            ended = self._aborted.pop(producer, None)
+            if ended is None or producer not in self._seen:
+                return True
+            self._seen.discard(producer)
+            self.kept.append(ended.entry)
+            return False
+        if batch.control_type == _COMMIT:
+            had_data = producer in self._committed
+            self._committed.discard(producer)
+            return not had_data
+        if batch.control_type is None:
+            why = f"control record at byte {batch.position} (base offset {batch.base_offset}) has no readable key"
+            raise batch.error("control_record_invalid", why)
+        return False
+
+
+class BatchRetention(Enum):
+    """How a batch without kept records is treated (Kafka: RecordFilter.BatchRetention)."""
+
+    DELETE = "delete"
+    RETAIN_EMPTY = "retain_empty"
+    DELETE_EMPTY = "delete_empty"
+
+
+class BatchRetentionResult(NamedTuple):
+    """What a filter returns for a batch (Kafka: RecordFilter.BatchRetentionResult).
+
+    empty_transaction   its marker ends a transaction that has no data left: its delete horizon is set
+    records             True: all are kept, False: none; None: `Cleaner.records` says which
+    """
+
+    retention: BatchRetention
+    empty_transaction: bool = False
+    records: bool | None = None
+
+
+_ORDINARY = BatchRetentionResult(BatchRetention.DELETE_EMPTY)
+_LOG_APPEND = 1
+
+
+class Cleaner:
+    """The filter of one pass over one log, segment after segment; adds to `stats`.
+
+    offsets        of each key the last one, of what is cleaned
+    transactions   their state; `kept` is complete at the end
+
+    Payloads are decompressed a second time to look for max.decompressed.message.bytes. A tombstone of magic 0 or 1
+    becomes one of magic 2 with a horizon. RETAIN_EMPTY turns a message of magic 0 or 1 into an empty batch of magic 2,
+    which Kafka refuses to do. Header keys that are not UTF-8 keep their bytes; Kafka's builder writes U+FFFD in their
+    place.
     """
 
     def __init__(
         self,
-        now: int,
-        delete_retention_ms: int,
+        settings: CleanerSettings,
         stats: CleanerStats,
-        progress: Progress = lambda path, end: None,
-        most_body: int | None = None,
+        progress: Progress,
+        known: LogState,
+        offsets: LastOffsets,
+        transactions: CleanedTransactions,
     ) -> None:
-        self.stats, self._progress, self._most_body = stats, progress, most_body
-        self._horizon = wrapped(now + delete_retention_ms, 64)
+        self.stats, self._settings, self._progress, self._known = stats, settings, progress, known
+        self._offsets, self._transactions = offsets, transactions
+        self._horizon = wrapped(settings.now + settings.delete_retention_ms, 64)
+        # all columns that are needed to rewrite a record unchanged
+        self._request = request(
+            columns=COLUMNS,
+            control=True,
+            timestamp_unit="int64",
+            header_keys="binary",
+            check_crcs=settings.check_crcs,
+            max_decompressed_bytes=settings.max_decompressed_bytes,
+        )
 
-    @abstractmethod
     def batch(self, batch: SourceBatch) -> BatchRetentionResult:
-        """Called for every batch, in order (Kafka: checkBatchRetention)."""
+        """Called for every batch, in order (Cleaner.cleanInto's checkBatchRetention)."""
+        is_last = batch.next_offset == self._known.next_offset  # in a broker the high watermark
+        if batch.producer_id < 0 and not batch.is_control and not is_last:
+            return _ORDINARY
+        discards = removed = self._transactions.on_batch_read(batch)
+        if batch.is_control:
+            horizon = batch.delete_horizon_ms
+            removed = discards and horizon is not None and horizon <= self._settings.now
+        last = None if batch.producer_id < 0 else self._known.producers.get(batch.producer_id)
+        if is_last or (
+            last is not None
+            and (
+                batch.last_offset == last.last_offset
+                if last.last_offset >= 0  # else its last batch is a marker
+                else batch.is_control and batch.producer_epoch == last.producer_epoch
+            )
+        ):
+            retention = BatchRetention.RETAIN_EMPTY
+        else:
+            retention = BatchRetention.DELETE if removed else BatchRetention.DELETE_EMPTY
+        count = (batch.record_count or 0) if removed else 0
+        if batch.is_control:
+            self.stats.markers_removed += count
+        else:
+            self.stats.messages_aborted += count
+        return BatchRetentionResult(
+            retention,
+            empty_transaction=discards and batch.is_control,
+            records=False if removed else True if batch.is_control else None,
+        )
 
-    @abstractmethod
-    def records(self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes | bytearray:
-        """One byte for each of `rows`: 1 keeps it, 0 removes it (Kafka: shouldRetainRecord). Called once for several
-        batches, after `batch` was called for each. Bytes are ignored for batches whose result has `records` set."""
+    def records(self, to_filter: Sequence[SourceBatch], rows: BatchRecords) -> bytearray:
+        """One byte for each of `rows`: 1 keeps it, 0 removes it (Cleaner.shouldRetainRecord). Called once for some of
+        their batches, after `batch` was called for each; bytes of others are ignored."""
+        keep = rows.latest(self._offsets)
+        without_value, tombstones = rows.without_value, 0  # those past their delete horizon
+        for batch in to_filter:
+            horizon = batch.delete_horizon_ms
+            if without_value is None or horizon is None or self._settings.now < horizon:
+                continue
+            at = without_value.find(1, batch.start, batch.stop)
+            while at >= 0:
+                tombstones += keep[at]
+                keep[at] = 0
+                at = without_value.find(1, at + 1, batch.stop)
+        lost = sum(batch.rows - keep.count(1, batch.start, batch.stop) for batch in to_filter)
+        missing = rows.without_key
+        invalid = 0 if missing is None else sum(missing.count(1, batch.start, batch.stop) for batch in to_filter)
+        self.stats.tombstones_removed += tombstones
+        self.stats.messages_invalid += invalid
+        self.stats.messages_superseded += lost - invalid - tombstones
+        return keep
 
-    def run(self, read_request: DecodeRequest, segment: Any, stop: int | None = None) -> Iterator[bytes | memoryview]:
+    def run(self, segment: Any, stop: int | None = None) -> Iterator[bytes | memoryview]:
         """The kept batches of a segment, or of its first `stop` bytes; each item is one or more whole batches."""
         start: int | None = 0
         while start is not None:
             try:
-                for step in steps(segment, read_request, self._progress, stop, start=start):
-                    yield from self._filter_step(read_request, step)
+                for step in steps(segment, self._request, self._progress, stop, start=start):
+                    yield from self._filter_step(step)
                 start = None
             except KafkaRecordError as refusal:
                 start = self._end_of_unread_batch(refusal, segment)
@@ -281,93 +377,94 @@ class RecordFilter(ABC):
         self.stats.batches_removed += 1
         return start + batch.size_in_bytes
 
-    def _filter_step(self, read_request: DecodeRequest, step: Step) -> Iterator[bytes | memoryview]:
-        columns = as_columns(read_request, step.part)
+    def _filter_step(self, step: Step) -> Iterator[bytes | memoryview]:
+        columns = as_columns(self._request, step.part)
         rows = BatchRecords(step.chunk)
         results = []
         for batch in batches_of(step, row_counts(step)):
             if batch.is_control and batch.rows:
                 batch = batch._replace(control_type=rows.control_types[batch.start])
             results.append((batch, self.batch(batch)))
-        keep = self.records(results, rows)
-        ones, zeros = b"\x01" * len(rows), bytes(len(rows))
+        to_filter = [batch for batch, result in results if result.records is None and batch.rows]
+        keep = self.records(to_filter, rows) if to_filter else b""
         record_input: RecordInput | None = None
         copied = stop = 0  # bytes [copied, stop) of the input are yet to be copied
         for batch, result in results:
-            if self._most_body is not None and result.retention is not BatchRetention.DELETE:
-                self._check_sizes(step, batch, self._most_body, read_request.options.limit)
-            chosen = keep if result.records is None else ones if result.records else zeros
-            outcome = self._outcome(batch, result, chosen, rows)
-            if outcome is _COPIED and batch.position == stop:
-                stop += batch.size_in_bytes
+            self.stats.batches_read += 1
+            self.stats.bytes_read += batch.size_in_bytes
+            if result.records is None:
+                keep_rows = bytes(keep[batch.start : batch.stop])
+            else:
+                keep_rows = (b"\1" if result.records else b"\0") * batch.rows
+            made: bytes | None = None  # None: copied
+            if result.retention is BatchRetention.DELETE:
+                self.stats.batches_removed += 1
+                made = b""
+            else:
+                self._check_sizes(step, batch)
+                horizon = self._new_horizon(batch, result, keep_rows, rows)
+                self.stats.messages_read += batch.rows
+                if 1 not in keep_rows:
+                    made = self._emptied(batch) if result.retention is BatchRetention.RETAIN_EMPTY else b""
+                    self.stats.batches_removed += not made
+                elif 0 in keep_rows or batch.magic < BATCH_MAGIC or horizon != batch.delete_horizon_ms:
+                    record_input = record_input or record_input_of(columns)
+                    retains_end = result.retention is BatchRetention.RETAIN_EMPTY
+                    made = self._rewritten(batch, rows, record_input, keep_rows, horizon, retains_end)
+            if made is None:
+                self.stats.batches_copied += 1
+                size, last = batch.size_in_bytes, batch.last_offset
+                self.stats.add_retained(batch, batch.max_timestamp, last, last, batch.rows, size)
+                if batch.position != stop:
+                    if stop > copied:
+                        yield reread(step.segment, copied, stop - copied)
+                    copied = batch.position
+                stop = batch.position + size
                 continue
             if stop > copied:
                 yield reread(step.segment, copied, stop - copied)
                 copied = stop
-            if outcome is _COPIED:
-                copied, stop = batch.position, batch.position + batch.size_in_bytes
-            elif outcome is _EMPTIED:
-                # for a producer's last sequence or the end of the log (writeEmptyHeader)
-                header = new_header(batch)._replace(delete_horizon_ms=None, codec=0)
-                yield empty_batch(header, batch.max_timestamp)
-            elif outcome is not _REMOVED:
-                if record_input is None:
-                    record_input = record_input_of(columns)
-                keep_rows = bytes(chosen[batch.start : batch.stop])
-                retains_end = result.retention is BatchRetention.RETAIN_EMPTY
-                yield self._rewritten(batch, rows, record_input, keep_rows, outcome.horizon, retains_end)
+            if made:
+                yield made
         if stop > copied:
             yield reread(step.segment, copied, stop - copied)
 
-    def _check_sizes(self, step: Step, batch: SourceBatch, most: int, limit: int) -> None:
+    def _check_sizes(self, step: Step, batch: SourceBatch) -> None:
         """max.decompressed.message.bytes, for the records of a batch that is read, if it is compressed."""
-        if not batch.codec or batch.record_count == 0:
+        most = self._settings.max_decompressed_message_bytes
+        if most is None or not batch.codec or batch.record_count == 0:
             return
         raw = reread(step.segment, batch.position, batch.size_in_bytes)
-        request = RequestCheck(
+        check = RequestCheck(
             raw, check_crcs=False, from_zero=False, rising=False, leader_epoch=None, most_bytes=len(raw)
         )
-        position, length = request.payload()
+        position, length = check.payload()
+        limit = self._request.options.limit
         payload = codecs.decompress(batch.codec, raw[position : position + length], limit, batch.magic)
-        found = request.first_too_large(payload, most)
+        found = check.first_too_large(payload, most)
         if found is not None:
             record, size = found
             sides = {"file": step.segment.path, "record": record, "expected": most, "found": size}
             raise error("record_too_large", batch.place | sides)
 
-    def _outcome(
-        self, batch: SourceBatch, result: BatchRetentionResult, keep: bytes | bytearray, rows: BatchRecords
-    ) -> _Outcome:
-        stats, count = self.stats, batch.stop - batch.start
-        stats.batches_read += 1
-        stats.bytes_read += batch.size_in_bytes
-        if result.retention is BatchRetention.DELETE:
-            stats.batches_removed += 1
-            return _REMOVED
-        stats.messages_read += count
-        kept = keep.count(1, batch.start, batch.stop)
-        if not kept:
-            if result.retention is not BatchRetention.RETAIN_EMPTY:
-                stats.batches_removed += 1
-                return _REMOVED
-            stats.batches_emptied += 1
-            size = LEAST_SIZES[max(batch.magic, BATCH_MAGIC)]
-            stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, 0, size)
-            return _EMPTIED
-        sets = batch.delete_horizon_ms is None and result.empty_transaction
-        if batch.delete_horizon_ms is None and rows.without_value is not None:
+    def _new_horizon(
+        self, batch: SourceBatch, result: BatchRetentionResult, keep: bytes, rows: BatchRecords
+    ) -> int | None:
+        """The delete horizon of a batch: its own, or a new one, which is set once."""
+        if batch.delete_horizon_ms is not None:
+            return batch.delete_horizon_ms
+        sets = result.empty_transaction
+        if not sets and rows.without_value is not None:
             tombstones = rows.without_value[batch.start : batch.stop]
-            if any(tombstones):
-                kept_ones = int.from_bytes(keep[batch.start : batch.stop], "big")
-                sets = sets or int.from_bytes(tombstones, "big") & kept_ones != 0
-        if kept == count and batch.magic >= BATCH_MAGIC and not sets:
-            stats.batches_copied += 1
-            size = batch.size_in_bytes
-            stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, count, size)
-            return _COPIED
-        stats.batches_rewritten += 1
-        stats.horizons_set += sets and self._horizon >= 0
-        return _Outcome(self._horizon if sets else batch.delete_horizon_ms)
+            sets = int.from_bytes(tombstones, "big") & int.from_bytes(keep, "big") != 0
+        return self._horizon if sets else None
+
+    def _emptied(self, batch: SourceBatch) -> bytes:
+        """The header alone, for a producer's last sequence or the end of the log (writeEmptyHeader)."""
+        self.stats.batches_emptied += 1
+        size, last = LEAST_SIZES[max(batch.magic, BATCH_MAGIC)], batch.last_offset
+        self.stats.add_retained(batch, batch.max_timestamp, last, last, 0, size)
+        return empty_batch(new_header(batch)._replace(delete_horizon_ms=None, codec=0), batch.max_timestamp)
 
     def _rewritten(
         self,
@@ -384,6 +481,8 @@ class RecordFilter(ABC):
         horizon       delete horizon in ms; None or below 0: none
         retains_end   whether also messages of magic 0 and 1 keep their last offset
         """
+        self.stats.batches_rewritten += 1
+        self.stats.horizons_set += horizon != batch.delete_horizon_ms and self._horizon >= 0
         span = slice(batch.start, batch.stop)
         offsets = list(compress(rows.offsets[span], keep))
         # MemoryRecordsBuilder.appendWithOffset and validateProducerState
@@ -414,12 +513,3 @@ class RecordFilter(ABC):
             at = -1
         self.stats.add_retained(batch, max_timestamp, at, offsets[-1], len(offsets), len(written))
         return written
-
-
-class _Outcome(NamedTuple):
-    """One of the constants below, or: rewritten with this delete horizon (None: without one)."""
-
-    horizon: int | None
-
-
-_COPIED, _EMPTIED, _REMOVED = _Outcome(-1), _Outcome(-2), _Outcome(-3)

@@ -25,7 +25,6 @@ take 1 GB.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -34,15 +33,13 @@ from typing import Any, NamedTuple
 
 from kafkarec._verbs import LastOffsets
 from kafkarec.errors import KafkaRecordError, LimitExceededError
-from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.ops.rewrite import Progress, steps
 from kafkarec.read.decode_options import checked_record_limit, request
 from kafkarec.read.walk import MARKERS, walk_request
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
 from kafkarec.sidecars import txn_index
 from kafkarec.state.producers import CLEANER, ProducerStates, producers_at_log_start
-
-from .filtering import BatchRecords
 
 DAY_MS = 86_400_000
 LAST_OFFSET = 2**63 - 1
@@ -55,7 +52,6 @@ class CleanerSettings(NamedTuple):
     delete_retention_ms: int
     producer_expiration_ms: int
     min_compaction_lag_ms: int
-    first_dirty_offset: int
     first_uncleanable_offset: int
     check_crcs: bool | str
     max_decompressed_bytes: int
@@ -63,51 +59,16 @@ class CleanerSettings(NamedTuple):
 
     def check(self) -> None:
         """ValueError for a number out of range."""
-        for name, value in zip(self._fields[:6], self, strict=False):
+        for name, value in zip(self._fields[:5], self, strict=False):
             if not isinstance(value, int) or not 0 <= value <= LAST_OFFSET:
                 raise ValueError(f"{name} {value!r}: 0 to 2^63-1")
         checked_record_limit(self.max_decompressed_message_bytes)
-
-
-class OffsetMap:
-    """The last offset of each key in the dirty part of a log. `messages_read`: records that were read for it."""
-
-    def __init__(self) -> None:
-        self._last = LastOffsets()
-        self.messages_read = 0
-
-    def __len__(self) -> int:
-        return len(self._last)
-
-    def put(self, keys: tuple[Any, ...], offsets: memoryview, spans: Sequence[tuple[int, int]]) -> None:
-        """Adds rows of a column of keys and one of offsets, int64."""
-        try:
-            self._last.put(keys, offsets, len(offsets), spans)
-        except MemoryError:
-            raise LimitExceededError(
-                f"no memory for more than {len(self._last)} keys ({self._last.nbytes} bytes)",
-                reason="out_of_memory",
-            ) from None
-        self.messages_read += sum(stop - first for first, stop in spans)
-
-    def latest_rows(self, rows: BatchRecords) -> bytearray:
-        """One byte per row: 1 if the row has the last offset of its key; 0 if not, or without a key."""
-        return rows.call_with_keys(self._last.latest)
 
 
 _MOST_WAITING = 64 << 20
 _OBJECTS = 1024  # bytes of the Python objects of a step that waits, about
 _STATE = walk_request(MARKERS, restore=False)
 _Span = tuple[int, int, int]
-
-
-def position_of_offset(found: Iterable[Step], offset: int) -> int | None:
-    """The position of the first batch with this last offset or a later one; None: there is none."""
-    for step in found:
-        for row, last in enumerate(step.column("last_offset")):
-            if last >= offset:
-                return step.rows.byte_range(row)[0]
-    return None
 
 
 class _WaitingStep:
@@ -123,24 +84,25 @@ class _WaitingStep:
         self.size = _OBJECTS + self.rows.structs().nbytes + sum(len(part) for part in copies if part)
 
 
-class DirtyKeys:
-    """Puts the keys of a log into an OffsetMap.
+class OffsetMap:
+    """The last offset of each key of a log, read in the log's order.
 
-    end_offset   batches with this offset or a later one do not belong there
-    unread       (segment, position) from which on `read_rest` has to read; None: all keys are read
+    messages_read   records that were read for it
+    end_offset      batches with this offset or a later one do not belong there
+    unread          (segment, position) from which on `read_rest` has to read; None: all keys are read
     """
 
-    def __init__(self, offsets: OffsetMap, settings: CleanerSettings) -> None:
+    def __init__(self, settings: CleanerSettings) -> None:
+        self.last, self.messages_read = LastOffsets(), 0
         self.end_offset = settings.first_uncleanable_offset
         self.unread: tuple[int, int] | None = None
-        self._offsets, self._first_dirty = offsets, settings.first_dirty_offset
         self._request = request(
             columns=("offset", *MARKER_COLUMNS),
             control=True,
             check_crcs=settings.check_crcs,
             max_decompressed_bytes=settings.max_decompressed_bytes,
         )
-        self._is_reading, self._is_dirty = True, self._first_dirty == 0  # whether the dirty part has begun
+        self._is_reading = True
         self._waiting: deque[_WaitingStep] = deque()
         self._start = self._size = 0  # the first undecided batch of the first waiting step; bytes of all
 
@@ -148,18 +110,9 @@ class DirtyKeys:
         """The steps of a segment with the records of its control batches; `put_decided` is called after each that has
         batches. KafkaRecordError if batches cannot be delimited or control batches cannot be read."""
         position = 0
-        if not self._is_dirty:
-            for step in steps(segment, _STATE, progress):
-                if len(step) and step.last_offset >= self._first_dirty:
-                    break
-                yield step
-            else:
-                return
-            self._is_dirty, position = True, position_of_offset([step], self._first_dirty) or 0
-            yield from steps(segment, _STATE, progress, position, start=step.rows.byte_range(0)[0])
         if self._is_reading:
             try:
-                for step in steps(segment, self._request, progress, start=position):
+                for step in steps(segment, self._request, progress):
                     if len(step):
                         self._add_waiting(step, number)
                         position = step.rows.byte_range(len(step) - 1)[1]
@@ -188,10 +141,13 @@ class DirtyKeys:
         while self._waiting:
             step = self._waiting[0]
             self._start, spans = step.rows.committed_rows(step.runs, step.aborted, self._start, end_offset)
-            if spans and step.offsets[spans[0][0]] < self._first_dirty:
-                spans = [(bisect_left(step.offsets, self._first_dirty, *rows), rows[1]) for rows in spans]
-            if spans:
-                self._offsets.put(step.keys, step.offsets, spans)
+            try:
+                if spans:
+                    self.last.put(step.keys, step.offsets, len(step.offsets), spans)
+            except MemoryError:
+                text = f"no memory for more than {len(self.last)} keys ({self.last.nbytes} bytes)"
+                raise LimitExceededError(text, reason="out_of_memory") from None
+            self.messages_read += sum(stop - first for first, stop in spans)
             if self._start == len(step.rows):
                 self._size -= self._waiting.popleft().size
                 self._start = 0
@@ -214,7 +170,7 @@ class DirtyKeys:
         assert self.unread is not None
         number, start = self.unread
         options = self._request.options
-        options = options._replace(aborted=tuple(aborted), offsets=(self._first_dirty, None), control=False)
+        options = options._replace(aborted=tuple(aborted), control=False)
         self._drop_waiting((0, 0))
         for segment, stop in list(zip(segments, stops, strict=True))[number:]:
             if stop is None or start < stop:
@@ -240,29 +196,22 @@ class Aborted(NamedTuple):
     entry: AbortedTransaction
 
 
-class LastRecord(NamedTuple):
-    """A producer's last data offset (None: its last batch is a marker) and epoch (Kafka: LastRecord)."""
-
-    last_data_offset: int | None
-    producer_epoch: int
-
-
 @dataclass(slots=True)
 class LogState:
     """start_offsets: first offset of each segment; steps: of each segment, last offset and position of each step, one
-    after the other; remaining: bytes after the last batches."""
+    after the other; producers: those that did not expire, by id; remaining: bytes after the last batches."""
 
     start_offsets: list[int]
     steps: list[array[int]]
     next_offset: int
     last_stable_offset: int
     aborted: list[Aborted]
-    last_records: dict[int, LastRecord]
+    producers: dict[int, SnapshotEntry]
     remaining: int
 
 
-def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: DirtyKeys, progress: Progress) -> LogState:
-    """Reads a log; `keys` gets those of its dirty part, and no later end than the first batch that is too young.
+def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: OffsetMap, progress: Progress) -> LogState:
+    """Reads a log and its keys; `keys` gets no later end than the first batch that is too young.
     KafkaRecordError if batches cannot be delimited or control batches cannot be read."""
     states = ProducerStates()
     if segments:
@@ -300,8 +249,8 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Dir
         state.aborted += _aborted(segment, markers)
     first_open = states.first_undecided_offset
     state.last_stable_offset = state.next_offset if first_open is None else first_open
-    state.last_records = {
-        one.producer_id: LastRecord(None if one.last_offset < 0 else one.last_offset, one.producer_epoch)
+    state.producers = {
+        one.producer_id: one
         for one in states.entries()
         # the opposite of ProducerStateManager.isProducerExpired
         if one.current_txn_first_offset >= 0 or settings.now - one.timestamp < settings.producer_expiration_ms

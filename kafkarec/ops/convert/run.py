@@ -14,7 +14,7 @@ from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.format.enums import Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
-from kafkarec.ops.rewrite import Progress, SourceBatch, steps, with_joined_output
+from kafkarec.ops.rewrite import JoinedBatches, Progress, SourceBatch, segments_of, steps, with_joined_output
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, checked_threads, request
 from kafkarec.support.threads import run_in_threads
 
@@ -34,7 +34,6 @@ from .target import (
     LossError,
     Shape,
     Target,
-    checked_segments,
     checked_target,
     is_splittable,
     may_follow,
@@ -336,7 +335,7 @@ def converted_batches(
     output = checked_target(magic, compression, level, batch_size)
     if on_loss not in ("count", "raise"):
         raise ValueError(f"on_loss {on_loss!r}: one of count, raise")
-    segments = checked_segments(data)
+    segments = segments_of(data)
     checked_threads(threads)
     limit = max_decompressed_bytes
     read_request = request(columns=(), control=True, check_crcs=check_crcs, errors=errors, max_decompressed_bytes=limit)
@@ -344,7 +343,7 @@ def converted_batches(
     return Conversion(segments, read_request, progress, output, limit, refuses_loss=refuses_loss, threads=threads)
 
 
-class Converted(bytes):
+class Converted(JoinedBatches):
     """The converted batches, as bytes.
 
     .stats       ConversionStats: what was done, what was lost
@@ -358,13 +357,6 @@ class Converted(bytes):
     restored: tuple[Restored, ...]
     remaining: int
 
-    @classmethod
-    def of(cls, batches: Conversion) -> Converted:
-        made = cls(b"".join(batches))
-        made.stats, made.damage, made.restored = batches.stats, batches.damage, batches.restored
-        made.remaining = batches.remaining
-        return made
-
     def __repr__(self) -> str:
         lost = ", ".join(f"{count} {word}" for word, count in self.stats.losses.items())
         return (
@@ -375,4 +367,4 @@ class Converted(bytes):
     __str__ = __repr__
 
 
-convert = with_joined_output("convert", converted_batches, Converted.of)
+convert = with_joined_output("convert", converted_batches, Converted)

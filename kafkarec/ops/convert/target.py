@@ -25,13 +25,9 @@ from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS
 from kafkarec.ops.rewrite import SourceBatch, batches_of
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_at_once
-from kafkarec.read.walk import BytesSegment
 from kafkarec.recover.restoring import with_restored_fields
 from kafkarec.recover.steps import Step
-from kafkarec.storage import opening
-from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.raw_batches import reread
-from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.encoding import record_input_of
 from kafkarec.write.fields import BatchHeader
 
@@ -59,19 +55,6 @@ def source_batches(step: Step, source: Any) -> Iterator[SourceBatch]:
             last = step.cell("last_offset", first + count - 1)
             batch = batch._replace(last_offset=last, size_in_bytes=end - position, messages=count)
         yield batch._replace(raw=raw, file=source.path)
-
-
-def checked_segments(data: Any) -> Sequence[Any]:
-    """The segments of one partition, or of a buffer."""
-    if isinstance(data, SegmentFile | PartitionFiles | DataFolderFiles):
-        logs = opening.logs(data)
-        if len(logs) > 1:
-            raise ValueError(f"{len(logs)} partitions; convert them one by one")
-        return [segment for log in logs for segment in log.segments]
-    try:
-        return [BytesSegment(data)]
-    except TypeError:
-        raise TypeError(f"expected a buffer, a Segment or a Log, not {type(data).__name__}") from None
 
 
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")

@@ -77,19 +77,13 @@ def explain(
 
 def _explain_zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
     size = writer.left
-    if not size:
-        return Explanation(position, 0, "nothing: the bytes end here", (Section("batch", writer.data, ()),))
-    whole = zeros == size
-    note = "sectors that were never written, or lost"
-    if whole:
+    headline = "nothing: the bytes end here"
+    if size:
         note = "space that was preallocated and never written, or sectors that were lost"
-    writer.add_unread(zeros, "zeros", note, FieldFault("size_too_small", _LEAST_SIZE, 0))
-    headline = f"{counted(size, 'zero byte')} and no batch"
-    if not whole:
+        writer.add_unread(zeros, "zeros", note, FieldFault("size_too_small", _LEAST_SIZE, 0))
         writer.add_unread(size, "rest", "the rest, which was not overwritten")
-        rest = counted(size - zeros, "byte")
-        headline = counted(zeros, "zero byte")
-        headline += f" where a batch should begin, then {rest}"
+        headline = f"{counted(zeros, 'zero byte')} and no batch"
+        headline += f", then {counted(size - zeros, 'byte')}" if zeros < size else ""
     section = Section("batch", writer.data, tuple(writer.spans))
     return Explanation(position, size, headline, (section,), tuple(writer.faults))
 

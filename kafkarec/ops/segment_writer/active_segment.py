@@ -27,7 +27,6 @@ Before they are appended, batches are checked as by UnifiedLog.appendAsFollower,
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -38,7 +37,6 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.java_integers import INT_MAX, LONG_MAX
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
-from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import reader
 from kafkarec.read.decode_options import checked_bytes
 from kafkarec.recover.steps import as_stored
@@ -131,35 +129,11 @@ class AppendedHeader(NamedTuple):
 
 
 class CheckedBatches(NamedTuple):
-    """Whole batches: their bytes, their headers, and the markers of control batches by the positions in these.
-
-    moved   how far the first byte of `data` is behind where the positions of the headers are counted from
-    """
+    """Whole batches: their bytes, their headers, and the markers of control batches by the positions in these."""
 
     data: memoryview
     headers: list[AppendedHeader]
     markers: dict[int, Marker | None]
-    moved: int = 0
-
-    def __len__(self) -> int:
-        return len(self.headers)
-
-    def index_columns(self) -> Iterator[tuple[int | None, ...]]:
-        """Yields of each batch what SegmentIndexBuilder.append takes."""
-        for one in self.headers:
-            numbers = one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch
-            yield one.position + self.moved, *numbers
-
-    def append_to_states(self, states: ProducerStates) -> list[AbortedTransaction]:
-        """Appends the batches to the state of their producers; returns the transactions that they abort."""
-        found = [states.append(one._asdict(), self.markers.get(one.position)) for one in self.headers]
-        return [one for one in found if one is not None]
-
-    def slice(self, start: int, stop: int, at: int) -> CheckedBatches:
-        """Batches [start, stop), with positions for a file in which they begin at byte `at`."""
-        headers = self.headers[start:stop]
-        begin, end = headers[0].position, headers[-1].position + headers[-1].size_in_bytes
-        return CheckedBatches(self.data[begin:end], headers, self.markers, at - begin)
 
 
 def check_batches(
@@ -178,7 +152,7 @@ def check_batches(
     be appended to this log.
     """
     view = checked_bytes(data)
-    headers, good = _headers(view)
+    headers = _headers(view)
     if settings.assign_offsets or settings.leader_epoch is not None or blank_epoch is not None:
         copy, offset = bytearray(view), next_offset  # no checksum covers what a leader assigns
         for header in headers:
@@ -194,18 +168,11 @@ def check_batches(
             if header.magic >= BATCH_MAGIC and new_epoch is not None:
                 stamp_unchecked(copy, header.position, partition_leader_epoch=new_epoch)
         view = memoryview(copy)
-        headers, _ = _headers(view, check_crcs=False)
+        headers = _headers(view, check_crcs=False)
     batches = CheckedBatches(view, headers, {})
     open_now: dict[int, bool] = {}
     for header in headers:
         position, size, first, last = header.position, header.size_in_bytes, header.first_offset, header.last_offset
-        if not good:
-            fault = {"position": position, "base_offset": header.base_offset, "next_position": position + size}
-            stored, computed = batch_checksums(view[position : position + size], header.magic)
-            if computed != stored:
-                raise damage.error("crc_mismatch", fault | {"expected": stored, "found": computed})
-            if header.compression is None:
-                raise damage.error("unsupported_codec", fault)
         if first < next_offset or last < first or last >= LONG_MAX:
             text = f"offsets {first} to {last} do not follow the log, which ends before offset {next_offset}"
             raise AppendRefused(text, position, first)
@@ -222,20 +189,26 @@ def check_batches(
     return batches
 
 
-def _headers(view: memoryview, *, check_crcs: bool = True) -> tuple[list[AppendedHeader], bool]:
-    """The headers of all batches, and whether their checksums and codecs are known to be good."""
+def _headers(view: memoryview, *, check_crcs: bool = True) -> list[AppendedHeader]:
+    """The headers of all batches. KafkaRecordError for bytes that are not whole good batches."""
     good = headers_of_good_batches(view, check_crcs=check_crcs)
     if good is not None:
-        return [AppendedHeader._make(header) for header in good], True
+        return [AppendedHeader._make(header) for header in good]
     table = reader.scan(view)
-    if table.remaining:
-        position = len(view) - table.remaining
-        fault: dict[str, Any] = {"position": position, "detail": "whole batches are expected"}
-        if table.remaining >= LOG_OVERHEAD:
-            fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
-            fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": table.remaining}
-        raise damage.error("length_beyond_end", fault)
-    return list(map(AppendedHeader, *map(table.column, AppendedHeader._fields))), False
+    for row in table:
+        position, end = row["position"], row["position"] + row["size_in_bytes"]
+        fault = {"position": position, "base_offset": row["base_offset"], "next_position": end}
+        stored, computed = batch_checksums(view[position:end], row["magic"])
+        if computed != stored:
+            raise damage.error("crc_mismatch", fault | {"expected": stored, "found": computed})
+        if row["compression"] is None:
+            raise damage.error("unsupported_codec", fault)
+    position = len(view) - table.remaining
+    fault = {"position": position, "detail": "whole batches are expected"}
+    if table.remaining >= LOG_OVERHEAD:
+        fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
+        fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": table.remaining}
+    raise damage.error("length_beyond_end", fault)
 
 
 def _check_producer(
@@ -342,7 +315,7 @@ class ActiveSegment:
             settings.max_index_size // offset_index.ENTRY_SIZE - offset_entries,
             settings.max_index_size // time_index.ENTRY_SIZE - 1 - time_entries,
         )
-        for number in range(start, len(batches)):
+        for number in range(start, len(batches.headers)):
             header = batches.headers[number]
             timestamp = as_stored(header.max_timestamp)
             age = now - self._opened_at if first is None or first < 0 else max(timestamp, -1) - first
@@ -357,12 +330,13 @@ class ActiveSegment:
                 return number
             size += header.size_in_bytes
             first = timestamp if first is None else first
-        return len(batches)
+        return len(batches.headers)
 
-    def append(self, batches: CheckedBatches) -> None:
-        """Appends batches from `CheckedBatches.slice`. On OSError the file is truncated to its previous size, if
-        possible."""
-        view, at = batches.data, self.size
+    def append(self, batches: CheckedBatches, start: int, stop: int) -> None:
+        """Appends batches [start, stop). On OSError the file is truncated to its previous size, if possible."""
+        headers = batches.headers[start:stop]
+        begin, end = headers[0].position, headers[-1].position + headers[-1].size_in_bytes
+        view, at, moved = batches.data[begin:end], self.size, self.size - begin
         try:
             while view:
                 done = os.pwrite(self._descriptor, view, at)
@@ -372,9 +346,15 @@ class ActiveSegment:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
             raise
-        self.index_builder.append(batches.index_columns(), batches.append_to_states(self._states))
+        ended = (self._states.append(one._asdict(), batches.markers.get(one.position)) for one in headers)
+        aborted = [one for one in ended if one is not None]
+        columns = (
+            (one.position + moved, one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch)
+            for one in headers
+        )
+        self.index_builder.append(columns, aborted)
         if self._first_timestamp is None:
-            self._first_timestamp = as_stored(batches.headers[0].max_timestamp)
+            self._first_timestamp = as_stored(headers[0].max_timestamp)
         self.size = at
 
     def sync(self) -> None:

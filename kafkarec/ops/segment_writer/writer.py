@@ -173,19 +173,19 @@ class SegmentWriter:
         self._check_open()
         epoch = self._epochs[-1].epoch if self._epochs else -1
         batches = check_batches(data, self._settings, self._states, self._next, epoch, blank_epoch)
-        if not len(batches):
+        if not batches.headers:
             return range(self._next, self._next)
         first = batches.headers[0].base_offset
         begin = self._next if first is None else first
         with self._closing_on_failure():
             start = 0
-            while start < len(batches):
+            while start < len(batches.headers):
                 now = _now()
                 stop = start if self._active is None else self._active.end_of_run(batches, start, now)
                 if stop == start:
                     stop = self._roll(batches.headers[start], now).end_of_run(batches, start, now)
                 assert self._active is not None and stop > start
-                self._active.append(batches.slice(start, stop, self._active.size))
+                self._active.append(batches, start, stop)
                 self._next = batches.headers[stop - 1].last_offset + 1
                 start = stop
         return range(begin, self._next)

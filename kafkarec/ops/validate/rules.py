@@ -83,33 +83,14 @@ class ValidatedRecords(bytes):
     log_append_time: int
     max_timestamp: int
     next_offset: int
-    size_changed: bool
-    stats: RecordValidationStats
+    size_changed: bool = False
+    stats: RecordValidationStats = RecordValidationStats()
 
     def __repr__(self) -> str:
         return (
             f"ValidatedRecords({len(self)} bytes, next offset {self.next_offset}, max timestamp {self.max_timestamp}, "
             f"{self.stats.records_converted} records converted)"
         )
-
-
-def as_validated(
-    data: bytes | bytearray | memoryview,
-    *,
-    now: int,
-    max_timestamp: int,
-    next_offset: int,
-    size_changed: bool = False,
-    records_converted: int = 0,
-) -> ValidatedRecords:
-    """The result over a copy of `data`."""
-    result = ValidatedRecords(data)
-    result.log_append_time = now
-    result.max_timestamp = max_timestamp
-    result.next_offset = next_offset
-    result.size_changed = size_changed
-    result.stats = RecordValidationStats(records_converted)
-    return result
 
 
 OTHER_MAGIC, NO_KEY, OUT_OF_RANGE, APPEND_TIME = 1, 2, 3, 4  # the C enum RecordFault of `_c/record_stats.pxd`

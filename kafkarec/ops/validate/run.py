@@ -29,9 +29,9 @@ from kafkarec.write.stamping import stamp
 from .rules import (
     NO_LIMIT,
     FirstBatch,
+    RecordValidationStats,
     Rules,
     ValidatedRecords,
-    as_validated,
     check_batch,
     check_rewrite,
     checked_origin,
@@ -71,49 +71,38 @@ class ProduceRequest(NamedTuple):
         return wrapped(self.rules.first_offset + self.stats.records, 64)
 
     def result(self, data: bytes | memoryview, max_timestamp: int, *, rewritten: bool = False) -> ValidatedRecords:
-        return as_validated(
-            data,
-            now=self.rules.now,
-            max_timestamp=max_timestamp,
-            next_offset=self.next_offset,
-            size_changed=rewritten,
-            records_converted=self.stats.records if rewritten else 0,
+        result = ValidatedRecords(data)
+        result.log_append_time, result.max_timestamp, result.next_offset = (
+            self.rules.now,
+            max_timestamp,
+            self.next_offset,
         )
-
-
-def accept_uncompressed(request: ProduceRequest) -> ValidatedRecords:
-    """Uncompressed batches of the wanted magic (LogValidator.assignOffsetsNonCompressed)."""
-    rules, magic = request.rules, request.first.magic
-    max_timestamp = request.stats.greatest
-    if not rules.create_time:
-        max_timestamp = rules.now if magic > 0 else -1
-    result = request.result(request.view, max_timestamp)
-    if magic >= layout.BATCH_MAGIC:
-        _stamp_batch(result, request, leader_epoch=True, times=True)
-    else:
-        stamp_messages(writable_view(result), rules.first_offset, rules.timestamp_type, rules.now)
-    return result
+        if rewritten:
+            result.size_changed, result.stats = True, RecordValidationStats(self.stats.records)
+        return result
 
 
 def stamp_in_place(request: ProduceRequest) -> ValidatedRecords:
-    """A compressed batch that keeps its codec, or a control batch that comes uncompressed and stays so."""
-    rules = request.rules
-    greatest = request.stats.greatest if rules.magic > 0 else -1
-    max_timestamp = greatest if rules.create_time else rules.now
+    """Batches that keep their magic and codec, or a control batch that comes uncompressed and stays so
+    (LogValidator.assignOffsetsNonCompressed, or the end of validateMessagesAndAssignOffsetsCompressed)."""
+    rules, first = request.rules, request.first
+    is_plain = first.magic < BATCH_MAGIC and not first.codec
+    has_times = rules.magic > 0
+    max_timestamp = request.stats.greatest if has_times or is_plain else -1
+    if not rules.create_time:
+        max_timestamp = rules.now if has_times or not is_plain else -1
     result = request.result(request.view, max_timestamp)
-    _stamp_batch(result, request, leader_epoch=rules.magic >= layout.BATCH_MAGIC, times=rules.magic > 0)
+    if is_plain:
+        stamp_messages(writable_view(result), rules.first_offset, rules.timestamp_type, rules.now)
+    else:
+        stamp(
+            writable_view(result),
+            last_offset=wrapped(request.next_offset - 1, 64),
+            partition_leader_epoch=rules.leader_epoch if rules.magic >= BATCH_MAGIC else None,
+            timestamp_type=TimestampType(rules.timestamp_type) if has_times else None,
+            max_timestamp=(request.stats.greatest if rules.create_time else rules.now) if has_times else None,
+        )
     return result
-
-
-def _stamp_batch(result: ValidatedRecords, request: ProduceRequest, *, leader_epoch: bool, times: bool) -> None:
-    rules = request.rules
-    stamp(
-        writable_view(result),
-        last_offset=wrapped(request.next_offset - 1, 64),
-        partition_leader_epoch=rules.leader_epoch if leader_epoch else None,
-        timestamp_type=TimestampType(rules.timestamp_type) if times else None,
-        max_timestamp=(request.stats.greatest if rules.create_time else rules.now) if times else None,
-    )
 
 
 def rewrite_batch(request: ProduceRequest) -> ValidatedRecords:
@@ -258,12 +247,10 @@ def _validate_follower_append(view: memoryview, request: RequestCheck, rules: Ru
         if begin < rules.first_offset:
             sides = {"expected": rules.first_offset - 1, "found": begin}
             refuse("offsets_out_of_order", base_offset=first.base_offset, **sides)
-    return as_validated(
-        view[: request.end],
-        now=-1,
-        max_timestamp=request.max_timestamp,
-        next_offset=request.last_offset + 1 if request.batches else rules.first_offset,
-    )
+    result = ValidatedRecords(view[: request.end])
+    result.log_append_time, result.max_timestamp = -1, request.max_timestamp
+    result.next_offset = request.last_offset + 1 if request.batches else rules.first_offset
+    return result
 
 
 def _validate_and_assign_offsets(
@@ -291,9 +278,7 @@ def _validate_and_assign_offsets(
         refuse_records(wrong, place, first.magic, rules)
     if not request.one_magic:  # Kafka scans the messages before it first
         refuse("batch_magic_differs", position=request.other_position, expected=first.magic, found=request.other_magic)
-    if plain and stays:
-        return accept_uncompressed(accepted)
-    if stays and (stats.in_order or rules.magic == 0):
+    if stays and (plain or stats.in_order or rules.magic == 0):
         return stamp_in_place(accepted)
     if stays and first.codec and first.magic >= BATCH_MAGIC:
         # Kafka would rewrite it and fails, as it has skipped keys and values of the records

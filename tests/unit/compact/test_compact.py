@@ -147,15 +147,6 @@ def test_young_records_are_unchanged():
     assert left.stats.first_uncleanable_offset == 3
 
 
-def test_keys_of_the_clean_part_are_not_compared_again():
-    """The part declared clean may have a key twice; only newer values remove it."""
-    data = b"".join(batch((b"ab"[i % 2 : i % 2 + 1], b"%d" % i), base=i) for i in range(5)) + END
-    left = compact(data, now=NOW, first_dirty_offset=4)
-    assert [offset for offset, *_ in pairs(left)] == [1, 3, 4, 1000]
-    assert left.stats.map_messages_read == 2
-    assert compact(data, now=NOW, first_dirty_offset=1001) == data
-
-
 def test_a_producers_last_sequence_stays_until_it_writes_again():
     written = batch((b"a", b"1"), (b"b", b"1"), **of(7, transactional=False))
     newer = batch((b"a", b"2"), (b"b", b"2"), base=2)
@@ -338,7 +329,6 @@ def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_follows():
         {"delete_retention_ms": -1},
         {"producer_expiration_ms": 1.5},
         {"min_compaction_lag_ms": None},
-        {"first_dirty_offset": -1},
         {"first_uncleanable_offset": "7"},
     ],
     ids=str,

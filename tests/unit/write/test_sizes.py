@@ -57,12 +57,13 @@ def test_estimates():
         packed = estimate_size(plain, magic=magic, compression="zstd")
         assert packed == max(1024, len(made.build()) // 2)
     assert estimate_size([]) == 0 and estimate_size([], compression="gzip") == 1024
-    for record in ({"key": b"k"}, (0, 1), None):
-        with pytest.raises(TypeError, match="see encode for columns"):
+    assert estimate_size([{"key": b"k"}]) == estimate_size([(0, None, b"k", None, [])])
+    for record in ((0, 1), None):
+        with pytest.raises(TypeError, match="a Record, a dict or a tuple"):
             estimate_size([record])
     wide = (0, None, array("i", [1, 2]), memoryview(b"abcd")[::2], [(b"h", array("i", [1]))])
     assert estimate_size([wide]) == len(kafkarec.encode([wide]))
-    for record in ((0, 0, "k", b"v", ()), (0, 0, b"k", b"v", {"ab": b""}), (0, 0, None, None, [("h", "v")])):
+    for record in ((0, 0, "k", b"v", ()), (0, 0, None, None, [("h", "v")])):
         with pytest.raises(TypeError, match="bytes or None, not str"):
             estimate_size([record])
     with pytest.raises(ValueError, match="half of a surrogate pair"):

@@ -64,8 +64,8 @@ class Emptying:
     def batch(self, batch):
         return BatchRetentionResult(BatchRetention.RETAIN_EMPTY, records=False)
 
-    def records(self, results, rows):
-        return bytes(len(rows))
+    def records(self, to_filter, rows):
+        return bytearray(len(rows))
 
 
 def of_magic(magic):
