@@ -25,7 +25,7 @@ EXAMPLES = """examples:
 EXTRAS = {
     "arrow": ("pyarrow", "cat --format arrow, to_arrow()"),
     "remote": ("s3fs", "s3:// URLs (pyarrow reads them, too), and other URLs with the packages of their schemes"),
-    "cli": ("argcomplete", "completion in the shell"),
+    "cli": ("rich", "progress as a bar, not as a line"),
 }
 # The checksums of b"123456789", and the check values of the CRC catalogue.
 _CHECK_TEXT = b"123456789"

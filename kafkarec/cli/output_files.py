@@ -49,7 +49,7 @@ class Sink:
                 progress.erase()
             self._file.write(data)
             if self.is_terminal:
-                self._file.flush()  # not later, behind the progress
+                self._file.flush()  # not later, behind a bar
         self._written += len(data)
         return len(data)
 

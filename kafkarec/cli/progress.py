@@ -1,8 +1,8 @@
-"""Progress on standard error, only on a terminal: one line, which is drawn again and again, and erased at the end.
+"""Progress on standard error, only on a terminal: a bar of `rich`; without rich a plain line each ten seconds.
 
     kafkarec: reading: 24 %, 2.4 GiB of 10.0 GiB, 812 MB/s, 10 s left
 
-A verb that prints while it works (see `when_writing`) shows the line at once if its output goes to a file. On the
+A verb that prints while it works (see `when_writing`) shows the bar at once if its output goes to a file. On the
 terminal that the output is printed on, it is shown only after a second without output. Nothing is shown if the output
 goes to a pipe, as the next program may use the terminal, too. Whatever else is printed on the terminal calls
 `erase` first.
@@ -11,7 +11,6 @@ goes to a pipe, as the next program may use the terminal, too. Whatever else is 
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import sys
 import threading
@@ -33,9 +32,11 @@ if TYPE_CHECKING:
 Tick = Callable[[str, int], None]
 _Update = Callable[[float], None]  # called with how much is done
 
+_READING = ("BarColumn", "DownloadColumn", "TransferSpeedColumn", "TimeRemainingColumn")
+_COUNTING = ("DownloadColumn", "TransferSpeedColumn")
+_MEASURING = ("BarColumn", "TaskProgressColumn", "TimeRemainingColumn")
 SILENT_SECONDS = 1.0
-DRAWN_EVERY = 0.1  # seconds
-_ERASE = "\r\x1b[2K"
+LINE_SECONDS = 10.0
 
 
 class When(Enum):
@@ -69,51 +70,65 @@ def show_bytes_read(total: Callable[[], int], begin: When = When.AT_ONCE, passes
             ends[path] = end
             update(done)
 
-    with _show("reading", total, begin) as update:
+    with _show(_READING, "reading", total, begin) as update:
         yield tick
 
 
 def show_byte_count(name: str) -> AbstractContextManager[_Update]:
     """Yield a function to call with the bytes that are done, for an input of unknown size."""
-    return _show(name, lambda: None, When.IN_SILENCE)
+    return _show(_COUNTING, name, lambda: None, When.IN_SILENCE)
 
 
 def show_share() -> AbstractContextManager[_Update]:
     """Yield a function to call with the share that is done, 0 to 1."""
-    return _show("measuring", lambda: 1.0, When.AT_ONCE)
+    return _show(_MEASURING, "measuring", lambda: 1.0, When.AT_ONCE)
 
 
-_on_screen: list[_Line] = []
+_on_screen: list[_Bar] = []
 
 
 def erase() -> None:
-    """Erase the line on the terminal, as other text follows; it is drawn again as the work goes on."""
-    for line in _on_screen:
-        line.hide()
+    """Erase the bar on the terminal, as other text follows; it is drawn again as the work goes on."""
+    for bar in _on_screen:
+        bar.hide()
 
 
-class _Line:
-    """The line on the terminal."""
+class _Bar:
+    """A bar of rich, which draws it ten times a second. drawn: a rich.progress.Progress."""
 
-    def __init__(self, name: str, total: float | None, begin: When) -> None:
-        self._name, self._total, self._lock = name, total, threading.Lock()
+    def __init__(self, drawn: Any, name: str, total: float | None, begin: When) -> None:
+        self._drawn, self._task, self._total = drawn, drawn.add_task(name, total=total), total
+        self._lock = threading.Lock()
         self._silence = SILENT_SECONDS if begin is When.IN_SILENCE else 0.0
-        self._begun = time.monotonic()
-        self._hidden_until, self._is_drawn = self._begun + self._silence, False
+        self._hidden_until = time.monotonic() + self._silence
+        self.update(0)
 
     def update(self, completed: float) -> None:
-        """Draw it, if it is time to. completed: how much is done"""
         with self._lock:
-            now = time.monotonic()
-            if now >= self._hidden_until:
-                self._hidden_until, self._is_drawn = now + DRAWN_EVERY, True
-                width = shutil.get_terminal_size().columns - 1
-                print(f"{_ERASE}{self._text(completed, now)[:width]}", end="", file=sys.stderr, flush=True)
+            self._drawn.update(self._task, completed=completed if self._total is None else min(completed, self._total))
+            if time.monotonic() >= self._hidden_until:
+                self._drawn.start()
 
-    def _text(self, completed: float, now: float) -> str:
-        total, parts = self._total, []
+    def hide(self, seconds: float | None = None) -> None:
+        """Erase it, and draw it no more for some seconds; None: for those of `begin`."""
+        with self._lock:
+            self._drawn.stop()
+            self._hidden_until = time.monotonic() + (self._silence if seconds is None else seconds)
+
+
+def _line_printer(name: str, total: float | None) -> _Update:
+    """The progress without rich: `update` prints a line each LINE_SECONDS."""
+    begun = time.monotonic()
+    printed = begun
+
+    def update(completed: float) -> None:
+        nonlocal printed
+        now = time.monotonic()
+        if now - printed < LINE_SECONDS:
+            return
+        printed = now
         completed = completed if total is None else min(completed, total)
-        speed = completed / max(now - self._begun, 0.001)
+        speed, parts = completed / (now - begun), []
         if total:
             parts.append(f"{100 * completed / total:.0f} %")
         if isinstance(completed, int):
@@ -121,29 +136,27 @@ class _Line:
             parts.append(f"{speed / 1e6:.0f} MB/s")
         if total and speed:
             parts.append(f"{duration_text(round((total - completed) / speed) * 1000)} left")
-        return f"kafkarec: {self._name}: {', '.join(parts)}"
+        print(f"kafkarec: {name}: {', '.join(parts)}", file=sys.stderr, flush=True)
 
-    def hide(self, seconds: float | None = None) -> None:
-        """Erase it, and draw it no more for some seconds; None: for those of `begin`."""
-        with self._lock:
-            if self._is_drawn:
-                print(_ERASE, end="", file=sys.stderr, flush=True)
-            self._is_drawn = False
-            self._hidden_until = time.monotonic() + (self._silence if seconds is None else seconds)
+    return update
 
 
 @contextmanager
-def _show(name: str, total: Callable[[], float | None], begin: When) -> Iterator[_Update]:
+def _show(kinds: Iterable[str], name: str, total: Callable[[], float | None], begin: When) -> Iterator[_Update]:
     if begin is When.NEVER or not is_stderr_terminal():
         yield lambda completed: None
         return
-    line = _Line(name, total(), begin)
-    _on_screen.append(line)
+    drawn = rich_progress(*kinds)
+    if drawn is None:
+        yield _line_printer(name, total())
+        return
+    bar = _Bar(drawn, name, total(), begin)
+    _on_screen.append(bar)
     try:
-        yield line.update
+        yield bar.update
     finally:
-        line.hide(inf)  # a thread may be at work after an error
-        _on_screen.remove(line)
+        bar.hide(inf)  # a thread may be at work after an error
+        _on_screen.remove(bar)
 
 
 def tick_arguments(segment: SegmentFile, table: Any) -> tuple[str, int]:
@@ -190,3 +203,19 @@ def bytes_in(paths: Iterable[str]) -> int:
 
 def is_stderr_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
+
+
+def rich_progress(*kinds: str) -> Any:
+    """A rich.progress.Progress with columns of these kinds; None: rich is not installed."""
+    try:
+        from rich import progress  # type: ignore[import-not-found,unused-ignore]
+        from rich.console import Console  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        return None
+    return progress.Progress(
+        *(getattr(progress, kind)() for kind in kinds),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,  # rich would print it on standard error
+        redirect_stderr=False,
+    )

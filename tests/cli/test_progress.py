@@ -1,4 +1,5 @@
-"""The line of progress on a terminal, drawn and erased; the extra `cli` itself: argcomplete, called as a shell does."""
+"""The extra `cli` itself: the progress bar of `rich` on a terminal, drawn and erased; argcomplete, called as a shell
+does."""
 
 import io
 import os
@@ -19,7 +20,7 @@ import kafkarec.cli
 from kafkarec.cli import progress
 from kafkarec.cli.problems import say
 
-ERASE, LINE = b"\x1b[2K", b"kafkarec: "
+ERASE = b"\x1b[2K"
 
 
 def on_a_terminal(*arguments, environment=None, interrupt_at=b"", output=None):
@@ -48,89 +49,125 @@ def on_a_terminal(*arguments, environment=None, interrupt_at=b"", output=None):
 
 
 CODECS, TXN = SEGMENTS / "all-codecs-0", SEGMENTS / "txn-0"
-# Command lines of all verbs that read whole logs, and what the line has at its end.
+# Command lines of all verbs that read whole logs, and what the bar shows at its end: the logs have 50.3 and 18.0 kB.
 VERBS = {
-    "study": (("study", CODECS, "--codecs", "zstd", "--batch-sizes", "keep", "-o", "OUT"), "100 %"),
-    "cat": (("cat", TXN, "-o", "OUT"), "17.6 KiB of 17.6 KiB"),
-    "latest": (("cat", TXN, "--latest-per-key", "-o", "OUT"), "35.2 KiB of 35.2 KiB"),
-    "scan": (("scan", TXN, "-o", "OUT"), "17.6 KiB of 17.6 KiB"),
-    "ls": (("ls", TXN, "--full"), "17.6 KiB of 17.6 KiB"),
-    "verify": (("verify", TXN, "--threads", "1"), "17.6 KiB of 17.6 KiB"),
-    "txn": (("txn", TXN), "17.6 KiB of 17.6 KiB"),
-    "diff": (("diff", TXN, "OUT.copy"), "35.2 KiB of 35.2 KiB"),
-    "dump": (("dump", "--print-data-log", CODECS, "-o", "OUT"), "49.1 KiB of 49.1 KiB"),
-    "convert": (("convert", CODECS, "-o", "OUT.log"), "49.1 KiB of 49.1 KiB"),
-    "convert, lossless": (("convert", CODECS, "--on-loss", "raise", "-o", "OUT.log"), "49.1 KiB of 49.1 KiB"),
-    "compact": (("compact", CODECS, "-o", "OUT.log"), "98.3 KiB of 98.3 KiB"),
-    "reindex": (("reindex", CODECS, "--dry-run"), "49.1 KiB of 49.1 KiB"),
-    "salvage": (("salvage", CODECS, "-o", "OUT"), "49.1 KiB of 49.1 KiB"),
+    "study": (("study", CODECS, "--codecs", "zstd", "--batch-sizes", "keep", "-o", "OUT"), "100%"),
+    "cat": (("cat", TXN, "-o", "OUT"), "18.0/18.0 kB"),
+    "latest": (("cat", TXN, "--latest-per-key", "-o", "OUT"), "36.0/36.0 kB"),
+    "scan": (("scan", TXN, "-o", "OUT"), "18.0/18.0 kB"),
+    "ls": (("ls", TXN, "--full"), "18.0/18.0 kB"),
+    "verify": (("verify", TXN, "--threads", "1"), "18.0/18.0 kB"),
+    "txn": (("txn", TXN), "18.0/18.0 kB"),
+    "diff": (("diff", TXN, "OUT.copy"), "36.0/36.0 kB"),
+    "dump": (("dump", "--print-data-log", CODECS, "-o", "OUT"), "50.3/50.3 kB"),
+    "convert": (("convert", CODECS, "-o", "OUT.log"), "50.3/50.3 kB"),
+    "convert, lossless": (("convert", CODECS, "--on-loss", "raise", "-o", "OUT.log"), "50.3/50.3 kB"),
+    "compact": (("compact", CODECS, "-o", "OUT.log"), "100.6/100.6 kB"),
+    "reindex": (("reindex", CODECS, "--dry-run"), "50.3/50.3 kB"),
+    "salvage": (("salvage", CODECS, "-o", "OUT"), "50.3/50.3 kB"),
 }
 
 
+def without_rich(folder):
+    """Return an environment in which `rich` cannot be imported."""
+    (folder / "rich").mkdir(parents=True)
+    (folder / "rich" / "__init__.py").write_text("raise ImportError('on purpose')")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), ENVIRONMENT["PYTHONPATH"]])}
+
+
 @pytest.mark.parametrize("arguments, end", VERBS.values(), ids=VERBS)
-def test_progress_is_drawn_up_to_the_total_and_erased(arguments, end, tmp_path):
+def test_a_progress_bar_is_drawn_up_to_the_total_and_erased(arguments, end, tmp_path):
     target = str(tmp_path / "out")
     shutil.copytree(TXN, f"{target}.copy")
     words = [str(word).replace("OUT", target) for word in arguments]
-    each_time = with_customization("from kafkarec.cli import progress\nprogress.DRAWN_EVERY = 0", tmp_path)
-    status, out, shown = on_a_terminal(*words, environment=each_time)
+    status, out, shown = on_a_terminal(*words)
     assert status == 0 and (out or "-o" in words)
-    assert LINE in shown and end.encode() in shown, shown
-    assert ERASE in shown.rpartition(LINE)[2], shown[-200:]
+    bar = "━".encode()
+    assert bar in shown and end.encode() in shown, shown
+    assert ERASE in shown.rpartition(bar)[2], shown[-200:]
 
 
-def test_the_line_says_how_much_is_left(monkeypatch, capsys):
+def test_without_rich_there_is_a_plain_line_each_ten_seconds(tmp_path, monkeypatch, capsys):
+    assert on_a_terminal("verify", CODECS, environment=without_rich(tmp_path))[2] == b""  # it takes less
+    at_once = with_customization("from kafkarec.cli import progress\nprogress.LINE_SECONDS = 0", tmp_path)
+    _, out, shown = on_a_terminal("verify", CODECS, "--threads", "1", environment=at_once)
+    lines = shown.decode().split("\r\n")
+    assert out and lines.pop() == "" and lines
+    assert all(
+        re.fullmatch(r"kafkarec: reading: \d+ %, \S+ \S+ of 49\.1 KiB, \d+ MB/s, .* left", each) for each in lines
+    )
     monkeypatch.setattr(progress, "is_stderr_terminal", lambda: True)
-    monkeypatch.setenv("COLUMNS", "200")
-    clock = iter([0, 10, 10.05, 20, 30])
+    monkeypatch.setattr(progress, "rich_progress", lambda *kinds: None)
+    clock = iter([0, 9.9, 10, 15, 20, 30])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     with progress.show_bytes_read(lambda: 10 << 30) as tick:
-        for gibibytes in range(2, 5):
+        for gibibytes in range(1, 5):
             tick("a", gibibytes << 30)
-    assert capsys.readouterr().err.split(ERASE.decode()) == [
-        "\r",
-        "kafkarec: reading: 20 %, 2.0 GiB of 10.0 GiB, 215 MB/s, 40 s left\r",
-        "kafkarec: reading: 40 %, 4.0 GiB of 10.0 GiB, 215 MB/s, 30 s left\r",
-        "",
+    assert capsys.readouterr().err.splitlines() == [
+        "kafkarec: reading: 20 %, 2.0 GiB of 10.0 GiB, 215 MB/s, 40 s left",
+        "kafkarec: reading: 40 %, 4.0 GiB of 10.0 GiB, 215 MB/s, 30 s left",
     ]
 
 
-def test_records_on_a_pipe_come_without_progress():
+def test_records_on_a_pipe_come_without_a_bar():
     """The next program of the pipe may use the terminal, too."""
     status, out, shown = on_a_terminal("cat", TXN)
     assert (status, shown) == (0, b"") and out
 
 
+class FakeBar:
+    """Records what is drawn. now: the time, which passes while it is asked."""
+
+    def __init__(self):
+        self.events = []
+        self.now = 0.0
+
+    def time(self):
+        self.now += 0.25
+        return self.now
+
+    def start(self):
+        self.events.append("start")
+
+    def stop(self):
+        self.events.append("stop")
+
+    def add_task(self, name, *, total):
+        return 0
+
+    def update(self, task, *, completed):
+        self.events.append(str(completed))
+
+
 @pytest.fixture
-def clock(monkeypatch):
-    """The time: a list of one number."""
-    now = [0.0]
+def bar(monkeypatch):
+    bar = FakeBar()
+    monkeypatch.setattr("rich.progress.Progress", lambda *columns, **options: bar)
     monkeypatch.setattr(progress, "is_stderr_terminal", lambda: True)
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    return now
+    monkeypatch.setattr(time, "monotonic", bar.time)
+    return bar
 
 
-def shares(text):
-    """What is drawn: shares, and empty where the line is erased; other lines."""
-    return [re.sub(r"kafkarec: reading: (\d+) %.*", r"\1", piece).rstrip("\r") for piece in text.split("\x1b[2K")]
-
-
-def test_beside_output_on_the_terminal_the_line_waits_for_silence(clock, capsys):
+def test_beside_output_on_the_terminal_the_bar_waits_for_silence(bar):
     with progress.show_bytes_read(lambda: 100, progress.When.IN_SILENCE) as tick:
-        for done in (10, 20, 25, 30):
-            tick("a", done)
-            if done == 20:
-                progress.erase()
-            clock[0] += 0.25 if done == 20 else 1
-    assert shares(capsys.readouterr().err) == ["", "20", "", "30", ""]
+        tick("a", 10)
+        assert bar.events == ["0", "10"]
+        bar.now += 1
+        tick("a", 20)
+        progress.erase()
+        tick("a", 25)
+        bar.now += 1
+        tick("a", 30)
+    assert bar.events == ["0", "10", "20", "start", "stop", "25", "30", "start", "stop"]
 
 
-def test_a_line_on_standard_error_erases_the_progress(clock, capsys):
+def test_a_line_on_standard_error_erases_the_bar(bar, capsys):
     with progress.show_bytes_read(lambda: 100) as tick:
         tick("a", 50)
         say("damage")
+        assert bar.events == ["0", "start", "50", "start", "stop"]
         tick("a", 60)
-    assert shares(capsys.readouterr().err) == ["", "50", "kafkarec: damage\n", "60", ""]
+    assert bar.events[-3:] == ["60", "start", "stop"] and capsys.readouterr().err == "kafkarec: damage\n"
 
 
 @pytest.mark.parametrize(
@@ -143,25 +180,26 @@ def test_a_line_on_standard_error_erases_the_progress(clock, capsys):
     ],
     ids=["file", "device", "pipe", "terminal"],
 )
-def test_when_progress_is_shown_follows_from_the_output(make, expected, tmp_path):
+def test_when_a_bar_is_shown_follows_from_the_output(make, expected, tmp_path):
     assert progress.when_writing(make(tmp_path)) is expected
 
 
 def test_what_is_printed_to_a_file_stays_out_of_the_terminal(tmp_path):
+    """rich redirects standard output to the terminal of its bar unless it is told not to."""
     status, out, shown = on_a_terminal("reindex", CODECS, "--dry-run", output=tmp_path / "out")
     assert status == 0 and b"00000000000000000000.index" in out and out.startswith(str(CODECS).encode())
-    assert b".index" not in shown and LINE in shown
+    assert b".index" not in shown and "━".encode() in shown
 
 
 # As Python's sitecustomize: 20 MB are verified in less time than the interrupt may take.
-SLOW_LINE = """
+SLOW_BAR = """
 import time
 from kafkarec.cli import progress
-update = progress._Line.update
+update = progress._Bar.update
 def slowly(*words, **options):
     update(*words, **options)
     time.sleep(0.1)
-progress._Line.update = slowly
+progress._Bar.update = slowly
 """
 
 
@@ -181,10 +219,10 @@ def test_ctrl_c_leaves_no_incomplete_output(words, tmp_path):
     folder.mkdir()
     out.mkdir()
     (folder / f"{0:020}.log").write_bytes((CODECS / f"{0:020}.log").read_bytes() * 400)
-    slow = with_customization(SLOW_LINE, tmp_path)
+    slow = with_customization(SLOW_BAR, tmp_path)
     arguments = [word.replace("OUT", str(out)) for word in words]
     status, printed, shown = on_a_terminal(
-        arguments[0], folder, *arguments[1:], environment=slow, interrupt_at=LINE, output=tmp_path / "stdout"
+        arguments[0], folder, *arguments[1:], environment=slow, interrupt_at="━".encode(), output=tmp_path / "stdout"
     )
     assert status == 130
     assert shown.decode().endswith("kafkarec: interrupted\r\n"), shown[-300:]

@@ -56,5 +56,5 @@ def test_columns_without_pyarrow(name):
 def test_the_core_imports_no_consumer_and_no_codec_it_does_not_need():
     code = "import sys, kafkarec; print(' '.join(sys.modules))"
     modules = set(subprocesses.run(code).split())
-    heavy = {"pyarrow", "pandas", "polars", "duckdb", "numpy", "pyspark", "fsspec"}
+    heavy = {"pyarrow", "pandas", "polars", "duckdb", "numpy", "pyspark", "fsspec", "rich"}
     assert not heavy & modules
