@@ -11,7 +11,7 @@ import argparse
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, starmap, zip_longest
 from typing import Any, NamedTuple, cast
@@ -24,7 +24,7 @@ from kafkarec.ops.explain.spans import FIELD, SKIPPED
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.report import Document, ReportSection, escaped_html
 from kafkarec.support.command_line import command
-from kafkarec.support.text_table import safe
+from kafkarec.support.text_table import safe, system_reason
 
 from . import DAMAGED, FINE, input_logs, output_files, shared_options
 from .input_logs import shown_name
@@ -40,6 +40,7 @@ EXAMPLES = """examples:
   kafkarec explain orders-0 --html batch.html            a page with every byte in colour"""
 
 _LARGEST_BATCH = (1 << 31) + 12
+_SECTOR = 512
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,15 +92,29 @@ def run(args: argparse.Namespace) -> int:
             raise CouldNot(f"{args.path}: a folder without .log files")
         place = _find_batch(logs[0].segments, args)
         name = shown_name(str(place.segment.path))
-        with shared_options.errors_named(name):
-            data = place.segment.raw(place.position, min(place.stop - place.position, _LARGEST_BATCH))
+        data, remark = _bytes_of(place)
         explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
         restored = restored_at(place)
         explanation = replace(explanation, position=place.position)
-    report = _document(explanation, restored, name, place.remark, redact=args.redact, full=args.full)
+    report = _document(explanation, restored, name, remark, redact=args.redact, full=args.full)
     results = (_json_object(one, restored, name, redact=args.redact) for one in (explanation,))
     output_files.write_report(args, report, results)
     return DAMAGED if explanation.faults or restored is not None else FINE
+
+
+def _bytes_of(place: BatchRange) -> tuple[bytes, str]:
+    """Return (bytes, remark). After a read error: the bytes before it."""
+    length = min(place.stop - place.position, _LARGEST_BATCH)
+    try:
+        return place.segment.raw(place.position, length), place.remark
+    except OSError as error:
+        data = bytearray()
+        with suppress(OSError):
+            while len(data) < length:
+                data += place.segment.raw(place.position + len(data), min(_SECTOR, length - len(data)))
+            return bytes(data), place.remark  # smaller reads succeed
+        where = f"the file cannot be read at byte {place.position + len(data)} ({system_reason(error)})"
+        return bytes(data), f"{where}: only the bytes before it are explained"
 
 
 def restored_at(place: BatchRange) -> Restored | None:
@@ -376,7 +391,7 @@ def _span_json(section: Section, span: Span, redact: bool) -> dict[str, Any]:
 
 
 def _document(
-    found: Explanation, restored: Restored | None, name: str, remark: str, *, redact: bool, full: bool
+    found: Explanation, restored: Restored | None, name: str, remark: str = "", *, redact: bool, full: bool
 ) -> Document:
     """Return the report of an explanation, which begins with all faults: what is wrong, and at which byte."""
     sections = []

@@ -7,6 +7,7 @@ import pytest
 from paths import SEGMENTS
 
 import kafkarec
+from kafkarec import Segment
 
 TXN = SEGMENTS / "txn-0"
 SECRET = (b"QXZKWJ7QPLVW", b"ZQWJXVKP9LGH", b"JWQ8ZXGVKPQL")
@@ -44,3 +45,22 @@ def test_an_offset_in_a_damaged_batch_is_told_by_its_position(run, tmp_path):
     (tmp_path / "x.log").write_bytes(data)
     ran = run("explain", tmp_path / "x.log", "--offset", row["base_offset"])
     assert ran.status == 3 and f"--at {row['position']}" in ran.complaint
+
+
+def test_an_unreadable_sector_is_explained(run, monkeypatch):
+    """The bytes before the unreadable sector are explained."""
+    path = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
+    row = next(row for row in kafkarec.scan(path.read_bytes()) if row["size_in_bytes"] > 1200)
+    real = Segment.raw
+
+    def raw(self, position, length):
+        if position + length > row["position"] + 1024:
+            raise OSError(5, "Input/output error")
+        return real(self, position, length)
+
+    monkeypatch.setattr(Segment, "raw", raw)
+    ran = run("explain", path, "--at", row["position"])
+    assert ran.status == 1
+    text = ran.out.decode()
+    assert f"cannot be read at byte {row['position'] + 1024} (input/output error)" in text
+    assert "base_offset" in text and "record_count" in text and "[length_beyond_end]" in text
