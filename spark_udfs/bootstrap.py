@@ -365,18 +365,17 @@ def _make_own_folder(root: str) -> str:
     for path, owners in ((root, (0, os.geteuid())), (own, (os.geteuid(),))):
         if not os.path.lexists(path):
             os.makedirs(path, 0o700, exist_ok=True)  # other processes may do the same at this moment
-        what = "it" if path == root else path
         status = os.lstat(path)
-        if stat.S_ISLNK(status.st_mode):
-            raise OSError(f"{what} is a symlink")
-        if not stat.S_ISDIR(status.st_mode):
-            raise OSError(f"{what} is not a folder")
-        if status.st_uid not in owners:
-            raise OSError(f"{what} belongs to user id {status.st_uid}, and this process is {os.geteuid()}")
-        if not os.access(root, os.W_OK | os.X_OK):
-            raise OSError("it is not writable")
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        raise OSError(f"{own} is open to others (mode {stat.S_IMODE(status.st_mode):04o})")
+        mode = status.st_mode
+        for is_wrong, what in (
+            (stat.S_ISLNK(mode), "is a symlink"),
+            (not stat.S_ISDIR(mode), "is not a folder"),
+            (status.st_uid not in owners, f"belongs to user id {status.st_uid}, and this process is {os.geteuid()}"),
+            (not os.access(path, os.W_OK | os.X_OK), "is not writable"),
+            (path == own and mode & 0o077, f"is open to others (mode {stat.S_IMODE(mode):04o})"),
+        ):
+            if is_wrong:
+                raise OSError(f"{'it' if path == root else path} {what}")
     return own
 
 
