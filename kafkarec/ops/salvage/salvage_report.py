@@ -229,8 +229,8 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
     if one.batches:
         what = f"{counted(one.batches, 'batch')}, {counted(one.records, 'record')}, {counted(one.size, 'byte')}"
         offsets = f" ({lost_offsets(one.start_offset, one.next_offset - 1)})" if one.next_offset is not None else ""
-        within = f"{files} and {snapshots}" if snapshots else files
-        yield f"{one.folder}: {verb} {what}{offsets} in {within}, from {sources}"
+        both = f"{files} and {snapshots}" if snapshots else files
+        yield f"{one.folder}: {verb} {what}{offsets} in {both}, from {sources}"
     elif snapshots:
         yield f"{one.folder}: {verb} {snapshots}, from {sources}"
     else:

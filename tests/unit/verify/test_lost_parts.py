@@ -196,9 +196,7 @@ def test_the_first_segment_of_a_compacted_topic_is_gone(alone, tmp_path):
     folder = without_first_segment(tmp_path / "data")
     path = folder if alone else tmp_path / "data"
     report = verified(path)
-    assert str(report).splitlines()[0] == (
-        "INCONSISTENT: 1 error; every batch can be read; 568 offsets lost in gaps"
-    )
+    assert str(report).splitlines()[0] == ("INCONSISTENT: 1 error; every batch can be read; 568 offsets lost in gaps")
     assert f"offsets 0 to 567 are missing before the batch; {PROOF} [segment_gap]" in str(report)
     [log] = [one for one in report.partitions if one.state == "error"]
     assert (report.exit_status(), log.missing, log.lost_offsets) == (1, ((0, 567),), 568)
