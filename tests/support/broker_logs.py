@@ -119,7 +119,7 @@ class Log:
 
     def value(self) -> bytes | None:
         if self.distinct:
-            return self.random.randbytes(1) * 60 + self.random.randbytes(self.random.choice([0, 3, 70, 200, 700]))
+            return self.random.randbytes(1) * 60 + self.random.randbytes(self.random.choice([0, 0, 3, 40, 100, 600]))
         return None if self.random.randrange(5) == 0 else self.random.randbytes(self.random.choice([0, 3, 70, 200]))
 
     def inner_value(self) -> bytes | None:

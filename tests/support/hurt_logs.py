@@ -63,7 +63,7 @@ def written_log(chance: random.Random, *, segments: int = 1) -> WrittenLog:
         magics=chance.choice([(2,), (0, 1, *[2] * 8)]),
         epochs=(0, 3, 70),
         gaps=chance.random() < 0.5,
-        most=chance.choice([10, 30, 80]),
+        most=chance.choice([8, 16, 50]),
         distinct=True,
     )
     found, position = [], 0
