@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import builders
 import damage
-from paths import VECTORS
+import golden
 
 _TEXT = ["", "k", "key 1", "naïve", "€ and 😀", "line\nbreak", "tab\there", "x" * 70, '{"a": 1}']
 _BAD_TEXT = [b"\xff", b"\xed\xa0\x80", b"a\xe2\x82", b"\xf0\x9f\x98", b"\xc0\x80z", b"\x00\x01\x1b[31m", b"\xf5abc"]
@@ -18,8 +18,7 @@ _MEASURES = ["length", "key_length", "value_length", "header_count", "header_key
 @lru_cache(1)
 def vectors() -> tuple[bytes, ...]:
     """Return every golden buffer below 4 KiB, invalid buffers included."""
-    files = sorted((VECTORS / "vectors").glob("*.bin")) + sorted((VECTORS / "invalid").glob("*.bin"))
-    return tuple(path.read_bytes() for path in files if path.stat().st_size < 4096)
+    return tuple(case.bytes for case in golden.vectors() + golden.invalid() if len(case.bytes) < 4096)
 
 
 class Maker:
