@@ -33,7 +33,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 import builders  # noqa: E402
 import hurt_logs  # noqa: E402
-from hurt_logs import HEADER, Rows, Stored, Written, WrittenLog, WrittenSegment  # noqa: E402
+from damage import HEADER, Stored  # noqa: E402
+from hurt_logs import Rows, Written, WrittenLog, WrittenSegment  # noqa: E402
 
 import kafkarec  # noqa: E402
 from kafkarec.cli.explain import BatchRange, restored_at  # noqa: E402

@@ -35,6 +35,8 @@ class Log:
     header_keys   of which each header has one; Kafka writes those that are not UTF-8 in other bytes
     odd           one of so many batches is odd; 0: none is
     epochs        of which the first leader has one
+    most          batches
+    distinct      no two batches have the same content: each record has another key
     """
 
     seed: int
@@ -45,6 +47,7 @@ class Log:
     epochs: tuple[int, ...] = (0, 3)
     gaps: bool = True
     most: int = 40
+    distinct: bool = False
     batches: list[bytes] = field(default_factory=list)
 
     def __post_init__(self):
@@ -80,7 +83,7 @@ class Log:
         return [(_first_offset(chunk), chunk) for chunk in chunks]
 
     def step(self):
-        self.now += self.random.randrange(2000)
+        self.now += 1 + self.random.randrange(2000)
         self.epoch += self.random.randrange(30) == 0
         if self.gaps and self.random.randrange(12) == 0:
             self.offset += self.random.randrange(5)
@@ -107,12 +110,22 @@ class Log:
         return "none" if codec == "zstd" and magic < 2 else codec
 
     def key(self) -> bytes | None:
+        if self.distinct:
+            self.keys += 1
+            return b"%d" % self.keys
         if self.without_key and self.random.randrange(5) == 0:
             return None
         return self.random.choice([b"", b"key %d"]).replace(b"%d", b"%d" % self.random.randrange(self.keys))
 
     def value(self) -> bytes | None:
+        if self.distinct:
+            return self.random.randbytes(1) * 60 + self.random.randbytes(self.random.choice([0, 0, 3, 40, 100, 600]))
         return None if self.random.randrange(5) == 0 else self.random.randbytes(self.random.choice([0, 3, 70, 200]))
+
+    def inner_value(self) -> bytes | None:
+        """Of a log of distinct batches one that is compressed: a message that is stored is a batch in a value."""
+        value = self.value()
+        return value[:60] if self.distinct and value else value
 
     def headers(self) -> list[tuple[bytes, bytes | None]]:
         if self.random.randrange(3):
@@ -181,7 +194,7 @@ class Log:
                 magic=magic,
                 offset=i if relative else self.offset + i,
                 key=self.key(),
-                value=self.value(),
+                value=self.value() if codec == "none" else self.inner_value(),
                 timestamp=time,
                 attributes=0 if relative else stamped,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import broker_logs
 from builders import NOW
 from crc32c import crc32c
 from jvm_oracle import Oracle
@@ -16,8 +17,10 @@ def fill(maker: Maker, kafka: Oracle, folder: Path) -> str:
     random = maker.random
     for file in folder.iterdir():
         file.unlink()
-    data = maker.plain_log() if random.randrange(5) else maker.log()
-    base_offset = random.choice([0, 0, 0, 100])
+    if random.randrange(5):
+        [(base_offset, data)] = broker_logs.Log(random.getrandbits(32)).segments(1)
+    else:
+        base_offset, data = random.choice([0, 0, 0, 100]), maker.log()
     stem = f"{base_offset:020d}"
     batches = folder / "batches"
     batches.write_bytes(data)

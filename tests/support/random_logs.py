@@ -7,7 +7,8 @@ import struct
 from functools import lru_cache
 
 import builders
-from paths import VECTORS
+import damage
+import golden
 
 _TEXT = ["", "k", "key 1", "naïve", "€ and 😀", "line\nbreak", "tab\there", "x" * 70, '{"a": 1}']
 _BAD_TEXT = [b"\xff", b"\xed\xa0\x80", b"a\xe2\x82", b"\xf0\x9f\x98", b"\xc0\x80z", b"\x00\x01\x1b[31m", b"\xf5abc"]
@@ -17,8 +18,7 @@ _MEASURES = ["length", "key_length", "value_length", "header_count", "header_key
 @lru_cache(1)
 def vectors() -> tuple[bytes, ...]:
     """Return every golden buffer below 4 KiB, invalid buffers included."""
-    files = sorted((VECTORS / "vectors").glob("*.bin")) + sorted((VECTORS / "invalid").glob("*.bin"))
-    return tuple(path.read_bytes() for path in files if path.stat().st_size < 4096)
+    return tuple(case.bytes for case in golden.vectors() + golden.invalid() if len(case.bytes) < 4096)
 
 
 class Maker:
@@ -180,41 +180,5 @@ class Maker:
         data = b"".join(parts)
         return self.damaged(data) if self.random.randrange(2) else data
 
-    def plain_log(self) -> bytes:
-        """Return a log that a broker could have written: magic 2, rising offsets, mostly rising times."""
-        parts = []
-        offset = self.random.choice([0, 0, 100])
-        now = builders.NOW
-        for _ in range(self.random.randrange(1, 40)):
-            count = self.random.choice([1, 2, 5])
-            now += self.random.choice([0, 1, 1000, -500])
-            parts.append(
-                builders.batch(
-                    builders.records(count, value=b"v" * self.random.choice([1, 50, 200])),
-                    base_offset=offset,
-                    base_timestamp=now,
-                    codec=self.random.choice(builders.CODECS),
-                    attributes=self.random.choice([0, 0, 0, 8]),
-                )
-            )
-            offset += count + self.random.choice([0, 0, 0, 2])
-        return b"".join(parts)
-
     def damaged(self, data: bytes) -> bytes:
-        kind = self.random.randrange(7)
-        at = self.random.randrange(len(data)) if data else 0
-        if kind == 0:
-            return data[:at]
-        if kind == 1:
-            return data[:at] + self.random.randbytes(self.random.randrange(1, 30)) + data[at:]
-        if kind == 2:
-            return data + bytes(self.random.choice([1, 11, 12, 16, 17, 18, 40, 4096]))
-        if kind == 3:
-            return data + self.random.randbytes(self.random.choice([3, 17, 18, 61, 100]))
-        if kind == 4:
-            return data[:at] + bytes(self.random.randrange(1, 60)) + data[at + self.random.randrange(60) :]
-        spoiled = bytearray(data)
-        for _ in range(self.random.randrange(1, 4)):
-            if spoiled:
-                spoiled[self.random.randrange(len(spoiled))] ^= 1 << self.random.randrange(8)
-        return bytes(spoiled)
+        return damage.damaged(self.random, data)

@@ -139,6 +139,7 @@ CASES = [
     (in_lz4(size=SIZE + 1), [CONTENT]),
     (in_lz4(size=SIZE + 1, wrong=True), [CONTENT]),
     *((message(magic=magic, offset=12, key=None, value=None), []) for magic in (0, 1)),
+    (message(attributes=0x10), []),
     (message(key=None, value=None, key_length=-2), ["length_below_minus_one at 0: a length of -2"]),
     (message(magic=0, key=None, value=None, value_length=-9), ["length_below_minus_one at 0: a length of -9"]),
     (message(offset=12, trailing=b"x"), ["message_trailing_bytes at 12: 1 bytes after a message's value"]),
