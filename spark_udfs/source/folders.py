@@ -28,6 +28,7 @@ from .staging import (
     METADATA,
     NO_STORAGE,
     TEMPORARY,
+    ListedFile,
     StagedPartition,
     Store,
     WriteJob,
@@ -81,6 +82,18 @@ class SharedFolder(Store):
 
     # ---- files
 
+    def list_entries(self, folder: str, below: bool) -> list[ListedFile]:
+        """As of a bucket, without what is behind symbolic links: an overwritten table is not to lose that."""
+        root, found = self._path(folder), list[ListedFile]()
+        for parent, folders, files in os.walk(root):
+            for path in (os.path.join(parent, name) for name in (*folders, *files)):
+                with suppress(FileNotFoundError):
+                    status, name = os.lstat(path), os.path.relpath(path, root)
+                    found.append(ListedFile(name, status.st_size, status.st_mtime, os.path.isdir(path)))
+            if not below:
+                break
+        return sorted(found)
+
     def put(self, name: str, data: bytes) -> None:
         """Writes a file that is complete and on the disk before it gets its name."""
         folder, file = os.path.split(self._path(name))
@@ -121,19 +134,23 @@ class SharedFolder(Store):
 
     def replace_files(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
         """Deletes files, and gives others their final names, continuing where an earlier attempt stopped."""
+        folders = {os.path.dirname(self._path(name)) for name in (*gone, *(target for _, target in files))}
         for name in gone:
-            self.delete(name)
-            with suppress(OSError):
-                os.removedirs(os.path.dirname(self._path(name)))  # those that are empty now
+            with suppress(FileNotFoundError):
+                os.unlink(self._path(name))
         for source, target in files:
-            folder = os.path.dirname(self._path(target))
-            distributed.make_folder(folder)
+            distributed.make_folder(os.path.dirname(self._path(target)))
             try:
                 os.rename(self._path(source), self._path(target))
             except FileNotFoundError:
                 if not os.path.exists(self._path(target)):
                     raise
-            distributed.sync_folder(folder)
+        for folder in folders:
+            with suppress(FileNotFoundError):
+                distributed.sync_folder(folder)
+            if gone:
+                with suppress(OSError):
+                    os.removedirs(folder)  # those that are empty now
 
     # ---- partitions
 

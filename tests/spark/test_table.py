@@ -253,6 +253,18 @@ def test_overwrite_replaces_the_table(source, out):
     assert values(out) == ALL
 
 
+def test_overwrite_keeps_what_is_behind_symbolic_links(tmp_path, source, out):
+    write(source, out)
+    other = tmp_path / "other" / "kept.parquet"
+    other.parent.mkdir()
+    other.write_bytes(b"another table's")
+    (out / "link").symlink_to(other.parent)
+    (out / "dangling.parquet").symlink_to("nowhere")
+    write(source, out, mode="overwrite")
+    assert other.read_bytes() == b"another table's"
+    assert not (out / "dangling.parquet").is_symlink()
+
+
 def test_folders_that_readers_ignore_are_refused(tmp_path, out):
     grown(tmp_path / "source" / "_region=a", "a")
     with pytest.raises(ValueError, match=r"partition_by=\('_region',\): readers ignore folders .* begin with '_'"):
