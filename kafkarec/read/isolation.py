@@ -26,13 +26,13 @@ class EndedAndOpen(NamedTuple):
     aborted              (producer id, first offset, marker's offset) of each aborted transaction with data in the input
     marked_producer_ids  producer ids that have a marker in the input, with or without data before it
     open_first_offsets   the first offset of each transaction that has data and no marker
-    is_out_of_order      whether offsets fall somewhere: then some of `aborted` may be of data elsewhere in the log
+    is_damaged           whether damage has decided anything: then some of `aborted` may be of data elsewhere in the log
     """
 
     aborted: tuple[Span, ...]
     marked_producer_ids: frozenset[int]
     open_first_offsets: tuple[int, ...]
-    is_out_of_order: bool
+    is_damaged: bool
 
 
 def match_markers(
@@ -92,7 +92,8 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
     matched = match_markers(segments, raises=not skip, check_all=skip)
     marked = frozenset(producer for (producer,) in columns_of(matched.ended + matched.without_data, "producer_id"))
     opened = tuple(one.first_offset for one in matched.open.values())
-    return EndedAndOpen(aborted_spans(matched), marked, opened, matched.is_out_of_order)
+    is_damaged = matched.is_out_of_order or bool(matched.decisions)
+    return EndedAndOpen(aborted_spans(matched), marked, opened, is_damaged)
 
 
 def aborted_spans(matched: MatchedTransactions) -> tuple[Span, ...]:

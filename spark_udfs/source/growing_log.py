@@ -57,7 +57,7 @@ class GrowingLog:
         self._seen_since, self._is_settled = 0.0, False
         self._folders: set[str] = set()
         self._aborted: dict[tuple[int, int], int] = {}
-        self._is_out_of_order = False
+        self._is_damaged = False
         self._transactions_of: Any = None
         self._stable = 0
         self.waiting: tuple[LogBatch, str] | None = None
@@ -174,19 +174,22 @@ class GrowingLog:
         """Removes the last batches if their offsets do not rise up to the next segment's; in FAILFAST mode, where
         nothing is restored, that is a CorruptRecordError. In the last segment also a batch that does not continue the
         one before it: if its offset is damaged, the right ones follow it, maybe below an offset that was passed."""
-        held_back, why = list[LogBatch](), ""
-        if next_base is None and found and not found[-1].is_misfit:
-            before, last = [LogBatch("", next_offset=opened.base_offset or 0), *found][-2:]
-            if last.begin == before.end and last.first_offset != before.next_offset:
-                held_back.append(found.pop())
+        held_back, why, is_last = list[LogBatch](), "", next_base is None
+        while found:
+            last = found[-1]
+            before = found[-2] if len(found) > 1 else LogBatch("", next_offset=opened.base_offset or 0)
+            if last.is_misfit or last.next_offset > (NO_END if next_base is None else next_base):
+                error = planning.order_error(last.path, last.begin, last.first_offset)
+                if self._options.mode == "FAILFAST":
+                    raise error
+                why = why or str(error)
+            elif is_last and last.begin == before.end and last.first_offset != before.next_offset:
+                is_last = False  # of a compacted log others are behind gaps, too
                 file, offsets = paths.display_url(last.path), f"{last.first_offset}, and not {before.next_offset}"
-                why = f"{file}: the batch at byte {last.begin} begins at offset {offsets}"
-        while found and (found[-1].is_misfit or found[-1].next_offset > (NO_END if next_base is None else next_base)):
-            held_back.append(last := found.pop())
-            error = planning.order_error(last.path, last.begin, last.first_offset)
-            if self._options.mode == "FAILFAST":
-                raise error
-            why = why or str(error)
+                why = why or f"{file}: the batch at byte {last.begin} begins at offset {offsets}"
+            else:
+                break
+            held_back.append(found.pop())
         if held_back and self.waiting is None:
             self.waiting = held_back[0], f"{why}; it is not read before one behind it proves its offset"
 
@@ -302,7 +305,7 @@ class GrowingLog:
             at: batch for at, batch in self._before.items() if at in offsets or at in (self.end, self._stable)
         }
         self.rewritten.clear()
-        first = 0 if self._is_out_of_order else min(offsets, default=0)
+        first = 0 if self._is_damaged else min(offsets, default=0)
         self._aborted = {ids: begin for ids, begin in self._aborted.items() if ids[1] >= first}
 
     # ---- transactions
@@ -314,11 +317,11 @@ class GrowingLog:
             is_first = self._transactions_of is None
             if is_first:
                 self._aborted.clear()
-                self._is_out_of_order = False
+                self._is_damaged = False
             # up to the end: no marker of a batch that waits for others to prove its offset
             part = self.between_offsets(self.start if is_first else self._stable, self.end)
             found = planning.read_transactions(part, self._options, start if is_first else None)
-            self._is_out_of_order |= found.is_out_of_order
+            self._is_damaged |= found.is_damaged
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
             self._stable = min(found.last_stable_offset, self.end)
@@ -330,8 +333,9 @@ class GrowingLog:
         damaged offset that is not between them."""
         self.stable_end(start)
         spans = sorted((producer, first, marker) for (producer, marker), first in self._aborted.items())
-        mixed = self._is_out_of_order
-        return Uncommitted(tuple(each for each in spans if mixed or each[1] < stop and each[2] >= start), NO_END, mixed)
+        if not self._is_damaged:
+            spans = [each for each in spans if each[1] < stop and each[2] >= start]
+        return Uncommitted(tuple(spans), NO_END, self._is_damaged)
 
 
 def plan_splits(

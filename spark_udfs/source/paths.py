@@ -53,12 +53,12 @@ class Uncommitted(NamedTuple):
     aborted transactions, as (producer id, first offset, marker's offset).
 
     last_stable_offset: where the first open transaction begins; NO_END: none is open
-    is_out_of_order: whether the log's offsets fall somewhere, so that names do not tell which segment has these records
+    is_damaged: whether damage has decided anything, so that offsets do not tell which segment has the aborted records
     """
 
     aborted: tuple[tuple[int, int, int], ...]
     last_stable_offset: int
-    is_out_of_order: bool = False
+    is_damaged: bool = False
 
 
 class PartitionLog(NamedTuple):

@@ -107,7 +107,8 @@ def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
         elif options.is_read_committed:
             written = _end_of_preallocated(partition)  # before the markers are read
             uncommitted = read_transactions(partition, options, wanted[0])
-            uncommitted = uncommitted._replace(last_stable_offset=min(written, uncommitted.last_stable_offset))
+            if not uncommitted.is_damaged:
+                uncommitted = uncommitted._replace(last_stable_offset=min(written, uncommitted.last_stable_offset))
         for number in partition.segments_in_range(*wanted):
             segment, later = partition.segments[number], partition.next_base_offset(number)
             size, aborted = read_length(segment), uncommitted.aborted
@@ -115,7 +116,7 @@ def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
             # of empty ones only these show that offsets are missing after them
             if size == 0 and (later is None or first is None or first >= later):
                 continue
-            if segment.base_offset is not None and not uncommitted.is_out_of_order:
+            if segment.base_offset is not None and not uncommitted.is_damaged:
                 # those that end in it or later, and begin before the next one
                 base, until = segment.base_offset, NO_END if later is None else later
                 aborted = tuple(span for span in aborted if span[2] >= base and span[1] < until)
@@ -372,7 +373,7 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
         found = distributed.ended_and_open(segments, skip=options.mode != "FAILFAST")
         still_open = [*found.open_first_offsets]
         still_open += [since for producer, since in open_before.items() if producer not in found.marked_producer_ids]
-        state = Uncommitted(found.aborted, min(still_open, default=NO_END), found.is_out_of_order)
+        state = Uncommitted(found.aborted, min(still_open, default=NO_END), found.is_damaged)
         if not number or state.last_stable_offset >= (partition.segments[number].base_offset or 0):
             return state
         number = partition.segments_in_range(state.last_stable_offset, None)[0]

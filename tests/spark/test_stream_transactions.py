@@ -5,9 +5,14 @@ import json
 import random
 
 import pytest
-from builders import flipped
+from builders import TRANSACTIONAL, end_marker, flipped, good_batch, patched
+from source_rows import log_folder, offsets_of, read
 from stream_broker import Broker
 from stream_engine import Query, caught_up
+
+import kafkarec
+
+READ_COMMITTED = "read_committed"
 
 
 @pytest.fixture
@@ -71,6 +76,30 @@ def test_a_marker_that_waits_for_the_one_behind_it_ends_no_transaction_at_its_wr
             query.restart()
         query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [6 + 4 * n + m for n in range(30) for m in range(3)]
+
+
+@pytest.mark.parametrize("zeros", [0, 4096])
+@pytest.mark.parametrize("limit", [{}, {"maxOffsetsPerTrigger": "4"}])
+@pytest.mark.parametrize("number, offset", [(1, 0), (2, 1), (2, 60_000), (6, 60_000)])
+def test_a_wrong_offset_publishes_nothing_that_was_aborted_and_hides_nothing_else(
+    tmp_path, number, offset, limit, zeros
+):
+    """Offsets are missing before each batch, so that none can be restored. The third and fourth were aborted."""
+    kinds = [{}, {}, *[{"producer_id": 7, "attributes": TRANSACTIONAL, "producer_epoch": 0}] * 2, *[{}] * 20]
+    batches = [good_batch(2, base_offset=5 * at, **kind) for at, kind in enumerate(kinds)]
+    batches[4] = end_marker(commit=False, producer_id=7, base_offset=20)
+    batches[number] = patched(batches[number], 0, offset.to_bytes(8, "big"))
+    end = good_batch(2, base_offset=5 * 24 - 3)
+    log_folder(tmp_path / "orders-0", (0, b"".join([*batches, end, bytes(zeros)])))
+    options = {"mode": "DROPMALFORMED", "isolationLevel": READ_COMMITTED}
+    query = Query(tmp_path, **limit, **options)
+    query.run()
+    expected = [
+        one.offset for one in kafkarec.open(tmp_path / "orders-0").read(isolation=READ_COMMITTED, errors="skip")
+    ]
+    assert len(expected) == 2 * 22
+    assert [offset for offset, _ in query.rows["orders", 0]] == expected
+    assert offsets_of(read(tmp_path, maxPartitionBytes="300", **options)) == expected
 
 
 def test_latest_is_the_last_stable_offset(broker):
