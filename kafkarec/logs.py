@@ -19,7 +19,7 @@ from kafkarec.read.decode_options import (
     request,
 )
 from kafkarec.state import HANGING_AFTER
-from kafkarec.storage import log_reading, opening, ranges, segment_summary
+from kafkarec.storage import log_reading, opening, ranges
 from kafkarec.storage.finder import Finder
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.log_reading import Selection, splits
@@ -282,10 +282,6 @@ class Segment(SegmentFile, Readable):
 
     def segments_by_log(self) -> Iterator[Sequence[Segment]]:
         yield (self,)
-
-    def last_batch(self) -> dict[str, Any] | None:
-        """The columns of the last batch, from the headers alone; None: there is none. OSError if it cannot be read."""
-        return segment_summary.last_batch(self)
 
     def position_of(self, offset: int) -> int:
         """The position (bytes) at which reading from an offset may begin: that of a batch with no record at or above

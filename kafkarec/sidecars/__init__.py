@@ -11,7 +11,7 @@
 | `meta_properties` | meta.properties of a data folder |
 | `offset_checkpoints` | the four *-checkpoint files of a data folder |
 
-Each has `read(data, ...)`, `write(...)` and the lookups that Kafka makes in the file; bad bytes raise
-CorruptRecordError. `kafkarec.storage.rebuild_folder` rebuilds the first five from a log's batches; verify compares
-them.
+Each has `read(data, ...)`, if kafkarec writes such files `write(...)`, and the lookups that Kafka makes there; bad
+bytes raise CorruptRecordError. `kafkarec.storage.rebuild_folder` rebuilds the first five from a log's batches; verify
+compares them.
 """

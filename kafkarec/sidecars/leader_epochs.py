@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .parsing import INT32, INT64, read_table, write_table
+from .parsing import INT32, INT64, VERSION, read_table
 
 NAME = "leader-epoch-checkpoint"
 
@@ -46,7 +46,8 @@ def read_assigned(data: bytes) -> list[EpochEntry]:
 
 def write(entries: Iterable[tuple[int, int]]) -> bytes:
     """The file's bytes."""
-    return write_table(f"{epoch} {start}" for epoch, start in entries)
+    lines = [f"{epoch} {start}\n" for epoch, start in entries]
+    return f"{VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
 
 
 def epoch_at(entries: Sequence[EpochEntry], offset: int) -> int | None:

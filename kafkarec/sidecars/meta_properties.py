@@ -113,21 +113,3 @@ def _integer(known: dict[str, str], name: str, file: str | None) -> int | None:
     if not re.fullmatch(r"[+-]?\d{1,10}", value) or not -(2**31) <= int(value) < 2**31:
         refuse("metadata_invalid", f"{name} is no number", file=file)
     return int(value)
-
-
-def write(meta: MetaProperties) -> bytes:
-    """The file's bytes, one property per line; Kafka's file also begins with a comment with the time."""
-    known = {
-        **meta.others,
-        "cluster.id": meta.cluster_id,
-        "directory.id": meta.directory_id,
-        _VERSIONS.get(meta.version, "node.id"): meta.node_id,
-        "version": meta.version,
-    }
-    lines = [f"{_escaped(name)}={_escaped(str(value))}\n" for name, value in known.items() if value is not None]
-    return "".join(lines).encode("latin-1")
-
-
-def _escaped(text: str) -> str:
-    """Escapes special characters for Properties.load, with a backslash or as \\uXXXX."""
-    return "".join(f"\\{c}" if c in "\\=:#! " else c if " " < c < "\x7f" else f"\\u{ord(c) & 0xFFFF:04x}" for c in text)

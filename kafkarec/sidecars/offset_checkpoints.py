@@ -15,10 +15,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from .parsing import INT32, INT64, read_table, write_table
+from .parsing import INT32, INT64, read_table
 
 NAMES = (
     "recovery-point-offset-checkpoint",
@@ -46,8 +45,3 @@ def read(data: bytes, file: str | None = None) -> dict[TopicPartition, int]:
         name = TopicPartition(topic, lines.integer(n, partition, "the partition", INT32))
         offsets[name] = lines.integer(n, offset, "the offset", INT64)
     return offsets
-
-
-def write(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """The file's bytes, in the mapping's order, which is not relevant to Kafka."""
-    return write_table(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())

@@ -11,7 +11,6 @@ do.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import NoReturn
 
 from kafkarec.damage import error
@@ -109,9 +108,3 @@ def read_table(data: bytes, fields: int, what: str, file: str | None) -> tuple[L
     if count != len(rows):
         lines.refuse(2, f"{count} entries are declared and {len(rows)} follow")
     return lines, rows
-
-
-def write_table(rows: Iterable[str]) -> bytes:
-    """The bytes of a checkpoint file."""
-    lines = list(rows)
-    return "".join(f"{line}\n" for line in (str(VERSION), str(len(lines)), *lines)).encode()

@@ -185,27 +185,16 @@ def _indexed_offsets_near_end(segment: SegmentFile) -> Iterator[int]:
 def _count_in_range(
     segment: SegmentFile, needed: int, offsets: RecordRange, control: bool
 ) -> tuple[int, int | None, int | None]:
-    tables: deque[tuple[BatchTable, list[int]]] = deque()
-    total = 0
+    kept, total = deque[tuple[int, int | None, int]](), 0
     for table in log_reading.batch_tables([segment], errors="skip", record_range=offsets):
-        headers = zip(table.column("record_count"), table.column("is_control"), strict=True)
-        # 1 for a message of magic 0 or 1, which may have more
-        counts = [
-            0 if is_control and not control else 1 if count is None else max(count, 0) for count, is_control in headers
-        ]
-        tables.append((table, counts))
-        total += sum(counts)
-        while total - sum(tables[0][1]) >= needed and len(tables) > 1:
-            total -= sum(tables.popleft()[1])
-    rows, lowest, position = 0, None, 0
-    for table, counts in reversed(tables):
-        first = len(counts)
-        while first and rows < needed:
-            first -= 1
-            rows += counts[first]
-        offsets_of_batches = table.column("base_offset")[first:]
-        if None in offsets_of_batches:
-            return rows, None, None
-        lowest = least_known(lowest, *offsets_of_batches)
-        position = table.column("position")[first] if first < len(counts) else position
-    return rows, lowest, position
+        columns = map(table.column, ("record_count", "is_control", "base_offset", "position"))
+        for count, is_control, base, position in zip(*columns, strict=True):
+            # 1 for a message of magic 0 or 1, which may have more
+            rows = 0 if is_control and not control else 1 if count is None else max(count, 0)
+            kept.append((rows, base, position))
+            total += rows
+            while total - kept[0][0] >= needed:
+                total -= kept.popleft()[0]
+    bases = [base for _, base, _ in kept]
+    position = None if None in bases else kept[0][2] if kept else 0
+    return total, least_known(*bases), position

@@ -62,7 +62,7 @@ def demand_plain_segment(source: ByteSource, name: str, read: Callable[[str], by
     if is_encrypted:
         what, advice = "encrypted", "read the topic"
     raise UnsupportedCompressionError(
-        f"{source.name} is a tiered-storage object and no plain log segment: it seems to be {what} in chunks; {advice} "
+        f"{source.name} is a tiered-storage object and no plain log segment: it seems to be {what}; {advice} "
         "through a broker that has the plugin" + (" and its key" if is_encrypted else ""),
         reason="tiered_object",
         position=0,

@@ -63,8 +63,10 @@ def spoiled(data, rng):
 
 def _meta(data):
     found = meta_properties.read(data)
-    written = meta_properties.properties(meta_properties.write(found))
-    return [f"{name}={value}" for name, value in sorted(written.items())]
+    ids = {"cluster.id": found.cluster_id, "directory.id": found.directory_id}
+    ids |= {"node.id" if found.version else "broker.id": found.node_id, "version": found.version}
+    known = found.others | {name: value for name, value in ids.items() if value is not None}
+    return [f"{name}={value}" for name, value in sorted(known.items())]
 
 
 READ = {

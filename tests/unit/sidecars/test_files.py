@@ -75,7 +75,6 @@ def test_offset_checkpoints():
     data = b"0\n2\norders 0 55\na.b-c_d 12 9223372036854775807\n"
     parsed = offset_checkpoints.read(data)
     assert parsed == {("orders", 0): 55, ("a.b-c_d", 12): 2**63 - 1}
-    assert offset_checkpoints.write(parsed) == data
     assert offset_checkpoints.read(b"") == {} == offset_checkpoints.read(b"0\n0\n")
 
 
@@ -91,7 +90,6 @@ def test_meta_properties():
     data += b" node.id 1\nversion=1\nx=\\u00e9\\\n  y\n"
     parsed = meta_properties.read(data)
     assert parsed == (1, "Y7n=K", 1, "gXa8ENUVWplkTL1NRuyDTA", {"x": "\xe9y"})
-    assert meta_properties.read(meta_properties.write(parsed)) == parsed
     old = meta_properties.read(b"broker.id=7\nversion= 0 \t\n")
     assert (old.version, old.node_id, old.cluster_id) == (0, 7, None)
 

@@ -73,10 +73,10 @@ def test_a_plain_object_is_a_segment(tmp_path, manifest_bytes):
 @pytest.mark.parametrize(
     "content, manifest_bytes, words",
     [
-        (compressed(), manifest(True, None), ("compressed in chunks", "00000000000000000030.log.zst")),
-        (NOISE, manifest(True, KEY), ("encrypted in chunks", "a broker that has the plugin and its key")),
-        (NOISE, manifest(False, {}), ("encrypted in chunks",)),
-        (compressed(), None, ("compressed in chunks", "00000000000000000030.log.zst")),
+        (compressed(), manifest(True, None), ("seems to be compressed", "00000000000000000030.log.zst")),
+        (NOISE, manifest(True, KEY), ("seems to be encrypted", "a broker that has the plugin and its key")),
+        (NOISE, manifest(False, {}), ("seems to be encrypted",)),
+        (compressed(), None, ("seems to be compressed", "00000000000000000030.log.zst")),
         (NOISE, None, ("seems to be encrypted",)),
     ],
 )
