@@ -597,8 +597,8 @@ _ROWS_IN = f"""
 build rows.jsonl -o out.log
 build rows.jsonl -o out/ --topic-id {_TOPIC_ID}
 build rows.jsonl -o out-0/ --segment-bytes 300 --index-interval 100 --topic-id {_TOPIC_ID}
-build rows.jsonl -o out.log --base-offset 100 --timestamp-type log-append
-build rows.jsonl -o out.log --columns offset,value --timestamp 2026-01-01
+build rows.jsonl -o out.log --base-offset 100
+build rows.jsonl -o out.log --columns offset,value
 build rows.csv -o out.log
 build rows.csv -o out.log --value-as json
 build bytes.jsonl -o out.log
