@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from kafkarec._core import BatchRows
 from kafkarec._writer import BATCH_COLUMNS
 from kafkarec._writer import BATCH_SIZE as BATCH_SIZE
 from kafkarec._writer import RecordInput as RecordInput
@@ -212,7 +211,7 @@ def input_and_batches(records: Any) -> tuple[RecordInput, OriginalBatches | None
     record_input = record_input_of(records, plain=columns is not None)
     if columns is None:
         return record_input, None
-    slices: dict[int, tuple[BatchRows, list[tuple[memoryview, int, int]]]] = {
+    slices: dict[int, tuple[Any, list[tuple[memoryview, int, int]]]] = {
         id(table): (table, []) for table in columns._found.tables
     }
     for chunk, start, stop in columns._slices:
