@@ -7,7 +7,8 @@ the log append time changes.
 
 | field | from |
 |---|---|
-| magic, compression, timestamp type, leader epoch, producer | the option, else the column, else Kafka's default |
+| magic, compression | the option, else the column, else Kafka's default |
+| timestamp type, leader epoch, producer | the column, else Kafka's default |
 | magic | 0 where timestamp_type and timestamp are null and there are no headers: only magic 0 has no timestamp type |
 | base sequence | the column `sequence` |
 """
@@ -91,25 +92,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--base-offset", type=int, metavar="N", help="number the records from N on, instead of by the column"
     )
-    group.add_argument(
-        "--timestamp",
-        type=shared_options.time_ms,
-        metavar="T",
-        help="the timestamp of rows without one: ISO 8601, ms, or -1h (default: none)",
-    )
-    group.add_argument(
-        "--timestamp-type", choices=("create", "log-append"), help="log-append: a batch has one timestamp"
-    )
 
 
 def run(args: argparse.Namespace) -> int:
     refused = _RefusedRowReporter(stop=args.errors == "raise")
-    fields = {
-        "magic": args.magic,
-        "compression": args.compression,
-        "timestamp_type": {None: None, "create": 0, "log-append": 1}[args.timestamp_type],
-    }
-    fields = {name: value for name, value in fields.items() if value is not None}
+    fields = {name: getattr(args, name) for name in ("magic", "compression") if getattr(args, name) is not None}
     has_epochs = args.magic is None or args.magic >= BATCH_MAGIC
     inputs = args.input
     demand_standard_input_once(inputs)
@@ -119,8 +106,6 @@ def run(args: argparse.Namespace) -> int:
     ):
         if args.base_offset is not None and args.base_offset < 0:
             raise WrongUse("--base-offset must be 0 or more")
-        if args.timestamp is not None and args.timestamp < 0:
-            raise WrongUse("--timestamp must be in 1970 or later")
         new_log.demand_level(args.compression, args.level)
         # A null is magic 0 or, as cat prints it, the epoch -1. A batch of Kafka's leader has an epoch.
         defaults = {"timestamp_type": 0} | ({_EPOCH: _LATEST} if log.is_folder and has_epochs else {})
@@ -270,10 +255,10 @@ class BatchesFromRows:
             self._latest_epoch = max(self._latest_epoch, epochs[-1] or 0)
         rows.set_column(_EPOCH, epochs)
 
-    # ---- offsets and timestamps
+    # ---- offsets
 
     def _good_rows_with_offsets(self, rows: RowBlock) -> RowBlock:
-        """Return the rows with offsets and timestamps, without those that cannot be written. A row without an offset
+        """Return the rows with offsets, without those that cannot be written. A row without an offset
         gets that after the previous row's."""
         given = None if self._args.base_offset is not None else rows.column("offset")
         times: Sequence[int | None] = rows.column("timestamp") or [None] * len(rows)
@@ -290,9 +275,6 @@ class BatchesFromRows:
             self._next_offset = offset + 1
         rows = rows if len(good) == len(rows) else rows.take(good)
         rows.set_column("offset", offsets)
-        if self._args.timestamp is not None:
-            left = rows.column("timestamp") or [None] * len(rows)
-            rows.set_column("timestamp", [self._args.timestamp if time is None else time for time in left])
         return rows
 
     # ---- batches

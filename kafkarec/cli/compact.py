@@ -48,13 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         group.add_argument(f"--{name}", type=_milliseconds, default=86_400_000, metavar="MS", help=what)
     group.add_argument(
-        "--min-compaction-lag-ms",
-        type=_milliseconds,
-        default=0,
-        metavar="MS",
-        help="keep everything from the first batch on that is younger than this (min.compaction.lag.ms, default 0)",
-    )
-    group.add_argument(
         "--now",
         type=shared_options.time_ms,
         metavar="T",
@@ -78,7 +71,6 @@ def run(args: argparse.Namespace) -> int:
         "now": int(time.time() * 1000) if args.now is None else args.now,
         "delete_retention_ms": args.delete_retention_ms,
         "producer_expiration_ms": args.producer_expiration_ms,
-        "min_compaction_lag_ms": args.min_compaction_lag_ms,
         "max_decompressed_bytes": args.max_decompressed_bytes,
         "max_decompressed_message_bytes": args.max_decompressed_message_bytes,
     }
@@ -103,5 +95,5 @@ def _lines(source: str, output: str, stats: CleanerStats) -> Iterator[str]:
         if removed := getattr(stats, name):
             yield f"  removed: {description}: {removed}"
     if stats.bytes_left_alone:
-        where = f"from offset {stats.first_uncleanable_offset} on (an open transaction, or too young)"
+        where = f"from offset {stats.first_uncleanable_offset} on (an open transaction)"
         yield f"  not cleaned: {stats.bytes_left_alone} bytes {where}"

@@ -211,12 +211,12 @@ def input_and_batches(records: Any) -> tuple[RecordInput, OriginalBatches | None
     record_input = record_input_of(records, plain=columns is not None)
     if columns is None:
         return record_input, None
-    pieces: dict[int, list[tuple[memoryview, int, int]]] = {id(table): [] for table in columns._found.tables}
-    tables = {id(table): table for table in columns._found.tables}
+    slices: dict[int, tuple[Any, list[tuple[memoryview, int, int]]]] = {
+        id(table): (table, []) for table in columns._found.tables
+    }
     for chunk, start, stop in columns._slices:
-        tables.setdefault(id(chunk.rows), chunk.rows)
-        pieces.setdefault(id(chunk.rows), []).append((chunk.runs(), start, stop))
-    return record_input, ([(tables[key].structs(), slices) for key, slices in pieces.items()], columns._whole)
+        slices.setdefault(id(chunk.rows), (chunk.rows, []))[1].append((chunk.runs(), start, stop))
+    return record_input, ([(table.structs(), rows) for table, rows in slices.values()], columns._whole)
 
 
 def check_range(name: str, value: Any, minimum: int, maximum: int) -> None:

@@ -275,13 +275,13 @@ def test_each_partition_gets_its_own_folder(run, tmp_path):
 
 def test_options_and_columns_set_fields_of_all_rows(run, tmp_path):
     rows = tmp_path / "in.jsonl"
-    fields = '"producer_id":9,"producer_epoch":2,"is_transactional":true,"partition_leader_epoch":4'
+    fields = '"producer_id":9,"producer_epoch":2,"is_transactional":true,"partition_leader_epoch":4,'
+    fields += '"timestamp":1700000000000,"timestamp_type":1'
     lines = (
         f'{{"offset":{n * 2},"value":"{"v" * 100}","sequence":{(2147483640 + n) % 2**31},{fields}}}' for n in range(20)
     )
     rows.write_text("\n".join(lines))
-    arguments = "--base-offset 100 --batch-size 500 --compression zstd --level 7 --timestamp 1700000000000"
-    arguments += " --timestamp-type log-append"
+    arguments = "--base-offset 100 --batch-size 500 --compression zstd --level 7"
     assert run("build", rows, "-o", tmp_path / "a.log", *arguments.split()).status == 0
     columns = kafkarec.decode((tmp_path / "a.log").read_bytes(), columns=["offset", "sequence", "timestamp_type"])
     assert columns.column("offset") == list(range(100, 120)) and set(columns.column("timestamp_type")) == {1}

@@ -38,7 +38,7 @@ def filter_to(
 ) -> Filtered:
     """Return the batches without what the filter rejects. Kafka checks no CRC here, as with `check_crcs=False`."""
     source, stats = BytesSegment(data), CleanerStats()
-    settings = CleanerSettings(now, delete_retention_ms, 0, 0, LAST_OFFSET, check_crcs, 128 << 20, most_body)
+    settings = CleanerSettings(now, delete_retention_ms, 0, LAST_OFFSET, check_crcs, 128 << 20, most_body)
     nothing: Any = None  # of the log that the cleaner's own choices need
     running: Any = Cleaner(settings, stats, lambda path, end: None, nothing, nothing, nothing)
     running.batch, running.records = chooser.batch, chooser.records

@@ -71,11 +71,10 @@ class Cleaning(Iterator[bytes | memoryview]):
         known = read_log_state(self._segments, settings, keys, self._progress)
         self.remaining = known.remaining
         self._transactions = CleanedTransactions(known.aborted)
-        limit, stops = self._first_uncleanable(known, keys.end_offset)
+        limit, stops = self._first_uncleanable(known)
         if keys.unread is not None:
             spans = ((one.producer_id, one.first_offset, one.last_offset) for one in known.aborted)
             keys.read_rest(self._segments, stops, spans, self._progress)
-            limit, stops = self._first_uncleanable(known, keys.end_offset)
         stats.first_uncleanable_offset, stats.next_offset = limit, known.next_offset
         stats.map_messages_read, stats.keys = keys.messages_read, len(keys.last)
         cleaner = Cleaner(settings, stats, self._progress, known, keys.last, self._transactions)
@@ -93,10 +92,10 @@ class Cleaning(Iterator[bytes | memoryview]):
                         stop = end
         self._transactions.keep_entries_from(limit)
 
-    def _first_uncleanable(self, known: LogState, end_offset: int) -> tuple[int, list[int | None]]:
-        """The first uncleanable offset, `end_offset` at most (LogCleanerManager.cleanableOffsets), and where it is in
-        each segment; None: the whole segment is cleaned."""
-        limit = min(known.last_stable_offset, known.next_offset, end_offset)
+    def _first_uncleanable(self, known: LogState) -> tuple[int, list[int | None]]:
+        """The first uncleanable offset (LogCleanerManager.cleanableOffsets), and where it is in each segment; None: the
+        whole segment is cleaned."""
+        limit = min(known.last_stable_offset, known.next_offset, self._settings.first_uncleanable_offset)
         if limit <= 0:  # nothing is cleaned below offset 0
             limit = min([limit, *known.start_offsets])
         stops: list[int | None] = []
@@ -123,7 +122,6 @@ def cleaned(
     now: int | None = None,
     delete_retention_ms: int = DAY_MS,
     producer_expiration_ms: int = DAY_MS,
-    min_compaction_lag_ms: int = 0,
     first_uncleanable_offset: int | None = None,
     check_crcs: bool | str = True,
     max_decompressed_bytes: int = 128 << 20,
@@ -141,8 +139,6 @@ def cleaned(
     delete_retention_ms: delete.retention.ms
     producer_expiration_ms: producer.id.expiration.ms; the last batch of a producer that wrote less than this before
         `now` keeps its header, if need be without records
-    min_compaction_lag_ms: min.compaction.lag.ms; everything is kept from the first batch with a younger record on. A
-        broker decides by whole segments
     first_uncleanable_offset: everything is kept from here on; at most, and by default, the last stable offset
     check_crcs, max_decompressed_bytes: as for kafkarec.decode; Kafka's cleaner checks no CRC and writes a new one over
         damaged bytes
@@ -159,7 +155,6 @@ def cleaned(
         now=time.time_ns() // 1_000_000 if now is None else now,
         delete_retention_ms=delete_retention_ms,
         producer_expiration_ms=producer_expiration_ms,
-        min_compaction_lag_ms=min_compaction_lag_ms,
         first_uncleanable_offset=LAST_OFFSET if first_uncleanable_offset is None else first_uncleanable_offset,
         check_crcs=check_crcs,
         max_decompressed_bytes=max_decompressed_bytes,

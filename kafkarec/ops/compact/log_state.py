@@ -2,7 +2,6 @@
 
     producers       last data offset and epoch: the batch that holds a producer's last sequence must be kept
     transactions    aborted ones, and the first offset of the first open one: nothing is cleaned from there on
-    time            the first offset of the first batch younger than `min_compaction_lag_ms`
     keys            steps -> waiting keys -> OffsetMap: in the log's order, batch by batch, once it is known that they
                     belong there
 
@@ -51,7 +50,6 @@ class CleanerSettings(NamedTuple):
     now: int
     delete_retention_ms: int
     producer_expiration_ms: int
-    min_compaction_lag_ms: int
     first_uncleanable_offset: int
     check_crcs: bool | str
     max_decompressed_bytes: int
@@ -59,7 +57,7 @@ class CleanerSettings(NamedTuple):
 
     def check(self) -> None:
         """ValueError for a number out of range."""
-        for name, value in zip(self._fields[:5], self, strict=False):
+        for name, value in zip(self._fields[:4], self, strict=False):
             if not isinstance(value, int) or not 0 <= value <= LAST_OFFSET:
                 raise ValueError(f"{name} {value!r}: 0 to 2^63-1")
         checked_record_limit(self.max_decompressed_message_bytes)
@@ -88,13 +86,12 @@ class OffsetMap:
     """The last offset of each key of a log, read in the log's order.
 
     messages_read   records that were read for it
-    end_offset      batches with this offset or a later one do not belong there
     unread          (segment, position) from which on `read_rest` has to read; None: all keys are read
     """
 
     def __init__(self, settings: CleanerSettings) -> None:
         self.last, self.messages_read = LastOffsets(), 0
-        self.end_offset = settings.first_uncleanable_offset
+        self._end_offset = settings.first_uncleanable_offset  # from which on batches do not belong there
         self.unread: tuple[int, int] | None = None
         self._request = request(
             columns=("offset", *MARKER_COLUMNS),
@@ -137,7 +134,7 @@ class OffsetMap:
                 if step.last_offset < one.first_offset:
                     break
                 step.aborted.append((one.producer_id, one.first_offset, one.last_offset))
-        end_offset = self.end_offset if first_open is None else min(first_open, self.end_offset)
+        end_offset = self._end_offset if first_open is None else min(first_open, self._end_offset)
         while self._waiting:
             step = self._waiting[0]
             self._start, spans = step.rows.committed_rows(step.runs, step.aborted, self._start, end_offset)
@@ -154,7 +151,7 @@ class OffsetMap:
             elif self._size > _MOST_WAITING:
                 self._drop_waiting((step.segment, step.rows.byte_range(self._start)[0]))
             else:
-                self._is_reading = self._is_reading and self._waiting[-1].last_offset < self.end_offset
+                self._is_reading = self._is_reading and self._waiting[-1].last_offset < self._end_offset
                 return
 
     def _drop_waiting(self, unread: tuple[int, int] | None) -> None:
@@ -211,14 +208,11 @@ class LogState:
 
 
 def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: OffsetMap, progress: Progress) -> LogState:
-    """Reads a log and its keys; `keys` gets no later end than the first batch that is too young.
-    KafkaRecordError if batches cannot be delimited or control batches cannot be read."""
+    """Reads a log and its keys. KafkaRecordError if batches cannot be delimited or control batches cannot be read."""
     states = ProducerStates()
     if segments:
         states = producers_at_log_start(segments[0].sidecar, segments[0].base_offset or 0, CLEANER).states
     state = LogState([], [], 0, 0, [], {}, 0)
-    lag = settings.min_compaction_lag_ms
-    youngest = settings.now - lag if lag > 0 else None
     for number, segment in enumerate(segments):
         if segment.base_offset is not None:
             state.start_offsets.append(segment.base_offset)
@@ -232,11 +226,6 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Off
                 continue
             if len(state.start_offsets) == number:
                 state.start_offsets.append(step.first_offsets(0)[0])
-            if youngest is not None:
-                times = zip(step.first_offsets(state.next_offset), step.column("max_timestamp"), strict=True)
-                young = next((first for first, time in times if time is not None and time > youngest), None)
-                if young is not None:
-                    keys.end_offset, youngest = min(keys.end_offset, young), None
             taken = states.take(step)
             markers |= {(one.producer_id, one.last_offset): one for one in taken.aborted}
             markers |= dict.fromkeys(taken.empty_aborts)

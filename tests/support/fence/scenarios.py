@@ -597,8 +597,8 @@ _ROWS_IN = f"""
 build rows.jsonl -o out.log
 build rows.jsonl -o out/ --topic-id {_TOPIC_ID}
 build rows.jsonl -o out-0/ --segment-bytes 300 --index-interval 100 --topic-id {_TOPIC_ID}
-build rows.jsonl -o out.log --base-offset 100 --timestamp-type log-append
-build rows.jsonl -o out.log --columns offset,value --timestamp 2026-01-01
+build rows.jsonl -o out.log --base-offset 100
+build rows.jsonl -o out.log --columns offset,value
 build rows.csv -o out.log
 build rows.csv -o out.log --value-as json
 build bytes.jsonl -o out.log
@@ -638,7 +638,7 @@ convert F -o out.log --batch-size 200 --compression none --errors skip
 convert F -o out-0 --segment-bytes 2000 --compression none --errors skip --topic-id {_TOPIC_ID}
 compact F -o out.log --now 2023-11-14T22:14:00Z
 compact F -o out.log --now 2026-11-23T00:00:00Z
-compact F -o out.log --now 2026-11-23T00:00:00Z --min-compaction-lag-ms 100000000000
+compact F -o out.log --now 2026-11-23T00:00:00Z
 compact F -o out.log --now 2026-11-23T00:00:00Z --producer-expiration-ms 0 --format json
 compact F -o out-0 --now 2026-11-23T00:00:00Z --segment-bytes 2000 --topic-id {_TOPIC_ID}
 compact F -o out.log --now 2026-11-23T00:00:00Z --max-decompressed-message-bytes 10

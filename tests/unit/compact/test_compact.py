@@ -140,13 +140,6 @@ def test_the_uncleanable_offset_can_be_lowered_but_not_raised():
     assert compact(data, now=NOW, first_uncleanable_offset=0) == data
 
 
-def test_young_records_are_unchanged():
-    data = b"".join(batch((b"a", b"%d" % i), base=i, base_timestamp=NOW + 1000 * i) for i in range(4))
-    left = compact(data, now=NOW + 3000, min_compaction_lag_ms=1000)
-    assert [offset for offset, *_ in pairs(left)] == [2, 3]
-    assert left.stats.first_uncleanable_offset == 3
-
-
 def test_a_producers_last_sequence_stays_until_it_writes_again():
     written = batch((b"a", b"1"), (b"b", b"1"), **of(7, transactional=False))
     newer = batch((b"a", b"2"), (b"b", b"2"), base=2)
@@ -328,7 +321,6 @@ def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_follows():
         {"now": 2**63},
         {"delete_retention_ms": -1},
         {"producer_expiration_ms": 1.5},
-        {"min_compaction_lag_ms": None},
         {"first_uncleanable_offset": "7"},
     ],
     ids=str,
