@@ -5,8 +5,9 @@ mismatches found so far. KafkaRecordError or OSError is raised at the same point
 
 Kafka maps a whole index and reads every slot as an entry, including the zeros that a broker preallocates, up to the
 first later slot with the segment's base offset; an incomplete last slot is ignored (AbstractIndex). Of a .txnindex
-entry's version only the first byte is read (AbortedTxn), and bytes after the last whole entry are ignored. The layouts
-of indexes are in `kafkarec.sidecars`, whose readers are stricter.
+entry's version only the first byte is read (AbortedTxn), bytes after the last whole entry are ignored, and a snapshot
+is read as by Kafka's generated class (ProducerStateManager.readSnapshot). The layouts are in `kafkarec.sidecars`, whose
+readers are stricter.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
-from kafkarec.errors import InvalidRecordError, KafkaRecordError
+from kafkarec.errors import InvalidRecordError
+from kafkarec.format.checksum import crc32c
 from kafkarec.format.java_integers import INT_MAX, decrement_sequence, wrapped
 from kafkarec.format.layout import UP_TO_MAGIC, V2Header
 from kafkarec.format.single_fields import FieldFault
@@ -217,6 +219,27 @@ def _whole_entries(source: ByteSource, unit: int) -> bytes:
     return source.read_at(0, source.size - source.size % unit)
 
 
+def _snapshot_complaint(data: bytes) -> str:
+    """What Kafka's tool prints about a snapshot before it continues with the next file; empty if it can be read."""
+    schema, left = "Snapshot failed schema validation: ", len(data) - producer_snapshot.HEAD.size
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if len(data) >= 2 and version != 1:
+        return f"{schema}Snapshot contained an unknown file version {version}"
+    if left < 0:
+        return f"{schema}null"
+    _, stored, count = producer_snapshot.HEAD.unpack_from(data)
+    if count < 0:
+        return f"{schema}non-nullable field producerEntries was serialized as null"
+    if count > left:
+        return f"{schema}Tried to allocate a collection of size {count}, but there are only {left} bytes remaining."
+    if count * producer_snapshot.ENTRY.size > left:
+        return f"{schema}null"
+    computed = crc32c(data[producer_snapshot.CHECKED_FROM :])
+    if stored != computed:
+        return f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
+    return ""
+
+
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 STANDARD_INPUT = "-"
 _BOOTSTRAP = "bootstrap.checkpoint"
@@ -297,15 +320,15 @@ def _index_dumper(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
 
 
 def _snapshot_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
-    """The lines of a .snapshot. Of one that cannot be read Kafka's tool says why, and continues with the next file."""
+    """The lines of a .snapshot, if the file is one."""
     lines = []
     with closing(file.opened(file.display_path)) as source:
         data = _whole_entries(source, 1)
-    try:
-        entries = producer_snapshot.read(data, file.display_path)
-    except KafkaRecordError as error:
-        file.say(str(error))
+    if complaint := _snapshot_complaint(data):
+        file.say(complaint)
         return
+    start, (_, _, count) = producer_snapshot.HEAD.size, producer_snapshot.HEAD.unpack_from(data)
+    entries = producer_snapshot.ENTRY.iter_unpack(data[start : start + count * producer_snapshot.ENTRY.size])
     for producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction in entries:
         line = (
             f"producerId: {producer_id} producerEpoch: {epoch} coordinatorEpoch: {coordinator_epoch} "
