@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from .errors import REASONS, KafkaRecordError, LimitExceededError, MissingCodecError, PackedFileError
+from .support.text_table import lost_offsets
 
 
 class _DamageFields(NamedTuple):
@@ -69,6 +70,13 @@ class UndecidedTransaction(NamedTuple):
     lost_from: int
     lost_to: int | None
     why: str
+
+    def __str__(self) -> str:
+        where = lost_offsets(self.lost_from, self.lost_to)
+        return (
+            f"the transaction of producer {self.producer_id}, offsets {self.first_offset} to {self.last_offset}, is left "
+            f"out: its marker may be in the damage ({where}): {self.why}"
+        )
 
 
 def restored_text(fields: Mapping[str, tuple[int, int]], proof: str) -> str:

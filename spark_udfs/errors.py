@@ -17,7 +17,7 @@ import logging
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from traceback import walk_tb
@@ -45,6 +45,14 @@ def log_to_stderr() -> None:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
+
+
+def warn_of_some(texts: Sequence[str], more: str) -> None:
+    """Logs the first ten texts, and how many more there are."""
+    for text in texts[:10]:
+        logger.warning("%s", text)
+    if len(texts) > 10:
+        logger.warning("%d %s", len(texts) - 10, more)
 
 
 # ---- what a worker of Spark reports when it fails --------------------------------------------------------

@@ -90,11 +90,7 @@ class DamageReporter:
         for one in transactions:
             self.left_out += 1
             if self.left_out <= self.lines:
-                where = lost_offsets(one.lost_from, one.lost_to)
-                say(
-                    f"{path}: the transaction of producer {one.producer_id}, offsets {one.first_offset} to "
-                    f"{one.last_offset}, is left out: its marker may be in the damage ({where}): {one.why}"
-                )
+                say(f"{path}: {one}")
 
     def report_restored(self, segment: SegmentFile, one: Restored) -> None:
         """Report a batch that was read with restored header fields: on disk it is damaged."""

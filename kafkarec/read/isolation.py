@@ -27,12 +27,14 @@ class EndedAndOpen(NamedTuple):
     marked_producer_ids  producer ids that have a marker in the input, with or without data before it
     open_first_offsets   the first offset of each transaction that has data and no marker
     is_damaged           whether damage has decided anything: then some of `aborted` may be of data elsewhere in the log
+    undecided            transactions whose marker may be lost; they are in `aborted`
     """
 
     aborted: tuple[Span, ...]
     marked_producer_ids: frozenset[int]
     open_first_offsets: tuple[int, ...]
     is_damaged: bool
+    undecided: tuple[UndecidedTransaction, ...]
 
 
 def match_markers(
@@ -93,7 +95,7 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
     marked = frozenset(producer for (producer,) in columns_of(matched.ended + matched.without_data, "producer_id"))
     opened = tuple(one.first_offset for one in matched.open.values())
     is_damaged = matched.is_out_of_order or bool(matched.decisions)
-    return EndedAndOpen(aborted_spans(matched), marked, opened, is_damaged)
+    return EndedAndOpen(aborted_spans(matched), marked, opened, is_damaged, _undecided(matched))
 
 
 def aborted_spans(matched: MatchedTransactions) -> tuple[Span, ...]:

@@ -199,10 +199,11 @@ class MatchedTransactions:
 
     def leave_out_misplaced(self, step: Step) -> None:
         """One batch behind the last step that is misplaced. Decides about its data, as a reader gets them."""
-        [base], [last], [producer] = map(step.column, ("base_offset", "last_offset", "producer_id"))
-        self._highest_misplaced = max(self._highest_misplaced, as_stored(base))
+        names = "base_offset", "last_offset", "producer_id", "producer_epoch"
+        base, last, producer, epoch = (as_stored(step.cell(name, step.start)) for name in names)
+        self._highest_misplaced = max(self._highest_misplaced, base)
         if step.cell("is_transactional", step.start) and not step.cell("is_control", step.start):
-            data = self._transaction_without_data(producer, step.cell("producer_epoch", step.start), base)
+            data = self._transaction_without_data(producer, epoch, base)
             self._record_decision(data._replace(last_offset=last), Hole(base, last), MISPLACED)
 
     def finish(self) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from spark_udfs import decoding
 from spark_udfs.bootstrap import distributed, kafkarec
-from spark_udfs.errors import logger
+from spark_udfs.errors import logger, warn_of_some
 
 from . import log_batches, log_end, options, paths, planning
 from .listing import report_loss
@@ -58,6 +58,7 @@ class GrowingLog:
         self._folders: set[str] = set()
         self._aborted: dict[tuple[int, int], int] = {}
         self._is_damaged = False
+        self._warned: set[str] = set()  # about undecided transactions
         self._transactions_of: Any = None
         self._stable = 0
         self.waiting: tuple[LogBatch, str] | None = None
@@ -322,6 +323,8 @@ class GrowingLog:
             part = self.between_offsets(self.start if is_first else self._stable, self.end)
             found = planning.read_transactions(part, self._options, start if is_first else None)
             self._is_damaged |= found.is_damaged
+            warn_of_some([one for one in found.undecided if one not in self._warned], "more undecided transactions")
+            self._warned.update(found.undecided)
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
             self._stable = min(found.last_stable_offset, self.end)

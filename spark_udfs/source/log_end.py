@@ -20,7 +20,7 @@ from operator import le
 from typing import TYPE_CHECKING, Any
 
 from spark_udfs.bootstrap import distributed, kafkarec
-from spark_udfs.errors import logger
+from spark_udfs.errors import warn_of_some
 
 from .options import ReadOptions
 from .paths import NO_END, PartitionLog, open_segment
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 GAP = "segment_gap"
 # For gaps the driver reads headers of at most so many bytes, where each file counts as more: of 128 indexed files.
 GAP_SEARCH_BYTES, BYTES_PER_FILE = 128 << 20, 1 << 20
-_SHOWN = 10
 
 
 class SplitEnd:
@@ -141,10 +140,7 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
             gap = gap_after(split, last and last["next_offset"])
             found |= {split.path: gap.detail} if gap else {}
     call = damage_report_call(options)
-    for path in sorted(found)[:_SHOWN]:
-        logger.warning("%s: %s; %s", path, found[path], call)
-    if len(found) > _SHOWN:
-        logger.warning("%d gaps more between segments; %s", len(found) - _SHOWN, call)
+    warn_of_some([f"{path}: {found[path]}; {call}" for path in sorted(found)], f"more gaps between segments; {call}")
 
 
 def last_batch(segment: kafkarec.Segment, begin: int = 0) -> Any:

@@ -54,11 +54,13 @@ class Uncommitted(NamedTuple):
 
     last_stable_offset: where the first open transaction begins; NO_END: none is open
     is_damaged: whether damage has decided anything, so that offsets do not tell which segment has the aborted records
+    undecided: sentences about transactions whose marker may be lost; they count as aborted
     """
 
     aborted: tuple[tuple[int, int, int], ...]
     last_stable_offset: int
     is_damaged: bool = False
+    undecided: tuple[str, ...] = ()
 
 
 class PartitionLog(NamedTuple):

@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from spark_udfs.bootstrap import distributed, kafkarec
+from spark_udfs.errors import warn_of_some
 
 from .listing import report_loss
 from .options import ReadOptions, StorageOptions, offsets_to_json
@@ -107,6 +108,7 @@ def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
         elif options.is_read_committed:
             written = _end_of_preallocated(partition)  # before the markers are read
             uncommitted = read_transactions(partition, options, wanted[0])
+            warn_of_some(uncommitted.undecided, "more undecided transactions")
             if not uncommitted.is_damaged:
                 uncommitted = uncommitted._replace(last_stable_offset=min(written, uncommitted.last_stable_offset))
         for number in partition.segments_in_range(*wanted):
@@ -373,7 +375,9 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
         found = distributed.ended_and_open(segments, skip=options.mode != "FAILFAST")
         still_open = [*found.open_first_offsets]
         still_open += [since for producer, since in open_before.items() if producer not in found.marked_producer_ids]
-        state = Uncommitted(found.aborted, min(still_open, default=NO_END), found.is_damaged)
+        folder = display_url(os.path.dirname(partition.segments[0].path))
+        undecided = tuple(f"{folder}: {one}" for one in found.undecided)
+        state = Uncommitted(found.aborted, min(still_open, default=NO_END), found.is_damaged, undecided)
         if not number or state.last_stable_offset >= (partition.segments[number].base_offset or 0):
             return state
         number = partition.segments_in_range(state.last_stable_offset, None)[0]

@@ -125,7 +125,7 @@ def test_the_driver_looks_first_where_a_segment_may_be_missing(tmp_path, caplog,
     for path in sorted(folder.iterdir())[1::2]:
         path.unlink()
     *named, rest = driver_warnings(caplog, tmp_path)
-    assert len(named) == 10 and named == sorted(named) and rest.startswith("9 gaps more between segments; spark_udfs")
+    assert len(named) == 10 and named == sorted(named) and rest.startswith("9 more gaps between segments; spark_udfs")
 
 
 def test_missing_offsets_of_a_compacted_topic_are_listed_as_normal(tmp_path, caplog):

@@ -142,3 +142,21 @@ def test_the_rows_at_any_time_are_those_of_a_consumer(broker, seed):
     query.run()
     assert len(broker.log()) > 1
     assert query.rows["orders", 0] == broker.visible()
+
+
+def test_a_transaction_that_damage_leaves_undecided_is_told_once(tmp_path, caplog):
+    """Its marker is unreadable, and nothing says what it was."""
+    data = [good_batch(2, base_offset=base, producer_id=7, producer_epoch=0, attributes=TRANSACTIONAL) for base in (0, 2)]
+    marker = b"\xff" * len(end_marker(commit=True, producer_id=7, base_offset=4))
+    log_folder(tmp_path / "t-0", (0, b"".join((*data, marker, good_batch(2, base_offset=5)))))
+    told = f"{tmp_path}/t-0: the transaction of producer 7, offsets 0 to 3, is left out: its marker may be in the damage"
+    options = {"mode": "PERMISSIVE", "isolationLevel": "read_committed"}
+    assert offsets_of(read(tmp_path, **options)) == [5, 6]
+    assert [one.getMessage().startswith(told) for one in caplog.records].count(True) == 1
+    caplog.clear()
+    query = caught_up(tmp_path, **options)
+    with open(tmp_path / "t-0" / f"{0:020}.log", "ab") as log:
+        log.write(good_batch(2, base_offset=7))
+    query.run()
+    assert [row[0] for row in query.rows["t", 0]] == [5, 6, 7, 8]
+    assert [one.getMessage().startswith(told) for one in caplog.records].count(True) == 1

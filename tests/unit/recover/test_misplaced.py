@@ -82,6 +82,16 @@ def test_a_base_offset_beside_a_gap(tmp_path):
     assert [(one.producer_id, one.first_offset, one.lost_from) for one in read.undecided] == [(7, 0, 3)]
 
 
+@pytest.mark.parametrize("producer", [7, -1])
+def test_a_misplaced_batch_of_a_transaction_without_a_producer_epoch(producer, tmp_path):
+    """No broker writes one, but a transaction is aborted in which it may be."""
+    good, builders = plain_logs.builders.good_batch, plain_logs.builders
+    batch = good(2, base_offset=2**40, producer_id=producer, attributes=builders.TRANSACTIONAL)
+    folder = plain_logs.log(tmp_path / "a-0", [good(4), batch, good(2, base_offset=9), good(2, base_offset=11)])
+    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+    assert read.column("offset") == [0, 1, 2, 3, 9, 10, 11, 12]
+
+
 def test_a_broken_order_is_read_twice(tmp_path, monkeypatch):
     folder = plain_logs.log(tmp_path / "a-0", [EVENTS[number].batch for number in (0, 3, 2, 1, 4)])
     read = []
