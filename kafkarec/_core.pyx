@@ -690,7 +690,7 @@ cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout
     """The rows [start, stop) of decoded columns as Records. rows: the batches of its runs."""
     cdef RecordView view = record_view(columns, layout.shown, layout.ticks, layout.binary_header_keys)
     cdef const Run* runs = <const Run*>columns.runs.data
-    cdef const int64_t* offsets = <const int64_t*>columns.offset.data if layout.has_sequences else NULL
+    cdef const int64_t* offsets = columns.offset if layout.has_sequences else NULL
     cdef const BatchRow* batch
     cdef int64_t run = 0, i, end = runs[0].rows if start < stop else 0
     cdef list found = [], texts = new_texts(columns)
@@ -829,11 +829,11 @@ cdef class Chunk:
         without views."""
         cdef Columns* c = &self.storage.columns
         cdef int64_t n = (c.headers + 1) * 4
-        keys = memory_of(self, c.header_key.offsets.data, n), memory_of(self, c.header_key.data.data, c.header_key.used)
+        keys = memory_of(self, c.header_key.offsets, n), memory_of(self, c.header_key.data.data, c.header_key.used)
         if c.want & WANT_VIEWS:
             return *keys, None, None, None
-        return (*keys, memory_of(self, c.header_value.validity.data, (c.headers + 7) // 8),
-                memory_of(self, c.header_value.offsets.data, n),
+        return (*keys, memory_of(self, c.header_value.validity, (c.headers + 7) // 8),
+                memory_of(self, c.header_value.offsets, n),
                 memory_of(self, c.header_value.data.data, c.header_value.used))
 
     def runs(self):

@@ -12,7 +12,7 @@ one cannot be made, the outermost one is released, with those that were. Slices 
 importers reject a record batch whose own offset is not 0.
 """
 from libc.errno cimport ENOMEM
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -20,68 +20,44 @@ from kafkarec._c.columns cimport IN_DATA, IN_MEMORY, WANT_VIEWS, Buffer, Bytes, 
 
 cdef extern from * nogil:
     """
-    #ifndef ARROW_C_DATA_INTERFACE
-    #define ARROW_C_DATA_INTERFACE
-    #define ARROW_FLAG_NULLABLE 2
-    struct ArrowSchema {
-        const char *format, *name, *metadata;
-        int64_t flags, n_children;
-        struct ArrowSchema **children, *dictionary;
-        void (*release)(struct ArrowSchema *);
-        void *private_data;
-    };
-    struct ArrowArray {
-        int64_t length, null_count, offset, n_buffers, n_children;
-        const void **buffers;
-        struct ArrowArray **children, *dictionary;
-        void (*release)(struct ArrowArray *);
-        void *private_data;
-    };
-    #endif
-    #ifndef ARROW_C_STREAM_INTERFACE
-    #define ARROW_C_STREAM_INTERFACE
-    struct ArrowArrayStream {
-        int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
-        int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
-        const char *(*get_last_error)(struct ArrowArrayStream *);
-        void (*release)(struct ArrowArrayStream *);
-        void *private_data;
-    };
-    #endif
     #define KR_COUNT_UP(p) __atomic_add_fetch((p), 1, __ATOMIC_RELAXED)
     #define KR_COUNT_DOWN(p) __atomic_sub_fetch((p), 1, __ATOMIC_ACQ_REL)
     """
-    enum:
-        ARROW_FLAG_NULLABLE
-    struct ArrowSchema:
-        const char* format
-        const char* name
-        const char* metadata
-        int64_t flags
-        int64_t n_children
-        ArrowSchema** children
-        ArrowSchema* dictionary
-        void (*release)(ArrowSchema*) noexcept nogil
-        void* private_data
-    struct ArrowArray:
-        int64_t length
-        int64_t null_count
-        int64_t offset
-        int64_t n_buffers
-        int64_t n_children
-        const void** buffers
-        ArrowArray** children
-        ArrowArray* dictionary
-        void (*release)(ArrowArray*) noexcept nogil
-        void* private_data
-    struct ArrowArrayStream:
-        int (*get_schema)(ArrowArrayStream*, ArrowSchema*) noexcept nogil
-        int (*get_next)(ArrowArrayStream*, ArrowArray*) noexcept nogil
-        const char* (*get_last_error)(ArrowArrayStream*) noexcept nogil
-        void (*release)(ArrowArrayStream*) noexcept nogil
-        void* private_data
     int64_t count_up "KR_COUNT_UP"(int64_t* p)
     int64_t count_down "KR_COUNT_DOWN"(int64_t* p)
+
+cdef enum:
+    ARROW_FLAG_NULLABLE = 2
+
+cdef struct ArrowSchema:
+    const char* format
+    const char* name
+    const char* metadata
+    int64_t flags
+    int64_t n_children
+    ArrowSchema** children
+    ArrowSchema* dictionary
+    void (*release)(ArrowSchema*) noexcept nogil
+    void* private_data
+
+cdef struct ArrowArray:
+    int64_t length
+    int64_t null_count
+    int64_t offset
+    int64_t n_buffers
+    int64_t n_children
+    const void** buffers
+    ArrowArray** children
+    ArrowArray* dictionary
+    void (*release)(ArrowArray*) noexcept nogil
+    void* private_data
+
+cdef struct ArrowArrayStream:
+    int (*get_schema)(ArrowArrayStream*, ArrowSchema*) noexcept nogil
+    int (*get_next)(ArrowArrayStream*, ArrowArray*) noexcept nogil
+    const char* (*get_last_error)(ArrowArrayStream*) noexcept nogil
+    void (*release)(ArrowArrayStream*) noexcept nogil
+    void* private_data
 
 cdef enum Kind:
     FIXED = 0                    # validity, values
@@ -225,18 +201,15 @@ cdef inline int export_unnested(ArrowArray* array, Storage* s, const Column* col
     return 0
 
 
-cdef inline void set_bytes_column(Column* column, const Buffer* offsets, const Buffer* data, const Buffer* validity,
-                                  int64_t nulls) noexcept nogil:
-    column.kind = BYTES
-    column.buffers[0] = validity.data
-    column.buffers[1] = offsets.data
-    column.buffers[2] = data.data
-    column.nulls = nulls
+cdef inline void set_bytes_column(Column* column, const int32_t* offsets, const uint8_t* data,
+                                  const uint8_t* validity, int64_t nulls) noexcept nogil:
+    column.kind, column.nulls = BYTES, nulls
+    column.buffers[0], column.buffers[1], column.buffers[2] = validity, offsets, data
 
 
 cdef inline void set_value_column(Column* column, const Columns* c, Bytes* values) noexcept nogil:
     """Key, value or header value of a chunk, as binary or as binary_view."""
-    set_bytes_column(column, &values.offsets, &values.data, &values.validity, values.nulls)
+    set_bytes_column(column, values.offsets, values.data.data, values.validity, values.nulls)
     if c.want & WANT_VIEWS:
         values.sizes[IN_MEMORY], values.sizes[IN_DATA] = c.memory_size, values.used
         column.kind = VIEWS
@@ -262,7 +235,7 @@ cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* colu
     if status != 0:
         return status
     entries.n_buffers, entries.length = 1, c.headers
-    set_bytes_column(&key, &c.header_key.offsets, &c.header_key.data, &c.header_key.validity, 0)
+    set_bytes_column(&key, c.header_key.offsets, c.header_key.data.data, NULL, 0)
     set_value_column(&value, c, &c.header_value)
     status = export_unnested(entries.children[0], s, &key, 0, c.headers)
     status |= export_unnested(entries.children[1], s, &value, 0, c.headers)

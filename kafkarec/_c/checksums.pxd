@@ -12,39 +12,27 @@ cdef extern from * nogil:
     #include <stddef.h>
     #include <stdint.h>
 
-    static uint32_t kr_table_32[8][256], kr_table_32c[8][256];
+    static uint32_t kr_table_32[256], kr_table_32c[256];
 
-    static void kr_fill_table(uint32_t table[8][256], uint32_t polynomial) {
-        uint32_t i, crc;
-        int k;
+    static void kr_fill_table(uint32_t *table, uint32_t polynomial) {
+        uint32_t i, k;
         for (i = 0; i < 256; i++) {
-            crc = i;
-            for (k = 0; k < 8; k++) crc = (crc >> 1) ^ ((crc & 1) ? polynomial : 0);
-            table[0][i] = crc;
+            table[i] = i;
+            for (k = 0; k < 8; k++) table[i] = (table[i] >> 1) ^ ((table[i] & 1) ? polynomial : 0);
         }
-        for (k = 1; k < 8; k++)
-            for (i = 0; i < 256; i++)
-                table[k][i] = (table[k - 1][i] >> 8) ^ table[0][table[k - 1][i] & 0xFF];
     }
 
-    static uint32_t kr_sliced(uint32_t table[8][256], uint32_t crc, const uint8_t *p, size_t n) {
-        while (n >= 8) {
-            uint32_t a = crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
-            crc = table[7][a & 0xFF] ^ table[6][(a >> 8) & 0xFF] ^ table[5][(a >> 16) & 0xFF] ^ table[4][a >> 24]
-                ^ table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
-            p += 8;
-            n -= 8;
-        }
-        while (n-- > 0) crc = (crc >> 8) ^ table[0][(crc ^ *p++) & 0xFF];
+    static uint32_t kr_by_table(const uint32_t *table, uint32_t crc, const uint8_t *p, size_t n) {
+        while (n-- > 0) crc = (crc >> 8) ^ table[(crc ^ *p++) & 0xFF];
         return crc;
     }
 
     static uint32_t crc32c_by_table(uint32_t crc, const uint8_t *p, size_t n) {
-        return kr_sliced(kr_table_32c, crc, p, n);
+        return kr_by_table(kr_table_32c, crc, p, n);
     }
 
     static uint32_t crc32_by_table(uint32_t crc, const uint8_t *p, size_t n) {
-        return ~kr_sliced(kr_table_32, ~crc, p, n);
+        return ~kr_by_table(kr_table_32, ~crc, p, n);
     }
 
     /* cpuid, not __builtin_cpu_supports, which zig's clang answers with no. */

@@ -11,17 +11,17 @@
 With WANT_VIEWS, key, value and header value are Arrow's binary_view: View[rows] instead of the offsets, and the bytes
 of a value of more than 12 either where they are in the input's memory, or in the column's data: see View.
 
-Columns that were not requested have no buffer and are not filled. Bits of a validity bitmap that no row uses yet are 1,
-so a row without nulls changes none. Data buffers keep SLACK bytes free after the used ones: wide copies write beyond
-the end. Chunks end between batches and before 2^31-1 bytes, so every offset is 32-bit (Spark reads no others).
+Columns that were not requested are NULL and are not filled. Bits of a validity bitmap that no row uses yet are 1, so a
+row without nulls changes none. Data buffers keep SLACK bytes free after the used ones: wide copies write beyond the
+end. Chunks end between batches and before 2^31-1 bytes, so every offset is 32-bit (Spark reads no others).
 
-The buffers of a small input in memory are parts of one page: a page each would take longer than decoding it. A part
-that has to grow gets a page of its own.
+What has an entry for each row is in one block of memory, the arrays behind one another, and so is what has one for each
+header. The buffers of a small input in memory are parts of one page: a page each would take longer than decoding it. A
+part that has to grow gets a page of its own.
 """
 from libc.stdint cimport UINT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from kafkarec._c.numbers cimport le64
 from kafkarec._core cimport pages_free, pages_take
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 
@@ -29,6 +29,8 @@ cdef enum:
     SLACK = 64
     MOST_BYTES = 0x7FFFF000            # of one buffer of one chunk
     MOST_IN_PAGE = 4 << 10             # bytes of an input whose columns are parts of one page
+    MOST_ROW_BYTES = 56                # of the arrays of a block, for each row
+    PAGE_SLACK = 38 * SLACK            # of the arrays and buffers in a page
 
 cdef enum Want:
     WANT_OFFSET = 1
@@ -61,10 +63,15 @@ cdef struct Page:                       # of which the first `used` bytes have b
     Buffer buffer
     size_t used
 
+cdef struct Part:                       # an array in a block
+    uint32_t want                       # the column that it belongs to
+    void* place                         # where the pointer to it is
+    int bits                            # of an entry; 1: validity bits
+
 cdef struct Bytes:                      # a binary column
-    Buffer offsets                      # or views
+    int32_t* offsets                    # or views
+    uint8_t* validity
     Buffer data
-    Buffer validity
     int64_t nulls
     int64_t used                        # bytes of data
     int64_t used_before                 # with views: that before the batch that is being read
@@ -78,17 +85,19 @@ cdef struct Columns:
     uint32_t want
     Page page
     int64_t rows
+    Buffer row_block
     int64_t row_room                    # rows for which there is space, but for the bytes of keys and values
-    Buffer offset
-    Buffer timestamp
-    Buffer timestamp_validity
+    int64_t* offset
+    int64_t* timestamp
+    uint8_t* timestamp_validity
     int64_t timestamp_nulls
-    Buffer type
+    int8_t* type
     int64_t type_nulls
     Bytes key
     Bytes value
-    Buffer header_offsets
+    int32_t* header_offsets
     int64_t headers
+    Buffer header_block
     int64_t header_room                 # headers for which there is space, but for their bytes
     Bytes header_key
     Bytes header_value
@@ -152,35 +161,51 @@ cdef inline int part_reserve(Page* page, Buffer* buffer, size_t used, size_t nee
     return part_grow(page, buffer, used, needed)
 
 
+cdef inline size_t part_size(int bits, int64_t room) noexcept nogil:
+    """Bytes of an array with space for `room` entries and one more."""
+    return <size_t>(room * bits // 8 + 2 * SLACK) // SLACK * SLACK
+
+
+cdef inline int block_grow(Page* page, Buffer* block, uint32_t want, const Part* parts, int count, int64_t used,
+                           int64_t room) noexcept nogil:
+    """Moves those arrays of a block that are wanted to a larger one, with space for `room` entries and one more; the
+    first `used` entries and the one after them are kept. In a new array the first entry is 0."""
+    cdef Buffer larger = Buffer(NULL, 0)
+    cdef size_t size = 0
+    cdef uint8_t* at
+    cdef uint8_t* old
+    cdef int i, bits, status
+    for i in range(count):
+        size += part_size(parts[i].bits, room) if want & parts[i].want else 0
+    if size == 0:
+        return OK
+    status = part_grow(page, &larger, 0, size)
+    if status != OK:
+        return status
+    at = larger.data
+    for i in range(count):
+        bits = parts[i].bits
+        if not want & parts[i].want:
+            continue
+        memcpy(&old, parts[i].place, sizeof(old))
+        memcpy(parts[i].place, &at, sizeof(at))
+        if bits == 1:
+            memset(at, 0xFF, part_size(bits, room))
+        if old != NULL:
+            memcpy(at, old, <size_t>((used + 1) * bits + 7) // 8)
+        elif bits > 1:
+            memset(at, 0, <size_t>bits // 8)
+        at += part_size(bits, room)
+    buffer_free(block)
+    block[0] = larger
+    return OK
+
+
 cdef inline void columns_share_page(Columns* c, int64_t rows, int64_t size) noexcept nogil:
     """Has the buffers of new columns be parts of one page, which suffices for `rows` rows from `size` bytes, but for
-    the bytes of headers. Without memory for it they have pages of their own."""
-    cdef int[6] parts = [1, 2, 1, 3, 3, 7], row_bytes = [8, 9, 1, 5, 5, 4]      # by the bits of Want
-    cdef int64_t most = max(min(rows, size // 7), 0), needed = 2 * SLACK        # a record has 7 bytes or more; the runs
-    cdef int i
-    for i in range(6):
-        if c.want >> i & 1:
-            needed += parts[i] * 2 * SLACK + most * row_bytes[i]
-    if c.want & WANT_KEY:
-        needed += size
-    if c.want & WANT_VALUE:
-        needed += size
-    if c.want & WANT_VIEWS:
-        needed += most * 24
-    c.page.buffer.data = pages_take(<size_t>needed, &c.page.buffer.capacity)
-
-
-cdef inline int bits_reserve(Page* page, Buffer* bits, int64_t rows) noexcept nogil:
-    """Reserves space for `rows` validity bits; new bits are set."""
-    cdef size_t old_capacity = bits.capacity
-    cdef size_t needed = <size_t>(rows // 8 + SLACK)
-    cdef int status
-    if needed <= old_capacity:
-        return OK
-    status = part_grow(page, bits, old_capacity, needed)
-    if status == OK:
-        memset(bits.data + old_capacity, 0xFF, bits.capacity - old_capacity)
-    return status
+    headers. Without memory for it they have pages of their own."""
+    rows = max(min(rows, size // 7), 0)                 # a record has 7 bytes or more
+    c.page.buffer.data = pages_take(<size_t>(PAGE_SLACK + rows * MOST_ROW_BYTES + 2 * size), &c.page.buffer.capacity)
 
 
 cdef inline bint is_set(const uint8_t* bits, int64_t i) noexcept nogil:
@@ -192,14 +217,12 @@ cdef inline void clear_bit(uint8_t* bits, int64_t i) noexcept nogil:
     bits[i >> 3] &= <uint8_t>(~(1 << (i & 7)))
 
 
-cdef inline int64_t set_bits(Buffer* bits, int64_t start, int64_t stop) noexcept nogil:
-    """Sets bits [start, stop) and returns how many were clear; bits beyond the capacity are ignored."""
+cdef inline int64_t set_bits(uint8_t* bits, int64_t start, int64_t stop) noexcept nogil:
+    """Sets bits [start, stop) and returns how many were clear."""
     cdef int64_t cleared = 0
-    if stop > <int64_t>bits.capacity * 8:
-        stop = <int64_t>bits.capacity * 8
     while start < stop:
-        cleared += (bits.data[start >> 3] >> (start & 7) & 1) ^ 1
-        bits.data[start >> 3] |= <uint8_t>(1 << (start & 7))
+        cleared += not is_set(bits, start)
+        bits[start >> 3] |= <uint8_t>(1 << (start & 7))
         start += 1
     return cleared
 
@@ -232,8 +255,8 @@ cdef inline void put_short_view_wide(View* view, const uint8_t* p, int32_t lengt
     cdef int above = length - 8
     memcpy(&low, p, 8)
     memcpy(&high, p + 8, 8)
-    low = le64(le64(low) & ~(UINT64_MAX << (length * 8))) if above < 0 else low
-    high = le64(le64(high) & ~(UINT64_MAX << (above * 8))) if above > 0 else 0
+    low = low & ~(UINT64_MAX << (length * 8)) if above < 0 else low
+    high = high & ~(UINT64_MAX << (above * 8)) if above > 0 else 0
     view.length = length
     memcpy(view.bytes, &low, 8)
     memcpy(&view.offset, &high, 4)
@@ -249,8 +272,8 @@ cdef inline void put_long_view(View* view, const uint8_t* p, int32_t length, int
 cdef inline const uint8_t* value_at(const Columns* c, const Bytes* column, int64_t entry,
                                     int64_t* length) noexcept nogil:
     """Where the bytes of a key, value or header value are; of a null length 0."""
-    cdef const View* view = <const View*>column.offsets.data + entry
-    cdef const int32_t* ends = <const int32_t*>column.offsets.data + entry
+    cdef const View* view = <const View*>column.offsets + entry
+    cdef const int32_t* ends = column.offsets + entry
     if not c.want & WANT_VIEWS:
         length[0] = ends[1] - ends[0]
         return column.data.data + ends[0]
@@ -260,123 +283,65 @@ cdef inline const uint8_t* value_at(const Columns* c, const Bytes* column, int64
     return (c.memory if view.buffer == IN_MEMORY else column.data.data) + view.offset
 
 
-cdef inline int offsets_reserve(Page* page, Buffer* offsets, int64_t entries, int64_t more) noexcept nogil:
-    """Reserves space for entries + more + 1 int32; writes the leading 0 when the buffer is new."""
-    cdef bint fresh = offsets.data == NULL
-    cdef size_t used = 0 if fresh else <size_t>(entries + 1) * 4
-    cdef int status = part_reserve(page, offsets, used, <size_t>(entries + more + 1) * 4 + SLACK)
-    if status == OK and fresh:
-        (<int32_t*>offsets.data)[0] = 0
-    return status
-
-
-cdef inline int bytes_grow(Page* page, Bytes* column, int64_t more) noexcept nogil:
+cdef inline int bytes_reserve(Page* page, Bytes* column, int64_t more) noexcept nogil:
     """Reserves space for `more` bytes of data, and the slack for a wide copy after them."""
     if column.used > MOST_BYTES - more:
         return LIMIT_EXCEEDED
     return part_reserve(page, &column.data, <size_t>column.used, <size_t>(column.used + more + SLACK))
 
 
-cdef inline int bytes_reserve(Page* page, Bytes* column, bint views, int64_t rows, int64_t more_rows,
-                              int64_t more_bytes) noexcept nogil:
-    cdef int status
-    if views:
-        status = part_reserve(page, &column.offsets, <size_t>rows * sizeof(View),
-                              <size_t>(rows + more_rows) * sizeof(View) + SLACK)
-    else:
-        status = offsets_reserve(page, &column.offsets, rows, more_rows)
-    if status == OK:
-        status = bits_reserve(page, &column.validity, rows + more_rows)
-    if status == OK:
-        status = bytes_grow(page, column, more_bytes)
-    return status
-
-
-cdef inline int64_t bytes_room(const Bytes* column) noexcept nogil:
-    """How many bytes of data more bytes_grow has nothing to do for."""
-    return min(<int64_t>column.data.capacity - SLACK, MOST_BYTES) - column.used
-
-
-cdef inline int64_t entries_reserved(const Bytes* column, bint views) noexcept nogil:
-    """Entries for which there are offsets or views, and validity bits."""
-    cdef int64_t size = <int64_t>column.offsets.capacity - SLACK
-    return min(size // <int64_t>sizeof(View) if views else size // 4 - 1,
-               (<int64_t>column.validity.capacity - SLACK) * 8)
-
-
 cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcept nogil:
     """Reserves space for `count` headers with at most `size` bytes of keys and of values each. Malformed keys may need
     three times as much: append_header_key in record.pxd reserves it."""
     cdef bint views = (c.want & WANT_VIEWS) != 0
-    cdef int status = bytes_reserve(&c.page, &c.header_key, False, c.headers, count, size)
-    if status == OK:
-        status = bytes_reserve(&c.page, &c.header_value, views, c.headers, count, 0 if views and c.in_memory else size)
-    if status == OK:
-        c.header_room = min(entries_reserved(&c.header_key, False), entries_reserved(&c.header_value, views))
-    return status
-
-
-cdef inline int64_t rows_reserved(const Columns* c) noexcept nogil:
-    """Rows for which each requested column has space, but for the bytes of keys and values."""
-    cdef bint views = (c.want & WANT_VIEWS) != 0
-    cdef int64_t rows = MOST_BYTES
-    if c.want & WANT_OFFSET:
-        rows = min(rows, (<int64_t>c.offset.capacity - SLACK) // 8)
-    if c.want & WANT_TIMESTAMP:
-        rows = min(rows, (<int64_t>c.timestamp.capacity - SLACK) // 8)
-        rows = min(rows, (<int64_t>c.timestamp_validity.capacity - SLACK) * 8)
-    if c.want & WANT_TYPE:
-        rows = min(rows, <int64_t>c.type.capacity - SLACK)
-    if c.want & WANT_KEY:
-        rows = min(rows, entries_reserved(&c.key, views))
-    if c.want & WANT_VALUE:
-        rows = min(rows, entries_reserved(&c.value, views))
-    if c.want & WANT_HEADERS:
-        rows = min(rows, (<int64_t>c.header_offsets.capacity - SLACK) // 4 - 1)
-    return rows
-
-
-cdef inline int columns_grow(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
-    cdef bint views = (c.want & WANT_VIEWS) != 0
-    cdef Page* page = &c.page
-    cdef int64_t rows = c.rows
-    cdef size_t need = <size_t>(rows + more_rows)
+    cdef int64_t room = max(c.headers + count, c.header_room + c.header_room // 2)
+    cdef Part[4] parts = [
+        Part(WANT_HEADERS, &c.header_key.offsets, 32), Part(WANT_HEADERS, &c.header_key.validity, 1),
+        Part(WANT_HEADERS, &c.header_value.offsets, 128 if views else 32),
+        Part(WANT_HEADERS, &c.header_value.validity, 1),
+    ]
     cdef int status = OK
-    if rows > MOST_BYTES - more_rows:
-        return LIMIT_EXCEEDED
-    if c.want & WANT_OFFSET:
-        status = part_reserve(page, &c.offset, <size_t>rows * 8, need * 8 + SLACK)
-    if status == OK and c.want & WANT_TIMESTAMP:
-        status = part_reserve(page, &c.timestamp, <size_t>rows * 8, need * 8 + SLACK)
-        if status == OK:
-            status = bits_reserve(page, &c.timestamp_validity, <int64_t>need)
-    if status == OK and c.want & WANT_TYPE:
-        status = part_reserve(page, &c.type, <size_t>rows, need + SLACK)
-    if status == OK and c.want & WANT_KEY:
-        status = bytes_reserve(page, &c.key, views, rows, more_rows, more_bytes)
-    if status == OK and c.want & WANT_VALUE:
-        status = bytes_reserve(page, &c.value, views, rows, more_rows, more_bytes)
-    if status == OK and c.want & WANT_HEADERS:
-        status = offsets_reserve(page, &c.header_offsets, rows, more_rows)
-        if status == OK:
-            status = headers_reserve(c, 0, 0)
+    if c.header_block.data == NULL or c.headers + count > c.header_room:
+        status = block_grow(&c.page, &c.header_block, c.want, parts, 4, c.headers, room)
+        c.header_room = room if status == OK else c.header_room
     if status == OK:
-        c.row_room = rows_reserved(c)
+        status = bytes_reserve(&c.page, &c.header_key, size)
+    if status == OK:
+        status = bytes_reserve(&c.page, &c.header_value, 0 if views and c.in_memory else size)
     return status
 
 
-cdef inline bint has_room(const Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
-    """Whether columns_reserve has nothing to do, as for most batches."""
-    return (c.rows + more_rows <= c.row_room
-            and (not c.want & WANT_KEY or bytes_room(&c.key) >= more_bytes)
-            and (not c.want & WANT_VALUE or bytes_room(&c.value) >= more_bytes))
+cdef inline int rows_grow(Columns* c, int64_t more) noexcept nogil:
+    """Makes space for `more` rows or more in each requested column, but for the bytes of keys and values."""
+    cdef int entry = 128 if c.want & WANT_VIEWS else 32
+    cdef int64_t room = max(c.rows + more, c.row_room + c.row_room // 2)
+    cdef Part[9] parts = [
+        Part(WANT_OFFSET, &c.offset, 64), Part(WANT_TIMESTAMP, &c.timestamp, 64),
+        Part(WANT_TIMESTAMP, &c.timestamp_validity, 1), Part(WANT_TYPE, &c.type, 8),
+        Part(WANT_KEY, &c.key.offsets, entry), Part(WANT_KEY, &c.key.validity, 1),
+        Part(WANT_VALUE, &c.value.offsets, entry), Part(WANT_VALUE, &c.value.validity, 1),
+        Part(WANT_HEADERS, &c.header_offsets, 32),
+    ]
+    cdef int status
+    if c.rows > MOST_BYTES - more:
+        return LIMIT_EXCEEDED
+    status = block_grow(&c.page, &c.row_block, c.want, parts, 9, c.rows, room)
+    if status == OK and c.want & WANT_HEADERS:
+        status = headers_reserve(c, 0, 0)
+    c.row_room = room if status == OK else c.row_room
+    return status
 
 
 cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
     """Reserves space for `more_rows` rows in each requested column, and `more_bytes` for keys and for values each."""
+    cdef int status = rows_grow(c, more_rows) if more_rows > c.row_room - c.rows else <int>OK
     if c.want & WANT_VIEWS and c.in_memory:
         more_bytes = 0
-    return OK if has_room(c, more_rows, more_bytes) else columns_grow(c, more_rows, more_bytes)
+    if status == OK and c.want & WANT_KEY:
+        status = bytes_reserve(&c.page, &c.key, more_bytes)
+    if status == OK and c.want & WANT_VALUE:
+        status = bytes_reserve(&c.page, &c.value, more_bytes)
+    return status
 
 
 cdef inline void columns_reserve_expected(Columns* c, const Expected* e, int64_t times, int64_t size) noexcept nogil:
@@ -389,9 +354,9 @@ cdef inline void columns_reserve_expected(Columns* c, const Expected* e, int64_t
     if c.want & WANT_VIEWS and c.in_memory:
         size = 0
     if c.want & WANT_KEY:
-        bytes_grow(&c.page, &c.key, e.key * times + size)
+        bytes_reserve(&c.page, &c.key, e.key * times + size)
     if c.want & WANT_VALUE:
-        bytes_grow(&c.page, &c.value, e.value * times + size)
+        bytes_reserve(&c.page, &c.value, e.value * times + size)
     if c.want & WANT_HEADERS and e.headers > 0:
         headers_reserve(c, e.headers * times, max(e.header_key, e.header_value) * times)
 
@@ -409,28 +374,29 @@ cdef inline void estimate_next_chunk(const Columns* c, Expected* e) noexcept nog
 
 cdef inline void bytes_truncate(Bytes* column, bint views, bint whole, int64_t entries, int64_t touched) noexcept nogil:
     """whole: the batch is removed with all its rows; else the viewed bytes of those that are removed stay, unused."""
-    if column.offsets.data == NULL:
+    if column.offsets == NULL:
         return
     if not views:
-        column.used = (<int32_t*>column.offsets.data)[entries]
+        column.used = column.offsets[entries]
     elif whole:
         column.used = column.used_before
-    column.nulls -= set_bits(&column.validity, entries, touched)
+    column.nulls -= set_bits(column.validity, entries, touched)
 
 
 cdef inline void columns_truncate(Columns* c, int64_t rows, int64_t touched) noexcept nogil:
     """Removes all rows from `rows` on. A refused batch may have cleared bits of further rows, below `touched`."""
     cdef bint views = (c.want & WANT_VIEWS) != 0, whole = rows == c.first_row
     cdef int64_t i, headers
-    if c.timestamp_validity.data != NULL:
-        c.timestamp_nulls -= set_bits(&c.timestamp_validity, rows, touched)
+    touched = min(touched, c.row_room)
+    if c.timestamp_validity != NULL:
+        c.timestamp_nulls -= set_bits(c.timestamp_validity, rows, touched)
     for i in range(rows, c.rows):
-        if c.want & WANT_TYPE and (<int8_t*>c.type.data)[i] < 0:
+        if c.want & WANT_TYPE and c.type[i] < 0:
             c.type_nulls -= 1
     bytes_truncate(&c.key, views, whole, rows, touched)
     bytes_truncate(&c.value, views, whole, rows, touched)
-    if c.header_offsets.data != NULL:
-        headers = (<int32_t*>c.header_offsets.data)[rows]
+    if c.header_offsets != NULL:
+        headers = c.header_offsets[rows]
         bytes_truncate(&c.header_key, False, whole, headers, c.headers)
         bytes_truncate(&c.header_value, views, whole, headers, c.headers)
         c.headers = headers
@@ -463,12 +429,6 @@ cdef inline void copy_wide(uint8_t* to, const uint8_t* source, int64_t n) noexce
         i += 32
 
 
-cdef inline void bytes_release(Bytes* column) noexcept nogil:
-    buffer_free(&column.offsets)
-    buffer_free(&column.data)
-    buffer_free(&column.validity)
-
-
 cdef inline void columns_begin(Columns* c) noexcept nogil:
     """Begins new columns, with the same ones requested; the buffers have another owner."""
     cdef uint32_t want = c.want
@@ -478,15 +438,12 @@ cdef inline void columns_begin(Columns* c) noexcept nogil:
 
 cdef inline void columns_release(Columns* c) noexcept nogil:
     """Returns all buffers to the page pool, and begins new columns."""
-    buffer_free(&c.offset)
-    buffer_free(&c.timestamp)
-    buffer_free(&c.timestamp_validity)
-    buffer_free(&c.type)
-    bytes_release(&c.key)
-    bytes_release(&c.value)
-    buffer_free(&c.header_offsets)
-    bytes_release(&c.header_key)
-    bytes_release(&c.header_value)
+    buffer_free(&c.row_block)
+    buffer_free(&c.header_block)
+    buffer_free(&c.key.data)
+    buffer_free(&c.value.data)
+    buffer_free(&c.header_key.data)
+    buffer_free(&c.header_value.data)
     buffer_free(&c.runs)
     buffer_free(&c.page.buffer)
     columns_begin(c)

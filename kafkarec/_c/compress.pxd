@@ -18,7 +18,6 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport GZIP, LATEST_CODEC, LZ4, ZSTD
-from kafkarec._c.numbers cimport le32
 from kafkarec._c.status cimport NEEDS_CODEC, OK, OUT_OF_MEMORY
 from kafkarec._core cimport codec_functions
 
@@ -111,7 +110,6 @@ cdef inline int64_t compress_bound(int8_t codec, int64_t n) noexcept nogil:
 
 
 cdef inline uint8_t* put_le32(uint8_t* to, uint32_t n) noexcept nogil:
-    n = le32(n)
     memcpy(to, &n, 4)
     return to + 4
 

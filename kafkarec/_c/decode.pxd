@@ -7,7 +7,7 @@
 It returns when its caller has to act: decompress (NEEDS_CODEC), take the chunk (CHUNK_FULL), raise or record a fault.
 A fault leaves columns and table as they were before the batch.
 """
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
 from kafkarec._c.audit cimport Audit, audit_message, audit_payload, keep_notes, note_stream
 from kafkarec._c.batch cimport (
@@ -139,13 +139,13 @@ cdef inline bint isolation_excludes(const Options* o, const BatchRow* row) noexc
 
 cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noexcept nogil:
     """Converts milliseconds to the caller's unit; values that do not fit become null and are counted."""
-    cdef int64_t* at = <int64_t*>c.timestamp.data
+    cdef int64_t* at = c.timestamp
     cdef int64_t most = INT64_MAX // ticks
     cdef int64_t i
     for i in range(start, c.rows):
         if at[i] > most or at[i] < -most:
             at[i] = 0
-            clear_bit(c.timestamp_validity.data, i)
+            clear_bit(c.timestamp_validity, i)
             c.timestamp_nulls += 1
             c.out_of_range += 1
         else:
@@ -253,7 +253,7 @@ cdef inline int decode_selected(Engine* e, Columns* c, const uint8_t* p, int64_t
         columns_truncate(c, start, c.rows)
     elif status == OK and e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
         rows = c.rows
-        while rows > start and (<const int64_t*>c.offset.data)[rows - 1] >= e.options.stable_offset:
+        while rows > start and c.offset[rows - 1] >= e.options.stable_offset:
             rows -= 1
         columns_truncate(c, rows, c.rows)
     return status

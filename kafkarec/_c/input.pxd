@@ -70,7 +70,6 @@ cdef extern from * nogil:
 cdef enum:
     HEADER_WINDOW = 64           # bytes of a window in a scan of headers that are far apart
     FAR_APART = 4096             # bytes between headers in the page cache: a call (0.3 us) beats a copy (6 GB/s)
-    PEEK = 64
     PAGE = 4096                  # after a failure reading continues page by page
     SECTOR = 512                 # an unreadable range is narrowed down to so many bytes (a Python object: to 1 byte)
     LARGE_WINDOWS = 64           # the CRC of a batch of more windows is checked before the batch is read whole

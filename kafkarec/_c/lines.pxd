@@ -34,14 +34,14 @@ The bytes of a text that JSON may have to escape, found eight at a time.
     80-ff   the bytes of sequences of UTF-8
 
 `special_bytes` sets the highest bit of each such byte of a little-endian word, and of no byte before the first of them:
-a borrow or a carry goes upwards, and only out of a marked byte. `first_byte` is the index of the first.
+a borrow or a carry goes upwards, and only out of a marked byte.
 """
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memcpy
 
 from kafkarec._c.columns cimport SLACK, Buffer, buffer_reserve, copy_wide
 from kafkarec._c.input_columns cimport Cells, Numbers, Span, cell, number
-from kafkarec._c.numbers cimport le64, load_i32, load_i64
+from kafkarec._c.numbers cimport load_i32, load_i64
 from kafkarec._c.status cimport OK, OUT_OF_MEMORY
 from kafkarec._c.utf8 cimport java_sequence
 
@@ -54,21 +54,14 @@ cdef extern from * nogil:
     #define KR_TEN(a) a "0" a "1" a "2" a "3" a "4" a "5" a "6" a "7" a "8" a "9"
     static const char kr_pairs[] = KR_TEN("0") KR_TEN("1") KR_TEN("2") KR_TEN("3") KR_TEN("4") KR_TEN("5") KR_TEN("6")
         KR_TEN("7") KR_TEN("8") KR_TEN("9");
-    #define KR_FIRST_TIME (-INT64_C(62135596800000))    /* 0001-01-01, in ms */
-    #define KR_LAST_TIME INT64_C(253402300799999)       /* 9999-12-31 */
-    static const char kr_hex[] = "0123456789abcdef";
-    static const char kr_base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     """
     const char* pairs "kr_pairs"
-    const char* hex_digits "kr_hex"
-    const char* base64_digits "kr_base64"
-    const int64_t FIRST_TIME "KR_FIRST_TIME"
-    const int64_t LAST_TIME "KR_LAST_TIME"
 
 cdef enum:
     DECIMAL_ROOM = 24
-    TIME_LENGTH = 24
     DAY = 86_400_000             # ms
+    FIRST_TIME = -62_135_596_800_000     # 0001-01-01, in ms
+    LAST_TIME = 253_402_300_799_999      # 9999-12-31
 
 
 cdef inline uint8_t* put_decimal(uint8_t* out, int64_t n) noexcept nogil:
@@ -122,48 +115,43 @@ cdef inline uint8_t* put_time(uint8_t* out, int64_t ms) noexcept nogil:
 
 
 cdef inline uint8_t* put_hex(uint8_t* out, const uint8_t* p, int64_t n) noexcept nogil:
+    cdef const char* digits = b"0123456789abcdef"
     cdef int64_t i
     for i in range(n):
-        out[2 * i], out[2 * i + 1] = hex_digits[p[i] >> 4], hex_digits[p[i] & 15]
+        out[2 * i], out[2 * i + 1] = digits[p[i] >> 4], digits[p[i] & 15]
     return out + 2 * n
 
 
 cdef inline uint8_t* put_base64(uint8_t* out, const uint8_t* p, int64_t n) noexcept nogil:
+    cdef const char* digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
     cdef uint32_t three
     while n >= 3:
         three = <uint32_t>p[0] << 16 | <uint32_t>p[1] << 8 | p[2]
-        out[0], out[1] = base64_digits[three >> 18], base64_digits[three >> 12 & 63]
-        out[2], out[3] = base64_digits[three >> 6 & 63], base64_digits[three & 63]
+        out[0], out[1] = digits[three >> 18], digits[three >> 12 & 63]
+        out[2], out[3] = digits[three >> 6 & 63], digits[three & 63]
         p += 3
         out += 4
         n -= 3
     if n == 0:
         return out
     three = <uint32_t>p[0] << 16 | (<uint32_t>p[1] << 8 if n == 2 else 0)
-    out[0], out[1] = base64_digits[three >> 18], base64_digits[three >> 12 & 63]
-    out[2], out[3] = base64_digits[three >> 6 & 63] if n == 2 else <char>b"=", b"="
+    out[0], out[1] = digits[three >> 18], digits[three >> 12 & 63]
+    out[2], out[3] = digits[three >> 6 & 63] if n == 2 else <char>b"=", b"="
     return out + 4
 
 
 # ---- bytes that JSON may have to escape
 
-cdef extern from * nogil:
-    """
-    #include <stdint.h>
+cdef extern from *:
+    int __builtin_ctzll(unsigned long long) nogil
 
-    #define KR_ALL(byte) ((uint64_t)0x0101010101010101 * (byte))
 
-    static inline uint64_t kr_special_bytes(uint64_t word) {
-        uint64_t quotes = word ^ KR_ALL('"'), backslashes = word ^ KR_ALL('\\\\');
-        uint64_t below = (word - KR_ALL(0x20)) & ~word;
-        uint64_t equal = ((quotes - KR_ALL(1)) & ~quotes) | ((backslashes - KR_ALL(1)) & ~backslashes);
-        return (below | equal | (word + KR_ALL(1)) | word) & KR_ALL(0x80);
-    }
-
-    static inline int kr_first_byte(uint64_t marks) { return __builtin_ctzll(marks) >> 3; }
-    """
-    uint64_t special_bytes "kr_special_bytes"(uint64_t word)
-    int first_byte "kr_first_byte"(uint64_t marks)
+cdef inline uint64_t special_bytes(uint64_t word) noexcept nogil:
+    cdef uint64_t ones = 0x0101010101010101
+    cdef uint64_t quotes = word ^ ones * 0x22, backslashes = word ^ ones * 0x5C
+    cdef uint64_t controls = (word - ones * 0x20) & ~word
+    cdef uint64_t equal = (quotes - ones) & ~quotes | (backslashes - ones) & ~backslashes
+    return (controls | equal | word + ones | word) & ones * 0x80
 
 
 # ---- lines
@@ -270,12 +258,12 @@ cdef inline int put_text(Lines* o, const uint8_t* p, int64_t n) noexcept nogil:
             if stop - p >= 8:
                 memcpy(&word, p, 8)
                 memcpy(out, &word, 8)
-                marks = special_bytes(le64(word))
+                marks = special_bytes(word)
                 if marks == 0:
                     p += 8
                     out += 8
                     continue
-                i = first_byte(marks)
+                i = __builtin_ctzll(marks) >> 3      # the first marked byte
                 p += i
                 out += i
             if p[0] < 0x80:

@@ -114,18 +114,18 @@ cdef inline int append_message(Columns* c, const Message* m, const RowFilter* fi
     if status != OK:
         return refuse(fault, status, m.size, 0)
     if c.want & WANT_OFFSET:
-        (<int64_t*>c.offset.data)[row] = m.offset
+        c.offset[row] = m.offset
     if c.want & WANT_TIMESTAMP:
-        (<int64_t*>c.timestamp.data)[row] = 0 if m.timestamp == ABSENT else m.timestamp
+        c.timestamp[row] = 0 if m.timestamp == ABSENT else m.timestamp
         if m.timestamp == ABSENT:
-            clear_bit(c.timestamp_validity.data, row)
+            clear_bit(c.timestamp_validity, row)
             c.timestamp_nulls += 1
     if c.want & WANT_TYPE:
-        (<int8_t*>c.type.data)[row] = m.timestamp_type
+        c.type[row] = m.timestamp_type
         if m.timestamp_type == ABSENT:
             c.type_nulls += 1
     if c.want & WANT_HEADERS:
-        (<int32_t*>c.header_offsets.data)[row + 1] = <int32_t>c.headers
+        c.header_offsets[row + 1] = <int32_t>c.headers
     c.rows = row + 1
     filter_last_row(c, filter)
     return OK

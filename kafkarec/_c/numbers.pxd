@@ -1,7 +1,7 @@
 """Numbers in bytes.
 
 Loads from any address. All fields of a batch outside of compressed payloads are big-endian (java.nio.ByteBuffer);
-those of LZ4 and zstd frames are little-endian (le).
+those of LZ4 and zstd frames are little-endian (le), as the machine is.
 
 memcpy is C's unaligned load: it compiles to one instruction.
 
@@ -27,29 +27,17 @@ cdef extern from * nogil:
     """
     #include <stdint.h>
 
-    /* Between the machine's order and big-endian (be) or little-endian (le), in either direction. <endian.h> is not
-       everywhere: macOS has other names for it. */
-    #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    /* To and from big-endian. <endian.h> is not everywhere: macOS has other names for it. */
+    #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    #error "a little-endian machine is needed"
+    #endif
     static inline uint16_t be16(uint16_t n) { return __builtin_bswap16(n); }
     static inline uint32_t be32(uint32_t n) { return __builtin_bswap32(n); }
     static inline uint64_t be64(uint64_t n) { return __builtin_bswap64(n); }
-    static inline uint32_t le32(uint32_t n) { return n; }
-    static inline uint64_t le64(uint64_t n) { return n; }
-    #elif __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    static inline uint16_t be16(uint16_t n) { return n; }
-    static inline uint32_t be32(uint32_t n) { return n; }
-    static inline uint64_t be64(uint64_t n) { return n; }
-    static inline uint32_t le32(uint32_t n) { return __builtin_bswap32(n); }
-    static inline uint64_t le64(uint64_t n) { return __builtin_bswap64(n); }
-    #else
-    #error "the byte order of this machine is neither little-endian nor big-endian"
-    #endif
     """
     uint16_t be16(uint16_t)
     uint32_t be32(uint32_t)
     uint64_t be64(uint64_t)
-    uint32_t le32(uint32_t)
-    uint64_t le64(uint64_t)
 
 
 cdef inline uint32_t load_u32(const uint8_t* p) noexcept nogil:
@@ -71,7 +59,7 @@ cdef inline int64_t load_i64(const uint8_t* p) noexcept nogil:
 cdef inline uint32_t load_le32(const uint8_t* p) noexcept nogil:
     cdef uint32_t x
     memcpy(&x, p, 4)
-    return le32(x)
+    return x
 
 
 cdef inline int64_t native_int(const uint8_t* p, int width) noexcept nogil:

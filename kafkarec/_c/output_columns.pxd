@@ -14,7 +14,7 @@ In a batch table each run is one row.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, strlen
+from libc.string cimport memcpy, memset, strlen
 
 from kafkarec._c.arrow cimport FIXED, HEADERS, Column, Storage, set_bytes_column, set_value_column
 from kafkarec._c.batch cimport (
@@ -22,7 +22,7 @@ from kafkarec._c.batch cimport (
     is_wrapper, wrapping_subtract,
 )
 from kafkarec._c.columns cimport (
-    SLACK, WANT_KEY, WANT_OFFSET, Buffer, Columns, Run, bits_reserve, buffer_reserve, clear_bit, value_at,
+    SLACK, WANT_KEY, WANT_OFFSET, Buffer, Columns, Run, buffer_reserve, clear_bit, value_at,
 )
 from kafkarec._c.numbers cimport native_int
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK
@@ -166,9 +166,9 @@ cdef inline bint record_number(const BatchRow* row, const Columns* c, int code, 
         value[0] = <int16_t>(key[2] << 8 | key[3])
         return True
     if code == OUT_SEQUENCE:
-        value[0] = sequence_of(row, (<const int64_t*>c.offset.data)[i])
+        value[0] = sequence_of(row, c.offset[i])
     else:
-        value[0] = (<const int8_t*>c.type.data)[i]
+        value[0] = c.type[i]
     return value[0] != ABSENT
 
 
@@ -218,47 +218,45 @@ cdef inline int64_t fill_numbers(const Columns* c, int code, const NumberColumn*
 
 # ---- all columns
 
-cdef inline void set_fixed_column(Column* out, const Buffer* values, const Buffer* validity,
+cdef inline void set_fixed_column(Column* out, const void* values, const uint8_t* validity,
                                   int64_t nulls) noexcept nogil:
-    out.kind = FIXED
-    out.buffers[0] = validity.data
-    out.buffers[1] = values.data
-    out.nulls = nulls
+    out.kind, out.nulls = FIXED, nulls
+    out.buffers[0], out.buffers[1] = validity, values
 
 
-cdef inline Buffer* new_buffer(Storage* s, size_t size, int* status) noexcept nogil:
+cdef inline uint8_t* new_buffer(Storage* s, size_t size, int* status) noexcept nogil:
     """The next extra buffer, of `size` bytes. Storage.extra has space for three per column."""
     cdef Buffer* buffer = s.extra + s.extra_count
     s.extra_count += 1
     if status[0] == OK:
         status[0] = buffer_reserve(buffer, 0, size + SLACK)
-    return buffer
+    return buffer.data
 
 
-cdef inline Buffer* new_bits(Storage* s, int* status) noexcept nogil:
-    cdef Buffer* buffer = s.extra + s.extra_count
-    s.extra_count += 1
+cdef inline uint8_t* new_bits(Storage* s, int* status) noexcept nogil:
+    """A bit for each row, all of them set."""
+    cdef uint8_t* bits = new_buffer(s, <size_t>s.rows // 8, status)
     if status[0] == OK:
-        status[0] = bits_reserve(NULL, buffer, s.rows)
-    return buffer
+        memset(bits, 0xFF, <size_t>s.rows // 8 + SLACK)
+    return bits
 
 
 cdef inline void set_decoded_column(Storage* s, int code, Column* out) noexcept nogil:
     """A column that the decoder filled."""
     cdef Columns* c = &s.columns
     if code == OUT_OFFSET:
-        set_fixed_column(out, &c.offset, &c.timestamp_validity, 0)
+        set_fixed_column(out, c.offset, NULL, 0)
     elif code == OUT_TIMESTAMP:
-        set_fixed_column(out, &c.timestamp, &c.timestamp_validity, c.timestamp_nulls)
+        set_fixed_column(out, c.timestamp, c.timestamp_validity, c.timestamp_nulls)
     elif code == OUT_KEY:
         set_value_column(out, c, &c.key)
     elif code == OUT_VALUE:
         set_value_column(out, c, &c.value)
     elif code == OUT_HEADERS:
         out.kind = HEADERS
-        out.buffers[1] = c.header_offsets.data
+        out.buffers[1] = c.header_offsets
     else:
-        set_fixed_column(out, &c.type, &c.timestamp_validity, 0)
+        set_fixed_column(out, c.type, NULL, 0)
 
 
 cdef inline int fill_text(Storage* s, const BatchRow* rows, bint codec, const char* constant,
@@ -267,29 +265,29 @@ cdef inline int fill_text(Storage* s, const BatchRow* rows, bint codec, const ch
     if constant != NULL and <size_t>s.rows * strlen(constant) > 0x7FFF0000:
         return LIMIT_EXCEEDED
     cdef int status = OK
-    cdef Buffer* offsets = new_buffer(s, <size_t>(s.rows + 1) * 4, &status)
-    cdef Buffer* data = new_buffer(s, <size_t>s.rows * (8 if constant == NULL else strlen(constant)), &status)
-    cdef Buffer* bits = new_bits(s, &status)
+    cdef int32_t* offsets = <int32_t*>new_buffer(s, <size_t>(s.rows + 1) * 4, &status)
+    cdef uint8_t* data = new_buffer(s, <size_t>s.rows * (8 if constant == NULL else strlen(constant)), &status)
+    cdef uint8_t* bits = new_bits(s, &status)
     cdef const Run* runs = <const Run*>s.columns.runs.data
     cdef int64_t r, i = 0, stop, used = 0, nulls = 0
     cdef const char* text
     cdef size_t n
     if status != OK:
         return status
-    (<int32_t*>offsets.data)[0] = 0
+    offsets[0] = 0
     for r in range(s.columns.run_count):
         text = codec_name(rows[runs[r].batch].codec) if codec else constant
         n = 0 if text == NULL else strlen(text)
         stop = i + runs[r].rows
         while i < stop:
             if text == NULL:
-                clear_bit(bits.data, i)
+                clear_bit(bits, i)
                 nulls += 1
             else:
-                memcpy(data.data + used, text, n)
+                memcpy(data + used, text, n)
                 used += <int64_t>n
             i += 1
-            (<int32_t*>offsets.data)[i] = <int32_t>used
+            offsets[i] = <int32_t>used
     set_bytes_column(out, offsets, data, bits, nulls)
     return OK
 
@@ -298,8 +296,8 @@ cdef inline int make_column(Storage* s, int code, const BatchRow* rows, const Co
                             Column* out) noexcept nogil:
     """Makes the column of `code`."""
     cdef NumberColumn column
-    cdef Buffer* values
-    cdef Buffer* bits
+    cdef uint8_t* values
+    cdef uint8_t* bits
     cdef const char* constant
     cdef int64_t nulls
     cdef int status = OK
@@ -315,7 +313,7 @@ cdef inline int make_column(Storage* s, int code, const BatchRow* rows, const Co
     bits = new_bits(s, &status)
     if status != OK:
         return status
-    nulls = fill_numbers(&s.columns, code, &column, rows, constants.partition, values.data, bits.data)
+    nulls = fill_numbers(&s.columns, code, &column, rows, constants.partition, values, bits)
     set_fixed_column(out, values, bits, nulls)
     return OK
 

@@ -154,8 +154,8 @@ cdef inline void set_marker(BatchMark* mark, const Columns* markers, int64_t rec
     mark.has_value = length >= 6 and field[0] < 0x80
     if mark.has_value:
         mark.coordinator_epoch = load_i32(field + 2)
-    if markers.timestamp.data != NULL and is_set(markers.timestamp_validity.data, record):
-        mark.timestamp = (<const int64_t*>markers.timestamp.data)[record]
+    if markers.timestamp != NULL and is_set(markers.timestamp_validity, record):
+        mark.timestamp = markers.timestamp[record]
 
 
 cdef inline void set_mark(BatchMark* mark, const BatchRow* row, int64_t number, Markers* markers) noexcept nogil:

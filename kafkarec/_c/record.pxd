@@ -36,7 +36,7 @@ from libc.string cimport memcpy, memset
 from kafkarec._c.batch cimport ABSENT, BatchRow, wrapping_add
 from kafkarec._c.columns cimport (
     IN_DATA, IN_MEMORY, MOST_INLINE, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE,
-    WANT_VIEWS, Bytes, Columns, View, bytes_grow, clear_bit, columns_reserve, columns_truncate, copy_wide,
+    WANT_VIEWS, Bytes, Columns, View, bytes_reserve, clear_bit, columns_reserve, columns_truncate, copy_wide,
     headers_reserve, is_set, put_long_view, put_short_view, put_short_view_wide, value_at,
 )
 from kafkarec._c.offset_map cimport OffsetMap, is_listed
@@ -65,18 +65,18 @@ cdef struct RowFilter:           # which records are kept
 
 
 cdef inline bint passes(const RowFilter* f, const Columns* c, int64_t row) noexcept nogil:
-    cdef int64_t offset = (<const int64_t*>c.offset.data)[row], time, length
+    cdef int64_t offset = c.offset[row], time, length
     cdef const uint8_t* key
     if not f.from_offset <= offset < f.to_offset:
         return False
     if f.timed:
-        time = (<const int64_t*>c.timestamp.data)[row]
-        if not (f.from_time <= time < f.to_time and is_set(c.timestamp_validity.data, row)):
+        time = c.timestamp[row]
+        if not (f.from_time <= time < f.to_time and is_set(c.timestamp_validity, row)):
             return False
     if f.keys == NULL:
         return True
     key = value_at(c, &c.key, row, &length)
-    return is_set(c.key.validity.data, row) and is_listed(f.keys, key, <uint64_t>length, offset)
+    return is_set(c.key.validity, row) and is_listed(f.keys, key, <uint64_t>length, offset)
 
 
 cdef inline void filter_last_row(Columns* c, const RowFilter* filter) noexcept nogil:
@@ -159,14 +159,14 @@ cdef struct LocalColumns:
 
 
 cdef inline void load_bytes(LocalBytes* h, const Bytes* column, bint views) noexcept nogil:
-    h.ends, h.views = <int32_t*>column.offsets.data + 1, <View*>column.offsets.data if views else NULL
-    h.data, h.validity = column.data.data, column.validity.data
+    h.ends, h.views = column.offsets + 1, <View*>column.offsets if views else NULL
+    h.data, h.validity = column.data.data, column.validity
     h.nulls, h.used, h.capacity = column.nulls, column.used, <int64_t>column.data.capacity - SLACK
 
 
 cdef inline int bytes_make_room(Bytes* column, int64_t used, int64_t nulls, int64_t more) noexcept nogil:
     column.used, column.nulls = used, nulls
-    return bytes_grow(NULL, column, more)
+    return bytes_reserve(NULL, column, more)
 
 
 cdef inline void load_header_columns(LocalColumns* h, const Columns* c) noexcept nogil:
@@ -186,11 +186,10 @@ cdef inline void load_columns(LocalColumns* h, const Columns* c, const BatchRow*
     h.has_append_time, h.append_time = batch.timestamp_type != 0, batch.max_timestamp
     h.base_timestamp, h.base_offset = batch.base_timestamp, batch.base_offset
     h.memory = c.memory if c.in_memory else NULL
-    h.offset = <int64_t*>c.offset.data
-    h.timestamp = <int64_t*>c.timestamp.data
+    h.offset, h.timestamp = c.offset, c.timestamp
     load_bytes(&h.key, &c.key, (c.want & WANT_VIEWS) != 0)
     load_bytes(&h.value, &c.value, (c.want & WANT_VIEWS) != 0)
-    h.header_ends = <int32_t*>c.header_offsets.data + 1
+    h.header_ends = c.header_offsets + 1
     load_header_columns(h, c)
 
 
@@ -349,7 +348,7 @@ cdef inline int decode_record(Columns* c, LocalColumns* h, int64_t row, Cursor* 
         delta = h.append_time if h.has_append_time else wrapping_add(h.base_timestamp, delta)
         if delta == ABSENT:
             delta = 0
-            clear_bit(c.timestamp_validity.data, row)
+            clear_bit(c.timestamp_validity, row)
             c.timestamp_nulls += 1
         h.timestamp[row] = delta
     status = next_varint(at, end, &length)
@@ -487,7 +486,7 @@ cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t*
     if status != OK:
         return refuse(fault, status, size, 0)
     if c.want & WANT_TYPE:
-        c.type.data[c.rows] = <uint8_t>batch.timestamp_type
+        c.type[c.rows] = batch.timestamp_type
         if count > 1:
-            memset(c.type.data + c.rows + 1, batch.timestamp_type, <size_t>count - 1)
+            memset(c.type + c.rows + 1, batch.timestamp_type, <size_t>count - 1)
     return decode_rows(c, batch, p, end, behind, binary, filter, fault)

@@ -48,13 +48,8 @@ cdef enum:
 cdef enum:
     NO, LONE, FOLLOWED           # verdict on a candidate: see judge_candidate
 
-cdef extern from * nogil:
-    """
-    #define KR_OFFSET_JUMP ((int64_t)1 << 31)
-    #define KR_EACH_BYTE 0x0101010101010101u
-    """
-    int64_t OFFSET_JUMP "KR_OFFSET_JUMP"
-    uint64_t EACH_BYTE "KR_EACH_BYTE"
+cdef enum:
+    OFFSET_JUMP = 0x80000000     # recover.offset_order.MAX_JUMP; 1 << 31 would be negative in C
 
 cdef struct Search:
     int64_t crc_left             # bytes of CRC work left for plausible candidates
@@ -324,10 +319,10 @@ cdef inline bint lengths_continue(Input* source, int64_t position, int64_t offse
 cdef inline int64_t bytes_before_magic(const uint8_t* p, int64_t n) noexcept nogil:
     """How many of n bytes come before the first that is the magic of a batch; eight are looked at at a time."""
     cdef int64_t skipped = 0
-    cdef uint64_t word, found
+    cdef uint64_t word, found, each = 0x0101010101010101
     while n - skipped >= <int64_t>sizeof(word):
         memcpy(&word, p + skipped, sizeof(word))
-        found = (word - (LATEST_MAGIC + 1) * EACH_BYTE) & ~word & (0x80 * EACH_BYTE)    # not 0: such a byte is there
+        found = (word - (LATEST_MAGIC + 1) * each) & ~word & (0x80 * each)    # not 0: such a byte is there
         if found != 0:
             break
         skipped += sizeof(word)

@@ -13,6 +13,7 @@ Which batches of a segment get an entry in its indexes: LogSegment.recover() of 
 from libc.stdint cimport INT32_MAX, int64_t, uint32_t, uint64_t
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, DELETE_HORIZON, BatchRow, is_wrapper
+from kafkarec._c.resync cimport OFFSET_JUMP
 
 # ---- from one batch to the next
 
@@ -25,7 +26,6 @@ cdef enum RowFlag:
     EMPTIED = 32                 # a control batch without records, as the log cleaner leaves a marker
 
 cdef enum:
-    MAX_JUMP = 1 << 31           # recover.offset_order.MAX_JUMP
     MAX_WIDTH = (1 << 30) - 1    # ops.convert.target.WIDEST
 
 cdef struct RowState:
@@ -62,7 +62,7 @@ cdef inline int offset_flag(const BatchRow* row, const BatchRow* following, int6
         return OFFSETS if row.last_offset < expected else 0
     if row.base_offset == expected:
         return 0
-    if row.base_offset < expected or row.base_offset - expected > MAX_JUMP:
+    if row.base_offset < expected or row.base_offset - expected > OFFSET_JUMP:
         return OFFSETS
     if following != NULL and not is_wrapper(following) and expected <= following.base_offset < row.next_offset:
         return OFFSETS

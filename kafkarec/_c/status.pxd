@@ -57,7 +57,6 @@ cdef enum Status:
     OFFSETS_OUT_OF_ORDER
 
 cdef struct Fault:
-    int status
     int64_t position         # where the batch begins
     int64_t base_offset      # of its header
     int64_t next_position    # where the next batch begins by its length; -1: unknown
@@ -73,7 +72,6 @@ cdef inline bint length_is_proven(int status) noexcept nogil:
 
 
 cdef inline int refuse(Fault* fault, int status, int64_t expected, int64_t found) noexcept nogil:
-    fault.status = status
     fault.expected = expected
     fault.found = found
     return status

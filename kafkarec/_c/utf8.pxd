@@ -12,8 +12,6 @@ differs from Python's "replace" for surrogates. The output is at most three time
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from kafkarec._c.numbers cimport le64
-
 
 cdef inline bint is_ascii(const uint8_t* p, int64_t n) noexcept nogil:
     cdef uint64_t word, seen = 0
@@ -38,7 +36,7 @@ cdef inline bint is_ascii_wide(const uint8_t* p, int64_t n) noexcept nogil:
         p += 8
         n -= 8
     memcpy(&word, p, 8)
-    seen |= le64(word) & ((<uint64_t>1 << 8 * n) - 1)
+    seen |= word & ((<uint64_t>1 << 8 * n) - 1)
     return (seen & <uint64_t>0x8080808080808080) == 0
 
 

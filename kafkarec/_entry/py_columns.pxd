@@ -44,21 +44,21 @@ cdef inline RecordView record_view(const Columns* c, uint32_t shown, int64_t tic
                                    bint binary_header_keys) noexcept nogil:
     """shown: the columns that a Record has, as WANT_* bits; ticks: of the timestamp, in a millisecond."""
     cdef RecordView v
-    cdef const uint8_t* known = NULL if c.timestamp_nulls == 0 else c.timestamp_validity.data
+    cdef const uint8_t* known = NULL if c.timestamp_nulls == 0 else c.timestamp_validity
     memset(&v, 0, sizeof(RecordView))
     v.columns, v.binary_header_keys = c, binary_header_keys
     if shown & WANT_OFFSET:
-        v.offset = Numbers(8, True, NULL, c.offset.data, 0, 1, 1)
+        v.offset = Numbers(8, True, NULL, c.offset, 0, 1, 1)
     if shown & WANT_TIMESTAMP:
-        v.timestamp = Numbers(8, known == NULL and ticks == 1, known, c.timestamp.data, 0, 1, ticks)
+        v.timestamp = Numbers(8, known == NULL and ticks == 1, known, c.timestamp, 0, 1, ticks)
     if shown & WANT_TYPE:
-        v.timestamp_type = <const int8_t*>c.type.data
+        v.timestamp_type = c.type
     if shown & WANT_KEY:
         v.key = &c.key
     if shown & WANT_VALUE:
         v.value = &c.value
     if shown & WANT_HEADERS:
-        v.header_ends = <const int32_t*>c.header_offsets.data
+        v.header_ends = c.header_offsets
     return v
 
 
@@ -66,7 +66,7 @@ cdef inline object bytes_at(const RecordView* v, const Bytes* column, int64_t i)
     """A key, value or header value as bytes; None: null, or no such column."""
     cdef const uint8_t* data
     cdef int64_t length = 0
-    if column == NULL or (column.nulls > 0 and not is_set(column.validity.data, i)):
+    if column == NULL or (column.nulls > 0 and not is_set(column.validity, i)):
         return None
     data = value_at(v.columns, column, i, &length)
     return PyBytes_FromStringAndSize(<const char*>data, length)
@@ -89,7 +89,7 @@ cdef inline list new_texts(const Columns* c):
 
 cdef inline object header_key(RecordView* v, int64_t n, list texts):
     """Key n. `texts`: those of the known keys."""
-    cdef const int32_t* ends = <const int32_t*>v.columns.header_key.offsets.data + n
+    cdef const int32_t* ends = v.columns.header_key.offsets + n
     cdef const char* data = <const char*>v.columns.header_key.data.data + ends[0]
     cdef int32_t length = ends[1] - ends[0]
     cdef int slot = 0

@@ -11,11 +11,11 @@ record is converted first (write/encoding.py). No Python object is created for a
 run. Functions with Python objects, for the compiled modules.
 """
 from cpython.ref cimport PyObject
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT
-from kafkarec._c.columns cimport Buffer, buffer_free, buffer_reserve
+from kafkarec._c.columns cimport Buffer, Part, block_grow, buffer_free
 from kafkarec._c.input_columns cimport LISTS_64, InputChunk, NO_NUMBERS, SPANS, Span
 from kafkarec._c.status cimport OK
 from kafkarec._core cimport Record
@@ -147,7 +147,6 @@ cdef extern from "Python.h":
 cdef enum:
     FIELDS = 5                   # offset, timestamp, key, value, headers
     NAMES = 7                    # the fields and the ignored names topic and partition
-    BUFFERS = 7
     SPARE_ROWS = 1024            # whose memory is kept for the next call
     SPARE_BYTES = 64 << 10       # of output that are kept
 
@@ -174,54 +173,44 @@ cdef struct PyRows:
     int64_t kept_count
     int64_t kept_capacity
     int64_t[4] marks             # counts at the last rows_mark, for rows_undo
-    Buffer[7] buffers            # the memory of the seven arrays
+    Buffer row_block             # the memory of the arrays: of those with an entry for each row, and of the others
+    Buffer pair_block
+    Buffer kept_block
 
 
 # ---- capacity
 
-cdef inline void* reserve_array(Buffer* pages, int64_t used, int64_t needed, size_t size) except NULL:
-    """Reserves space for `needed` elements of `size` bytes; the first `used` are kept. Returns the array."""
-    if needed > INT64_MAX // 64 or buffer_reserve(pages, <size_t>used * size, <size_t>needed * size) != OK:
+cdef inline int64_t arrays_grow(Buffer* block, const Part* parts, int count, int64_t used, int64_t capacity,
+                                int64_t more) except -1:
+    """Makes space for `more` entries after `used` ones in each array; returns the new capacity."""
+    capacity = max(2 * capacity, used + more)
+    if block_grow(NULL, block, 1, parts, count, used, capacity) != OK:
         raise MemoryError
-    return pages.data
-
-
-cdef inline int64_t grown_capacity(int64_t capacity, int64_t needed) noexcept:
-    return needed if needed > 2 * capacity else 2 * capacity
+    return capacity
 
 
 cdef inline int rows_reserve(PyRows* t, int64_t more) except -1:
-    cdef int64_t capacity, used = t.count
-    if t.capacity > 0 and more <= t.capacity - t.count:
-        return 0
-    capacity = grown_capacity(t.capacity, t.count + more + 1)
-    t.offsets = <int64_t*>reserve_array(t.buffers, used, capacity, sizeof(int64_t))
-    t.timestamps = <int64_t*>reserve_array(t.buffers + 1, used, capacity, sizeof(int64_t))
-    t.keys = <Span*>reserve_array(t.buffers + 2, used, capacity, sizeof(Span))
-    t.values = <Span*>reserve_array(t.buffers + 3, used, capacity, sizeof(Span))
-    t.starts = <int64_t*>reserve_array(t.buffers + 4, used + 1 if used > 0 else 0, capacity + 1, sizeof(int64_t))
-    t.starts[0] = 0
-    t.capacity = capacity
+    cdef Part[5] parts
+    if t.capacity == 0 or more > t.capacity - t.count:
+        parts[:] = [Part(1, &t.offsets, 64), Part(1, &t.timestamps, 64), Part(1, &t.starts, 64),
+                    Part(1, &t.keys, 128), Part(1, &t.values, 128)]        # a Span has 128 bits
+        t.capacity = arrays_grow(&t.row_block, parts, 5, t.count, t.capacity, more + 1)
     return 0
 
 
 cdef inline int pairs_reserve(PyRows* t, int64_t more) except -1:
-    cdef int64_t capacity
+    cdef Part pairs = Part(1, &t.pairs, 256)
     if t.pair_capacity == 0 and more > 0:
         memset(t.starts, 0, <size_t>(t.count + 1) * sizeof(int64_t))
     if more > t.pair_capacity - t.pair_count:
-        capacity = grown_capacity(t.pair_capacity, t.pair_count + more + 32)
-        t.pairs = <Span*>reserve_array(t.buffers + 5, t.pair_count, capacity, 2 * sizeof(Span))
-        t.pair_capacity = capacity
+        t.pair_capacity = arrays_grow(&t.pair_block, &pairs, 1, t.pair_count, t.pair_capacity, more + 32)
     return 0
 
 
 cdef inline int kept_reserve(PyRows* t, int64_t more) except -1:
-    cdef int64_t capacity
+    cdef Part kept = Part(1, &t.kept, 64)
     if more > t.kept_capacity - t.kept_count:
-        capacity = grown_capacity(t.kept_capacity, t.kept_count + more + 32)
-        t.kept = <PyObject**>reserve_array(t.buffers + 6, t.kept_count, capacity, sizeof(PyObject*))
-        t.kept_capacity = capacity
+        t.kept_capacity = arrays_grow(&t.kept_block, &kept, 1, t.kept_count, t.kept_capacity, more + 32)
     return 0
 
 
@@ -456,10 +445,10 @@ cdef inline void rows_clear(PyRows* t) noexcept:
 
 
 cdef inline void rows_release(PyRows* t) noexcept:
-    cdef int64_t i
     rows_clear(t)
-    for i in range(BUFFERS):
-        buffer_free(&t.buffers[i])
+    buffer_free(&t.row_block)
+    buffer_free(&t.pair_block)
+    buffer_free(&t.kept_block)
     memset(t, 0, sizeof(PyRows))
 
 
