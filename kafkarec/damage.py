@@ -72,11 +72,9 @@ class UndecidedTransaction(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        where = lost_offsets(self.lost_from, self.lost_to)
-        return (
-            f"the transaction of producer {self.producer_id}, offsets {self.first_offset} to {self.last_offset}, is left "
-            f"out: its marker may be in the damage ({where}): {self.why}"
-        )
+        offsets, lost = f"offsets {self.first_offset} to {self.last_offset}", lost_offsets(self.lost_from, self.lost_to)
+        why = f"its marker may be in the damage ({lost}): {self.why}"
+        return f"the transaction of producer {self.producer_id}, {offsets}, is left out: {why}"
 
 
 def restored_text(fields: Mapping[str, tuple[int, int]], proof: str) -> str:
