@@ -12,7 +12,7 @@ A plugin uploads a segment as consecutive chunks of some MiB in one object. Aive
 Chunks that are neither compressed nor encrypted are a plain segment, which is read. The others are refused with a
 specific error, because "corrupt at byte 0" would suggest damage. The manifest is read only if the object does not begin
 with a batch. Without a manifest, an object that begins with a zstd frame is taken to be compressed, and one whose first
-64 KiB have no four zero bytes in a row, with which a batch begins, to be encrypted.
+64 KiB look random to be encrypted (a batch with an offset up to 2^32 begins with four zero bytes, which these lack).
 
 A folder in which a manifest or an .indexes object is belongs to a store of that plugin. Which of its segments count,
 and whether an offset is in it twice, only its manifests and `__remote_log_metadata` say, so it is refused as a whole.
@@ -51,23 +51,21 @@ def demand_plain_segment(source: ByteSource, name: str, read: Callable[[str], by
     if begins_with_batch(head, source.size, parsed.base_offset):
         return
     manifest = _manifest(read(parsed.stem + _MANIFEST)) if parsed.segment_id else None
-    if manifest is None:
-        is_compressed = head.startswith(ZSTD_MAGIC)
-        is_encrypted = parsed.segment_id and not is_compressed and has_no_zeros(source.read_at(0, _SAMPLE))
-    else:
-        is_compressed, is_encrypted = manifest["compression"], manifest.get("encryption") is not None
-    if not (is_compressed or is_encrypted):
+    if manifest is not None:
+        encryption = manifest.get("encryption")
+        encodings = ["compressed in chunks with zstd"] if manifest["compression"] else []
+        if encryption is not None:
+            encodings.append(f"encrypted in chunks with AES-GCM{_key_text(encryption)}")
+        if encodings:
+            what = f"by its {_MANIFEST} it is {' and '.join(encodings)}"
+            raise _refusal(source.name, parsed, what, encryption is not None)
         return
-    what, advice = "compressed", f"copy it as {parsed.base_offset:020}.log.zst, which kafkarec reads, or read the topic"
-    if is_encrypted:
-        what, advice = "encrypted", "read the topic"
-    raise UnsupportedCompressionError(
-        f"{source.name} is a tiered-storage object and no plain log segment: it seems to be {what}; {advice} "
-        "through a broker that has the plugin" + (" and its key" if is_encrypted else ""),
-        reason="tiered_object",
-        position=0,
-        file=source.name,
-    )
+    if head.startswith(ZSTD_MAGIC):
+        what = "it begins with a zstd frame, so it is compressed in chunks (or packed as a whole)"
+        raise _refusal(source.name, parsed, what, False)
+    if parsed.segment_id and looks_encrypted(source.read_at(0, _SAMPLE)):
+        what = f"its bytes look random, so it is encrypted (there is no {_MANIFEST} with details)"
+        raise _refusal(source.name, parsed, what, True)
 
 
 def demand_no_store(path: str, file_names: Iterable[str]) -> None:
@@ -92,10 +90,13 @@ def begins_with_batch(head: bytes, size: int, base_offset: int) -> bool:
     return near and start.magic in MAGICS and MESSAGE_OVERHEAD[0] <= start.batch_length <= max(size, MAX_SIZE)
 
 
-def has_no_zeros(sample: bytes) -> bool:
-    """Whether bytes are without the four zeros in a row that each batch with an offset up to 2^32 begins with. Of fewer
-    than 1 KiB nothing is known."""
-    return len(sample) >= 1024 and bytes(4) not in sample
+def looks_encrypted(sample: bytes) -> bool:
+    """Whether bytes look random: byte values evenly distributed (chi-square), no four zeros in a row."""
+    if len(sample) < 1024 or bytes(4) in sample:
+        return False
+    fair = len(sample) / 256
+    distance = sum((sample.count(value) - fair) ** 2 / fair for value in range(256))
+    return bool(distance < 255 + 6 * (2 * 255) ** 0.5)  # chi-square, six standard deviations
 
 
 def _manifest(data: bytes | None) -> dict[str, Any] | None:
@@ -107,3 +108,19 @@ def _manifest(data: bytes | None) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) and isinstance(fields.get("compression"), bool) else None
+
+
+def _key_text(encryption: Any) -> str:
+    """`dataKey` is "<id of the key>:<the data key, encrypted by it>"; empty: no id can be shown."""
+    data_key = encryption.get("dataKey") if isinstance(encryption, dict) else None
+    key_id, colon, _ = data_key.partition(":") if isinstance(data_key, str) else ("", "", "")
+    return f" under key {key_id}" if colon and key_id and key_id.isprintable() and len(key_id) <= 100 else ""
+
+
+def _refusal(path: str, name: names.SegmentName, what: str, encrypted: bool) -> UnsupportedCompressionError:
+    if encrypted:
+        advice = "read the topic through a broker that has the plugin and its key"
+    else:
+        advice = f"copy it as {name.base_offset:020}.log.zst, which kafkarec reads, or read the topic through a broker"
+    message = f"{path} is a tiered-storage object and no plain log segment: {what}; {advice}"
+    return UnsupportedCompressionError(message, reason="tiered_object", position=0, file=path)

@@ -97,8 +97,11 @@ def _bad_verdict(report: ReportData, unchecked: str) -> str:
         offsets = sum(one.lost_offsets - one.beyond_end for one in report.partitions)
         gaps = f"{counted(offsets, 'offset')} lost{_in_gaps_text(report.partitions, offsets)}" if offsets else ""
         state, of_state = "INCONSISTENT", [counted(count, "error"), good, gaps]
+    elif beyond:
+        state, of_state = "INCOMPLETE", [good]
     else:
-        state, of_state = "INCOMPLETE" if beyond else "COULD NOT READ EVERYTHING", [good]
+        state, of_state = "COULD NOT READ EVERYTHING", [f"{unread}; the rest is not damaged"]
+        unread = ""
     return f"{state}: {_joined(*of_state, beyond, unread, f'not checked: {unchecked}' if unchecked else '')}"
 
 

@@ -33,4 +33,4 @@ def test_transactions_that_have_ended_and_that_are_open():
     assert list(whole.aborted) == dumped(index, "producerId", "firstOffset", "lastOffset")
     assert (whole.marked_producer_ids, whole.open_first_offsets) == ({19, 20, 21}, ())
     front = ended_and_open(log.segments[:1], skip=False)
-    assert front == ((), frozenset(), (0, 3, 6), False), "as the snapshot beside the second segment has them"
+    assert front == ((), frozenset(), (0, 3, 6), False, ()), "as the snapshot beside the second segment has them"

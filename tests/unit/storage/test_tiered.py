@@ -73,11 +73,12 @@ def test_a_plain_object_is_a_segment(tmp_path, manifest_bytes):
 @pytest.mark.parametrize(
     "content, manifest_bytes, words",
     [
-        (compressed(), manifest(True, None), ("seems to be compressed", "00000000000000000030.log.zst")),
-        (NOISE, manifest(True, KEY), ("seems to be encrypted", "a broker that has the plugin and its key")),
-        (NOISE, manifest(False, {}), ("seems to be encrypted",)),
-        (compressed(), None, ("seems to be compressed", "00000000000000000030.log.zst")),
-        (NOISE, None, ("seems to be encrypted",)),
+        (compressed(), manifest(True, None), ("compressed in chunks with zstd", ".log.zst", "its .rsm-manifest")),
+        (NOISE, manifest(True, KEY), ("compressed in chunks with zstd and encrypted", "AES-GCM under key key-2024")),
+        (NOISE, manifest(False, KEY), ("encrypted in chunks with AES-GCM", "a broker that has the plugin and its key")),
+        (NOISE, manifest(False, {}), ("encrypted in chunks with AES-GCM",)),
+        (compressed(), None, ("begins with a zstd frame", "00000000000000000030.log.zst")),
+        (NOISE, None, ("look random", "encrypted")),
     ],
 )
 def test_other_objects_are_refused_in_a_sentence(tmp_path, content, manifest_bytes, words, capfdbinary):
@@ -104,9 +105,10 @@ def test_a_damaged_segment_is_damaged_and_not_encrypted(tmp_path, name):
 
 
 def test_random_bytes_are_distinguished_from_batches():
-    assert all(tiered.has_no_zeros(random.Random(seed).randbytes(64 << 10)) for seed in range(20))
-    assert not tiered.has_no_zeros(PLAIN)
-    assert not tiered.has_no_zeros(NOISE[:100])
+    assert all(tiered.looks_encrypted(random.Random(seed).randbytes(64 << 10)) for seed in range(20))
+    assert not tiered.looks_encrypted(PLAIN)
+    assert not tiered.looks_encrypted(b"text, repeated. " * 4096)
+    assert not tiered.looks_encrypted(NOISE[:100])
 
 
 @pytest.mark.parametrize("topic", ["my-orders", "my-orders-1"])
