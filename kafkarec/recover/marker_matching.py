@@ -14,7 +14,7 @@ one, and when the producer's next marker is known, `marker_evidence.RULES` decid
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -143,6 +143,7 @@ class MatchedTransactions:
         self._unmatched: dict[tuple[int, int], AbortedTransaction] = {}
         # such entries of segments before the last one, until a batch is reached
         self._unmatched_before: list[AbortedTransaction] = []
+        self._doubted: list[AbortedTransaction] = []  # entries of places where other batches are
         # entries whose markers are in holes: see `_producers_of_listed_markers`; none leaves
         self._explained: set[AbortedTransaction] = set()
         self._hole_finder = HoleFinder(known_holes)
@@ -209,6 +210,8 @@ class MatchedTransactions:
     def finish(self) -> None:
         """Called after the last step. Decides the transactions whose next marker is not in the log, and notes the
         markers that its index has after its last batch: lost, or never written."""
+        for entry in self._doubted_of_open():
+            self._end_by_index(entry)
         after_last_batch = [*self._unmatched_before, *self._unmatched.values()]
         hole = self._hole_finder.hole_at_end(self.next_offset)
         if hole is not None:
@@ -243,7 +246,7 @@ class MatchedTransactions:
         """`open` in place of `finish`, if the log may go on; None: there is something to decide that its end tells, or
         other files."""
         is_undecided = self.is_out_of_order or any(one.outcome == UNDECIDED for one in self.decisions)
-        if self._held or self._hole_finder.is_waiting or is_undecided:
+        if self._held or self._hole_finder.is_waiting or is_undecided or self._doubted_of_open():
             return None
         return self._producers.open_transactions()
 
@@ -366,8 +369,31 @@ class MatchedTransactions:
         due = set(takewhile(lambda key: key[1] <= last, self._unmatched)) - keys_of_legible
         if due:
             due -= step.marker_keys()
+        if not due:
+            return
+        names = "base_offset", "last_offset", "is_control", "producer_id"
+        bases, lasts, are_control, producers = map(step.column, names)
         for entry in sorted(map(self._unmatched.pop, due), key=_MARKER_OFFSET):
-            yield bisect_right(step.column("last_offset"), entry.last_offset), self._end_by_index, entry
+            row = bisect_left(lasts, entry.last_offset)
+            has_its_place = (lasts[row] if bases[row] is None else bases[row]) <= entry.last_offset
+            if has_its_place and not (are_control[row] and producers[row] == entry.producer_id):
+                yield row, self._doubt, entry
+            else:  # no batch is there, or a marker that cannot be read
+                yield row + has_its_place, self._end_by_index, entry
+
+    def _doubt(self, entry: AbortedTransaction) -> None:
+        """Another batch has the place of the marker: the entry counts only if no marker follows."""
+        self._note_difference(entry.producer_id, entry.last_offset, "an ABORT", "another batch")
+        self._doubted.append(entry)
+
+    def _doubted_of_open(self) -> list[AbortedTransaction]:
+        """The doubted entries of transactions that are still open."""
+        opened = self._producers.open_transactions() if self._doubted else {}
+        return [
+            entry
+            for entry in self._doubted
+            if (data := opened.get(entry.producer_id)) is not None and self._is_entry_of(entry, data)
+        ]
 
     def _end_by_index(self, entry: AbortedTransaction) -> None:
         """Ends a transaction by its .txnindex entry: the ABORT marker was lost (damage, a missing segment)."""

@@ -158,6 +158,25 @@ def test_an_index_entry_within_the_next_segment_ends_nothing():
     assert [(note.reason, note.offset) for note in result.notes] == [("txnindex_ahead", 1)]
 
 
+@pytest.mark.parametrize("place", [1, 2, 3, 4])
+def test_an_index_entry_ends_nothing_where_another_batch_is(place):
+    """A .txnindex has no checksum: with one wrong byte it has the ABORT of a producer that committed."""
+    events = log_of((DATA, 7), (DATA, 9), (ABORT, 9), (DATA, 7), (PLAIN, -1), (COMMIT, 7))
+    result = listing([txns.segment(events, [AbortedTransaction(7, 0, place, 0)])])
+    assert [(txn.producer_id, txn.state) for txn in result] == [(9, "aborted"), (7, "committed")]
+    assert ("txnindex_differs", 7, place) in [(note.reason, note.producer_id, note.offset) for note in result.notes]
+
+
+def test_an_index_entry_of_a_marker_that_cannot_be_read_ends_its_transaction():
+    unreadable = builders.batch(
+        [builders.record(key=b"\0")], base_offset=1, attributes=builders.TRANSACTIONAL | builders.CONTROL, producer_id=7
+    )
+    begin, *_, end = log_of((DATA, 7), (PLAIN, -1), (PLAIN, -1))
+    data = begin.batch + unreadable + end.batch
+    one = FileInMemory(data, "0.log", Evidence(lambda: [AbortedTransaction(7, 0, 1, 2)]))
+    assert [txn.state for txn in listing([one]).aborted] == ["aborted"]
+
+
 @pytest.mark.parametrize("marker", [ABORT, PLAIN])
 def test_the_index_has_the_first_offset_of_a_transaction_that_began_before_the_log(marker):
     """Its ABORT is there, or lost."""
