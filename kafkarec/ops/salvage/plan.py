@@ -109,8 +109,8 @@ def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]],
                     report.snapshots.append(copied)
                     return
             elif is_whole:
-                at, text = good[-1].position if good else 0, f"{segment.path} ends without a SnapshotFooter"
-                collector.damage.append(Damage(segment.path, at, 0, None, None, segment.size, _CUT, text))
+                end, text = segment.size, f"{segment.path} ends without a SnapshotFooter"
+                collector.damage.append(Damage(segment.path, end, 0, None, None, end, _CUT, text))
             report.damage += [one.as_dict() for one in collector.damage]
             incomplete += good
     begin = len(report.set_aside)
