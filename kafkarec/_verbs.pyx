@@ -22,7 +22,7 @@ from kafkarec._c.input_columns cimport (
 )
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET,
-    TRANSACTIONAL, UP_TO_MAGIC, BatchRow, codec_name, frame, is_control, is_transactional, is_wrapper, least_size,
+    TRANSACTIONAL, UP_TO_MAGIC, BatchRow, frame, is_control, is_transactional, is_wrapper, least_size,
     read_header, verify_crc, wrapping_add,
 )
 from kafkarec._c.magic_3 cimport (
@@ -316,7 +316,6 @@ cdef class RequestCheck:
         return self.record_stats.refused_count, bool(self.record_stats.refused_time), notes
 
 
-cdef tuple _CODECS = tuple([codec_name(codec).decode() for codec in range(LATEST_CODEC + 1)])
 
 
 cdef inline object or_none(int64_t value):
@@ -343,10 +342,10 @@ def headers_of_good_batches(data, *, bint check_crcs):
             if status != OK:
                 return None
         headers.append((
-            row.position, row.size_in_bytes, row.magic, row.crc, None if is_wrapper(&row) else row.base_offset,
-            row.last_offset, or_none(row.max_timestamp), or_none(row.partition_leader_epoch), bool(is_control(&row)),
+            row.position, row.size_in_bytes, row.magic, None if is_wrapper(&row) else row.base_offset, row.last_offset,
+            or_none(row.max_timestamp), or_none(row.partition_leader_epoch), bool(is_control(&row)),
             bool(is_transactional(&row)), or_none(row.producer_id), or_none(row.producer_epoch),
-            or_none(row.base_sequence), or_none(row.last_sequence), _CODECS[row.codec], or_none(row.record_count),
+            or_none(row.last_sequence), or_none(row.record_count),
         ))
         at += row.size_in_bytes
     return headers
@@ -646,8 +645,8 @@ def rewrite_records(
     fault.record = -1
     with nogil:
         if one_frame:
-            status = scan_fields(&scan, first.data, first.size, True, &fault)
-            at.data, at.data_end, at.stop = first.data + scan.at, at.stop, first.data + scan.at
+            status = scan_fields(&scan, first.data, first.size, &fault)
+            at.data, at.data_end, at.stop = first.data + scan.size, at.stop, first.data + scan.size
         if status == OK:
             status = copy_records(&at, &out, count)
     if status == ATTRIBUTES_LOST:
@@ -702,20 +701,16 @@ cdef class HeaderFirstCheck:
             raise self.refusal(status, &fault)
         return self.position
 
-    def read(self, content, int64_t compressed_bytes, bint is_all):
-        """Reads on in what was decompressed so far of the batch, of that many bytes of its payload; whether its last
-        field was read. is_all: no more will come."""
+    def read(self, content, int64_t compressed_bytes):
+        """Checks the batch by its decompressed fields, of that many bytes of its payload."""
         cdef HeldBytes held = HeldBytes(content)
         cdef Fault fault
         cdef int status
         set_fault_place(&fault, &self.row)
-        if held.size < self.scan.at:
-            raise ValueError(f"{held.size} bytes, after {self.scan.at} were read")
         with nogil:
-            status = self.read_fields(held.data, held.size, compressed_bytes, is_all, &fault)
-        if status != OK and status != CUT:
+            status = self.read_fields(held.data, held.size, compressed_bytes, &fault)
+        if status != OK:
             raise self.refusal(status, &fault)
-        return status == OK
 
     cdef object refusal(self, int status, const Fault* fault):
         if status != OFFSETS_OUT_OF_ORDER or self.scan.unordered >= 0:
@@ -750,21 +745,21 @@ cdef class HeaderFirstCheck:
                 return NEEDS_CODEC
             if decompress_payload(&self.context, row.codec, walk.p, first, BATCH_MAGIC, self.limit, &size, &lz4) != OK:
                 return NEEDS_CODEC
-            return self.read_fields(self.context.out.data, size, first, True, fault)
-        return NEEDS_CODEC if row.codec else self.read_fields(payload, self.payload_length, 0, True, fault)
+            return self.read_fields(self.context.out.data, size, first, fault)
+        return NEEDS_CODEC if row.codec else self.read_fields(payload, self.payload_length, 0, fault)
 
-    cdef int read_fields(self, const uint8_t* content, int64_t size, int64_t compressed_bytes, bint is_all,
+    cdef int read_fields(self, const uint8_t* content, int64_t size, int64_t compressed_bytes,
                          Fault* fault) noexcept nogil:
-        """See `read`. CUT: more bytes are needed."""
+        """See `read`."""
         cdef FieldScan* scan = &self.scan
         cdef int64_t data = 0, expected = 0, last_delta = self.row.last_offset - self.row.base_offset
-        cdef int status = scan_fields(scan, content, size, is_all, fault)
+        cdef int status = scan_fields(scan, content, size, fault)
         if status != OK:
             return status
         if self.row.attributes & TWO_FRAMES:
-            data = size - scan.at
+            data = size - scan.size
         elif self.row.codec == 0:
-            data, expected, size, compressed_bytes = size - scan.at, scan.data_size, scan.at, scan.at
+            data, expected, size, compressed_bytes = size - scan.size, scan.data_size, scan.size, scan.size
             if size > self.limit:
                 return NEEDS_CODEC
         if data < expected:

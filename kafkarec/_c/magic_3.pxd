@@ -188,14 +188,13 @@ cdef inline int copy_records(Magic3Walk* at, RecordsOut* out, int64_t count) noe
     return OK if size == 0 else refuse(at.fault, RECORDS_LEFT_OVER, count, size)
 
 
-# ---- the fields of header-first records, as they are decompressed
+# ---- the fields of header-first records
 
 cdef struct FieldScan:
-    int64_t count                # records to come, as the batch says
-    int64_t records              # read so far
-    int64_t at                   # bytes of their fields
+    int64_t count                # of records, as the batch says
+    int64_t records              # read
+    int64_t size                 # bytes of their fields
     int64_t data_size            # bytes of their keys, values and headers
-    int64_t needed               # bytes that must be there before it is worth reading on
     int32_t last_delta           # the offset delta of the last one, at first -1
     int64_t unordered            # the first record whose offset delta is not above the one before, or -1
     int32_t delta_before         # of the record before that one
@@ -205,24 +204,18 @@ cdef struct FieldScan:
 
 cdef inline FieldScan begin_field_scan(int64_t count, bint has_attributes) noexcept nogil:
     """Of the fields of that many records, none of which was read."""
-    return FieldScan(count, 0, 0, 0, 0, -1, -1, 0, 0, has_attributes)
+    return FieldScan(count, 0, 0, 0, -1, -1, 0, 0, has_attributes)
 
 
-cdef inline int scan_fields(FieldScan* scan, const uint8_t* fields, int64_t size, bint is_all,
-                            Fault* fault) noexcept nogil:
-    """Reads on in the fields of which `size` bytes are there. CUT: more are needed; not if they are all there are."""
-    cdef Magic3Walk at = Magic3Walk(fields + scan.at, fields + size, fields + size, OK, fault, False, False,
+cdef inline int scan_fields(FieldScan* scan, const uint8_t* fields, int64_t size, Fault* fault) noexcept nogil:
+    """Reads the fields, at the beginning of `size` bytes."""
+    cdef Magic3Walk at = Magic3Walk(fields, fields + size, fields + size, OK, fault, False, False,
                                     scan.has_attributes, True, True, NULL, NULL, 0)
     cdef int64_t data_size = 0
     cdef int32_t delta = 0
     cdef int status
-    if size < scan.needed and not is_all:
-        return CUT
     while scan.records < scan.count:
         status = copy_record(&at, NULL, &data_size, &delta)
-        if status == CUT and not is_all:
-            scan.needed = scan.at + 2 * (size - scan.at) + 1
-            return CUT
         if status == CUT:
             status = refuse(fault, RECORDS_MISSING, scan.count, scan.records)
         if status != OK:
@@ -232,6 +225,6 @@ cdef inline int scan_fields(FieldScan* scan, const uint8_t* fields, int64_t size
             scan.unordered, scan.delta_before, scan.unordered_delta = scan.records, scan.last_delta, delta
         scan.last_delta = delta
         scan.data_size += data_size
-        scan.at = at.p - fields
+        scan.size = at.p - fields
         scan.records += 1
     return OK

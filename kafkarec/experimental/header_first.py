@@ -146,5 +146,5 @@ def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedO
             fields = _two_frames(batch)[0] if has_two_frames else batch.payload
             if not (batch.codec or has_two_frames):
                 raise codecs.LimitReached(limit)
-            check.read(codecs.decompress(batch.codec, fields, limit), len(fields), True)
+            check.read(codecs.decompress(batch.codec, fields, limit), len(fields))
     return ValidatedOffsets(check.batches, check.records, check.compressed_bytes, check.decompressed_bytes)

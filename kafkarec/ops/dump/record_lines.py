@@ -243,7 +243,7 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     if value is None:
         batch.refuse(FieldFault("wrapper_value_null"))
     try:
-        data = memoryview(bytes(codecs.decompress(batch.codec, value, limit, magic=wrapper.magic)))
+        data = memoryview(codecs.decompress(batch.codec, value, limit, magic=wrapper.magic))
     except codecs.CodecError as error:
         reason = error.reason if error.reason in REASONS else "payload_corrupt"
         batch.refuse(FieldFault(reason, detail=str(error)))

@@ -44,7 +44,7 @@ def add_payload(
         if only_start:
             check_stream_start(codec, payload, cap)
         else:
-            content = memoryview(bytes(decompress(codec, payload, cap, magic)))
+            content = memoryview(decompress(codec, payload, cap, magic))
     except CodecError as error:
         reason = error.reason if error.reason in REASONS else "payload_corrupt"
         fault = FieldFault(reason, detail=error.detail)

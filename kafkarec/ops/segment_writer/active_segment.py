@@ -108,7 +108,6 @@ class AppendedHeader(NamedTuple):
     position: int
     size_in_bytes: int
     magic: int
-    crc: int
     base_offset: int | None
     last_offset: int
     max_timestamp: int | None
@@ -117,9 +116,7 @@ class AppendedHeader(NamedTuple):
     is_transactional: bool
     producer_id: int | None
     producer_epoch: int | None
-    base_sequence: int | None
     last_sequence: int | None
-    compression: str | None
     record_count: int | None
 
     @property
