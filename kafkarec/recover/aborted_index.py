@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import attrgetter
 
 from kafkarec._lazy import cached_property
@@ -23,11 +23,18 @@ class AbortedIndex:
         self._is_in_order = all(one.last_offset < other.last_offset for one, other in pairwise(entries))
 
     @cached_property
-    def _by_producer(self) -> dict[int, list[AbortedTransaction]]:
+    def _by_producer(self) -> dict[int, tuple[list[int], list[int]]]:
+        """producer id -> the last offset of each of its entries, and the lowest first offset from that entry on."""
         found: dict[int, list[AbortedTransaction]] = {}
         for entry in self.entries:
             found.setdefault(entry.producer_id, []).append(entry)
-        return found
+        return {
+            producer: (
+                [one.last_offset for one in entries],
+                [*accumulate((one.first_offset for one in reversed(entries)), min)][::-1],
+            )
+            for producer, entries in found.items()
+        }
 
     def is_complete_to(self, offset: int) -> bool:
         """Whether it proves which markers up to the offset are ABORTs: it is in order, as a broker writes it, and has
@@ -42,5 +49,6 @@ class AbortedIndex:
 
     def overlaps(self, producer: int, first: int, last: int) -> bool:
         """Whether an entry of the producer has some of the offsets."""
-        of_producer = self._by_producer.get(producer, ())
-        return any(one.first_offset <= last and first <= one.last_offset for one in of_producer)
+        lasts, lowest = self._by_producer.get(producer, ([], []))
+        at = bisect_left(lasts, first)
+        return at < len(lasts) and lowest[at] <= last
