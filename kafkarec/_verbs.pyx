@@ -316,8 +316,6 @@ cdef class RequestCheck:
         return self.record_stats.refused_count, bool(self.record_stats.refused_time), notes
 
 
-
-
 cdef inline object or_none(int64_t value):
     return None if value == ABSENT else value
 
