@@ -437,6 +437,34 @@ def test_a_last_batch_behind_a_true_gap_is_read_with_the_one_behind_it(tmp_path)
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(6), *range(12, 18)]
 
 
+@pytest.mark.parametrize("start", [30, 50, 51, 53])
+def test_a_start_up_to_a_waiting_batch_is_no_loss(tmp_path, start):
+    """An offset that the log has, which a checkpoint of an earlier version may have passed."""
+    batches = [good_batch(3, base_offset=offset) for offset in (0, 50, 53)]
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:2])))
+    query = Query(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
+    query.run()
+    query.restart()
+    assert query.rows == {}
+    log_folder(folder, (0, b"".join(batches)))
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(max(start, 50), 56)]
+
+
+def test_a_start_behind_a_waiting_batch_is_a_loss(tmp_path, caplog):
+    log_folder(tmp_path / "orders-0", (0, good_batch(3) + good_batch(3, base_offset=50)))
+    starts = json.dumps({"orders": {"0": 54}})
+    with pytest.raises(DataLoss, match="asks for 54, and the log ends at offset 3"):
+        caught_up(tmp_path, startingOffsets=starts)
+    assert caught_up(tmp_path, startingOffsets=starts, failOnDataLoss="false").texts()[-1] == {"orders": {"0": 3}}
+
+
+def test_the_first_batch_of_a_file_without_an_offset_in_its_name_is_read(tmp_path):
+    (tmp_path / "dump.log").write_bytes(good_batch(3, base_offset=500))
+    query = caught_up(tmp_path / "dump.log", topic="orders")
+    assert [offset for rows in query.rows.values() for offset, _ in rows] == [500, 501, 502]
+
+
 @pytest.mark.parametrize("offsets", [(500, 1000), (1000, 500), (20, 21)])
 @pytest.mark.parametrize("limit", [*LIMITS, {"isolationLevel": "read_committed", "maxOffsetsPerTrigger": "4"}])
 def test_two_batches_in_a_row_with_wrong_offsets_cost_no_record(tmp_path, limit, offsets):
