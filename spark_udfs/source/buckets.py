@@ -153,7 +153,7 @@ class Bucket(Store):
             shutil.copyfileobj(file, out, _PIECE)
 
     def list_entries(self, folder: str, below: bool) -> list[ListedFile]:
-        from pyarrow import fs  # type: ignore[import-untyped]
+        from pyarrow import fs
 
         root = self._path(folder)
         with self._errors_named(folder):
