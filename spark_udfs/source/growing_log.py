@@ -186,7 +186,8 @@ class GrowingLog:
                     raise error
                 why = why or str(error)
             elif is_last and last.begin == before.end and last.first_offset != before.next_offset:
-                is_last = False  # of a compacted log others are behind gaps, too
+                # of a compacted log others are behind gaps, too; but of two that fall either one may be damaged
+                is_last = last.first_offset < before.next_offset
                 file, offsets = paths.display_url(last.path), f"{last.first_offset}, and not {before.next_offset}"
                 why = why or f"{file}: the batch at byte {last.begin} begins at offset {offsets}"
             else:

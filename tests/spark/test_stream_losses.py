@@ -437,6 +437,24 @@ def test_a_last_batch_behind_a_true_gap_is_read_with_the_one_behind_it(tmp_path)
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(6), *range(12, 18)]
 
 
+@pytest.mark.parametrize("wrong", [11, 13, 20, 500])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_of_two_last_batches_whose_offsets_fall_neither_is_passed(tmp_path, wrong, restarts):
+    """A gap between the two leaves no proof of which one is damaged, before others are behind them."""
+    batches = [good_batch(1, base_offset=offset) for offset in (0, 1, 6, 10, 11, 12, 13)]
+    batches[2] = patched(batches[2], 0, wrong.to_bytes(8, "big"))
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:4])))
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    assert query.texts()[-1] == {"orders": {"0": 2}}
+    if restarts:
+        query.restart()
+    for number in range(5, 8):
+        log_folder(folder, (0, b"".join(batches[:number])))
+        query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [0, 1, wrong, *range(10, 14)]
+
+
 @pytest.mark.parametrize("start", [30, 50, 51, 53])
 def test_a_start_up_to_a_waiting_batch_is_no_loss(tmp_path, start):
     """An offset that the log has, which a checkpoint of an earlier version may have passed."""
