@@ -324,7 +324,7 @@ class GrowingLog:
                 self._aborted.clear()
                 self._is_damaged = False
             # up to the end: no marker of a batch that waits for others to prove its offset
-            part = self.between_offsets(self.start if is_first else self._stable, self.end)
+            part = self._up_to_end() if is_first else self.between_offsets(self._stable, self.end)
             found = planning.read_transactions(part, self._options, start if is_first else None)
             self._is_damaged |= found.is_damaged
             warn_of_some([one for one in found.undecided if one not in self._warned], "more undecided transactions")
@@ -334,6 +334,11 @@ class GrowingLog:
             self._stable = min(found.last_stable_offset, self.end)
             self._transactions_of = self._seen, self.end
         return self.end if self._transactions_of is None else self._stable
+
+    def _up_to_end(self) -> PartitionLog:
+        last, segments = self._before[self.end], self.listed_log.segments
+        number = [each.path for each in segments].index(last.path)
+        return self.listed_log._replace(segments=(*segments[:number], segments[number].copy(end=last.end)))
 
     def uncommitted(self, start: int, stop: int) -> Uncommitted:
         """What read_committed leaves out between two offsets. Their bytes are read, and so a batch of these with a
