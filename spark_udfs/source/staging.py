@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,13 +51,13 @@ class ListedFile(NamedTuple):
     is_folder: bool
 
 
-class Store:
+class Store(ABC):
     """What jobs write to, a folder or a part of a bucket; names are relative to its path."""
 
+    @abstractmethod
     def list_entries(self, folder: str, below: bool) -> list[ListedFile]:
         """The files and folders in a folder, sorted by name; none if it does not exist. below: with those of the
         folders in it"""
-        raise NotImplementedError
 
     def list_files(self, folder: str = "", below: bool = True) -> list[ListedFile]:
         """The files of a folder, sorted by name; below: with those of the folders in it."""
