@@ -104,8 +104,8 @@ class Bucket(Store):
         scheme = url.partition("://")[0]
         given = {**storage, **_S3_DEFAULTS} if scheme in S3 else dict(storage)
         self._endpoint: str | None = None
-        super().__init__(url.rstrip("/"), None, "")
-        with self.errors_named(""):
+        self.path = url.rstrip("/")
+        with self._errors_named(""):
             self._fs, self._root, self._endpoint = distributed.arrow_filesystem(self.path, given)
 
     def check_access(self) -> None:
@@ -113,41 +113,66 @@ class Bucket(Store):
         from pyarrow import fs  # type: ignore[import-untyped]
 
         name = self._root.partition("/")[0]
-        with self.errors_named(""):
+        with self._errors_named(""):
             if self._fs.get_file_info(name).type == fs.FileType.NotFound:
                 raise FileNotFoundError("NoSuchBucket")
 
     # ---- write
 
     def put(self, name: str, data: bytes) -> None:
-        with self.errors_named(name), self._fs.open_output_stream(self._path(name)) as out:
+        with self._errors_named(name), self._fs.open_output_stream(self._path(name)) as out:
             out.write(data)
 
     def upload(self, path: str, name: str) -> None:
-        with self.errors_named(name), open(path, "rb") as file, self._fs.open_output_stream(self._path(name)) as out:
+        with self._errors_named(name), open(path, "rb") as file, self._fs.open_output_stream(self._path(name)) as out:
             shutil.copyfileobj(file, out, _PIECE)
 
     def copy(self, source: str, target: str) -> None:
-        with self.errors_named(source):
+        with self._errors_named(source):
             self._fs.copy_file(self._path(source), self._path(target))
 
     def delete(self, name: str) -> None:
-        with self.ignoring_missing(), self.errors_named(name):
+        with self._ignoring_missing(), self._errors_named(name):
             self._fs.delete_file(self._path(name))
 
     def drop(self, folder: str) -> None:
         """Deletes everything below a folder."""
-        with self.ignoring_missing(), self.errors_named(folder):
+        with self._ignoring_missing(), self._errors_named(folder):
             self._fs.delete_dir(self._path(folder))
 
     # ---- read
 
+    def read(self, name: str) -> bytes | None:
+        """The content of a small object; None: it does not exist."""
+        with self._ignoring_missing(), self._errors_named(name), self._fs.open_input_file(self._path(name)) as file:
+            return bytes(file.read())
+        return None
+
     def download(self, name: str, path: str) -> None:
-        with self.errors_named(name), self._fs.open_input_stream(self._path(name)) as file, open(path, "wb") as out:
+        with self._errors_named(name), self._fs.open_input_stream(self._path(name)) as file, open(path, "wb") as out:
             shutil.copyfileobj(file, out, _PIECE)
 
+    def list_entries(self, folder: str, below: bool) -> list[ListedFile]:
+        from pyarrow import fs
+
+        root = self._path(folder)
+        with self._errors_named(folder):
+            entries = self._fs.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=below))
+        return sorted(
+            ListedFile(
+                one.path[len(root) :].strip("/"),
+                one.size or 0,
+                one.mtime.timestamp() if one.mtime else 0.0,
+                one.type == fs.FileType.Directory,
+            )
+            for one in entries
+        )
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
     @contextmanager
-    def errors_named(self, name: str) -> Iterator[None]:
+    def _errors_named(self, name: str) -> Iterator[None]:
         url = f"{self.path}/{name}" if name else self.path
         try:
             yield
@@ -157,6 +182,15 @@ class Bucket(Store):
                 words = f"{failure}; writing also needs s3:PutObject and s3:DeleteObject"
                 failure = type(failure)(words, failure.filename or "", failure.kind)
             raise failure from error
+
+    @contextmanager
+    def _ignoring_missing(self) -> Iterator[None]:
+        """Ignores that an object does not exist; a missing bucket stays an error."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            if getattr(error, "kind", "not_found") != "not_found":
+                raise
 
     # ---- the lock
 

@@ -53,10 +53,7 @@ class SharedFolder(Store):
     """A folder; names are relative to it."""
 
     def __init__(self, path: str) -> None:
-        from pyarrow import fs  # type: ignore[import-untyped]
-
-        path = os.path.abspath(path)
-        super().__init__(path, fs.LocalFileSystem(), path)
+        self.path = os.path.abspath(path)
 
     def check_access(self) -> None:
         if os.path.lexists(self.path) and not os.path.isdir(self.path):
@@ -82,10 +79,22 @@ class SharedFolder(Store):
 
     # ---- files
 
+    def read(self, name: str) -> bytes | None:
+        """The content of a small file; None: it does not exist."""
+        with suppress(FileNotFoundError), open(self._path(name), "rb") as file:
+            return file.read()
+        return None
+
     def list_entries(self, folder: str, below: bool) -> list[ListedFile]:
-        """As of a bucket, without what is behind symbolic links: an overwritten table is not to lose that."""
+        """As of a bucket, without what is behind symbolic links: an overwritten table is not to lose that. OSError for
+        a folder that cannot be listed."""
+
+        def raise_unless_missing(error: OSError) -> None:
+            if not isinstance(error, FileNotFoundError):
+                raise error
+
         root, found = self._path(folder), list[ListedFile]()
-        for parent, folders, files in os.walk(root):
+        for parent, folders, files in os.walk(root, onerror=raise_unless_missing):
             for path in (os.path.join(parent, name) for name in (*folders, *files)):
                 with suppress(FileNotFoundError):
                     status, name = os.lstat(path), os.path.relpath(path, root)
@@ -223,6 +232,9 @@ class SharedFolder(Store):
                     os.rename(target, old)
             os.rename(new, target)
         distributed.sync_folder(self.path)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.path, name)
 
 
 # ---- operations on folders and logs; each can be repeated after a crash

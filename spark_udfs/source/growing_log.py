@@ -178,14 +178,16 @@ class GrowingLog:
         held_back, why, is_last = list[LogBatch](), "", next_base is None
         while found:
             last = found[-1]
-            before = found[-2] if len(found) > 1 else LogBatch("", next_offset=opened.base_offset or 0)
+            low = last.first_offset if opened.base_offset is None else opened.base_offset
+            before = found[-2] if len(found) > 1 else LogBatch("", next_offset=low)
             if last.is_misfit or last.next_offset > (NO_END if next_base is None else next_base):
                 error = planning.order_error(last.path, last.begin, last.first_offset)
                 if self._options.mode == "FAILFAST":
                     raise error
                 why = why or str(error)
             elif is_last and last.begin == before.end and last.first_offset != before.next_offset:
-                is_last = False  # of a compacted log others are behind gaps, too
+                # of a compacted log others are behind gaps, too; but of two that fall either one may be damaged
+                is_last = last.first_offset < before.next_offset
                 file, offsets = paths.display_url(last.path), f"{last.first_offset}, and not {before.next_offset}"
                 why = why or f"{file}: the batch at byte {last.begin} begins at offset {offsets}"
             else:
@@ -195,8 +197,9 @@ class GrowingLog:
             self.waiting = held_back[0], f"{why}; it is not read before one behind it proves its offset"
 
     def clamp_reporting_loss(self, offset: int, why: str, *, is_end: bool = False) -> int:
-        """The offset itself; if the log does not have it, reports data loss and returns the log's start or end. why:
-        what asks for it, before the offset. is_end: as the end of what is read; it may be missing between segments."""
+        """The offset itself, which may be one up to a last batch that waits; if the log does not have it, reports data
+        loss and returns the log's start or end. why: what asks for it, before the offset. is_end: as the end of what is
+        read; it may be missing between segments, and a batch that waits is not read."""
         nameless = self.listed_log.topic is None or self.listed_log.partition is None
         name = self.listed_log.segments[0].path if nameless else f"{self.listed_log.topic}-{self.listed_log.partition}"
         late = next((each for each in self.late if (each.base_offset or 0) < offset), None)
@@ -207,10 +210,11 @@ class GrowingLog:
             )
         # the last segment, a broker's new one, may be empty, and what was before it compacted away
         problem, end = None, max(self.end, self.listed_log.segments[-1].base_offset or 0)
+        known_end = end if self.waiting is None or is_end else max(end, self.waiting[0].next_offset)
         if offset < self.start:
             allowed = ", or where leaves its first folders out" if self._options.where else ""
             problem = f"and the log begins at offset {self.start}: it was truncated{allowed}"
-        elif offset > end:
+        elif offset > known_end:
             problem = f"and the log ends at offset {end}: it was truncated"
         elif offset in self.rewritten:
             problem = "and the log was truncated before it and written again"
@@ -218,7 +222,7 @@ class GrowingLog:
             problem = log_end.missing_offset_text(self.listed_log, offset)
         if problem is not None:
             report_loss(self._options, f"{name}: {why} {offset}, {problem}")
-        return min(max(offset, self.start), end)
+        return end if offset > known_end else max(offset, self.start)
 
     def _gap_end(self, offset: int) -> int | None:
         """Of an offset after the last batch of a segment and before the next segment: where that begins; else None."""
@@ -320,7 +324,7 @@ class GrowingLog:
                 self._aborted.clear()
                 self._is_damaged = False
             # up to the end: no marker of a batch that waits for others to prove its offset
-            part = self.between_offsets(self.start if is_first else self._stable, self.end)
+            part = self._up_to_end() if is_first else self.between_offsets(self._stable, self.end)
             found = planning.read_transactions(part, self._options, start if is_first else None)
             self._is_damaged |= found.is_damaged
             warn_of_some([one for one in found.undecided if one not in self._warned], "more undecided transactions")
@@ -330,6 +334,11 @@ class GrowingLog:
             self._stable = min(found.last_stable_offset, self.end)
             self._transactions_of = self._seen, self.end
         return self.end if self._transactions_of is None else self._stable
+
+    def _up_to_end(self) -> PartitionLog:
+        last, segments = self._before[self.end], self.listed_log.segments
+        number = [each.path for each in segments].index(last.path)
+        return self.listed_log._replace(segments=(*segments[:number], segments[number].copy(end=last.end)))
 
     def uncommitted(self, start: int, stop: int) -> Uncommitted:
         """What read_committed leaves out between two offsets. Their bytes are read, and so a batch of these with a

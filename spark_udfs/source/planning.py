@@ -106,11 +106,14 @@ def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
         if partition.uncommitted is not None:
             uncommitted = partition.uncommitted
         elif options.is_read_committed:
-            written = _end_of_preallocated(partition)  # before the markers are read
+            written, position = _end_of_preallocated(partition)  # before the markers are read
             uncommitted = read_transactions(partition, options, wanted[0])
             warn_of_some(uncommitted.undecided, "more undecided transactions")
             if not uncommitted.is_damaged:
                 uncommitted = uncommitted._replace(last_stable_offset=min(written, uncommitted.last_stable_offset))
+            if position is not None:
+                *earlier, last = partition.segments
+                partition = partition._replace(segments=(*earlier, last.copy(end=position)))
         for number in partition.segments_in_range(*wanted):
             segment, later = partition.segments[number], partition.next_base_offset(number)
             size, aborted = read_length(segment), uncommitted.aborted
@@ -160,19 +163,23 @@ def _check_names(partition: PartitionLog) -> None:
         )
 
 
-def _end_of_preallocated(partition: PartitionLog) -> int:
-    """The next offset of a log whose file is preallocated (log.preallocate): a broker writes batches there before the
-    tasks read them, whose markers come after the planning. NO_END if it is not."""
+def _end_of_preallocated(partition: PartitionLog) -> tuple[int, int | None]:
+    """The next offset of a log whose file is preallocated (log.preallocate), and the position of the zeros behind its
+    batches, None after an incomplete one: a broker writes batches there before the tasks read them, whose markers come
+    after the planning. NO_END if it is not."""
     last = partition.segments[-1]
     if not last.listed_size or "://" in last.path:
-        return NO_END
+        return NO_END, None
     with suppress(kafkarec.KafkaRecordError, OSError), last:  # else a task has the error
         if distributed.has_zeros_at_end(last):
             # not that of the last batch alone: no checksum covers its offset
-            tables = last.between(last.position_of(LAST_OFFSET), last.size).scan_pieces(errors="skip")
+            tables = list(last.between(last.position_of(LAST_OFFSET), last.size).scan_pieces(errors="skip"))
             ends = [max(table.column("next_offset")) for table in tables if len(table)]
-            return max(ends, default=partition.log.next_offset or 0)
-    return NO_END
+            zeros = sum(table.remaining for table in tables)
+            position = last.size - zeros
+            is_incomplete = distributed.incomplete_end(last, position, zeros, None) is not None
+            return max(ends, default=partition.log.next_offset or 0), None if is_incomplete else position
+    return NO_END, None
 
 
 def file_identity(segment: kafkarec.Segment) -> FileIdentity | None:

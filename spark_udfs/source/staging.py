@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
@@ -50,20 +51,13 @@ class ListedFile(NamedTuple):
     is_folder: bool
 
 
-class Store:
-    """What jobs write to, a folder or a part of a bucket: what reading and listing is in both, by pyarrow.fs.
+class Store(ABC):
+    """What jobs write to, a folder or a part of a bucket; names are relative to its path."""
 
-    path: of the user; root: the same for `filesystem`; names are relative to them
-    """
-
-    def __init__(self, path: str, filesystem: Any, root: str) -> None:
-        self.path, self._fs, self._root = path, filesystem, root
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a small file; None: it does not exist."""
-        with self.ignoring_missing(), self.errors_named(name), self._fs.open_input_file(self._path(name)) as file:
-            return bytes(file.read())
-        return None
+    @abstractmethod
+    def list_entries(self, folder: str, below: bool) -> list[ListedFile]:
+        """The files and folders in a folder, sorted by name; none if it does not exist. below: with those of the
+        folders in it"""
 
     def list_files(self, folder: str = "", below: bool = True) -> list[ListedFile]:
         """The files of a folder, sorted by name; below: with those of the folders in it."""
@@ -72,39 +66,6 @@ class Store:
     def list_folders(self, folder: str = "") -> list[str]:
         """The names of the folders in a folder."""
         return [one.name for one in self.list_entries(folder, False) if one.is_folder]
-
-    def list_entries(self, folder: str, below: bool) -> list[ListedFile]:
-        """The files and folders in a folder, sorted by name; none if it does not exist."""
-        from pyarrow import fs  # type: ignore[import-untyped]
-
-        root = self._path(folder)
-        with self.errors_named(folder):
-            entries = self._fs.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=below))
-        return sorted(
-            ListedFile(
-                one.path[len(root) :].strip("/"),
-                one.size or 0,
-                one.mtime.timestamp() if one.mtime else 0.0,
-                one.type == fs.FileType.Directory,
-            )
-            for one in entries
-        )
-
-    def errors_named(self, name: str) -> AbstractContextManager[None]:
-        """Where errors get the name of what was read or written, unless the system names it."""
-        return nullcontext()
-
-    @contextmanager
-    def ignoring_missing(self) -> Iterator[None]:
-        """Ignores that a file does not exist; a missing bucket stays an error."""
-        try:
-            yield
-        except FileNotFoundError as error:
-            if getattr(error, "kind", "not_found") != "not_found":
-                raise
-
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
 
 
 @dataclass

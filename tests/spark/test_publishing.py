@@ -1,6 +1,7 @@
 """Staging by the tasks and publication by the driver, without Spark, in a folder and in a bucket: what readers find.
 Drivers that die: test_crashed_commits.py."""
 
+import errno
 import json
 import os
 import pickle
@@ -295,6 +296,24 @@ def test_staging_that_the_driver_cannot_see_is_reported(tmp_path):
     staged = stage(begun(tmp_path / "executor"), {"t-0": ["a"]})
     with pytest.raises(FileNotFoundError, match="must be a folder that the driver and all executors share"):
         publisher(made).commit(made, staged)
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
+    """As an empty one it would lose what an overwrite replaces, and the journals of other jobs."""
+    publish(tmp_path, "job-1", {"t-0": ["a"], "t-1": ["b"]})
+    made = begun(tmp_path, "job-2", overwrite="static")
+    staged, scan = stage(made, {"t-0": ["c"]}), os.scandir
+
+    def scandir(path):
+        if isinstance(path, str) and path.rstrip("/") == str(tmp_path):
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(OSError, match="Input/output error"):
+        publisher(made).commit(made, staged)
+    monkeypatch.undo()
+    assert content(tmp_path) == {"t-0": numbered("a"), "t-1": numbered("b")}
 
 
 def test_files_that_cannot_be_linked_are_copied(tmp_path, monkeypatch):

@@ -297,6 +297,27 @@ def test_read_committed_of_a_preallocated_file_that_is_written_to(tmp_path, monk
     assert found in ([0, 1, 2], [0, 1, 2, 3])
 
 
+@pytest.mark.parametrize("number", [1, 5])
+def test_read_committed_of_a_preallocated_file_with_damage_that_is_written_to(tmp_path, number):
+    """Damage decides about transactions, and no offset tells what was written after the planning."""
+    kinds = [{}, {}, {"producer_id": 7, "attributes": builders.TRANSACTIONAL, "producer_epoch": 0}, {}, {}, {}]
+    batches = [builders.good_batch(1, base_offset=5 * at, **kind) for at, kind in enumerate(kinds)]
+    batches[3] = builders.end_marker(commit=False, producer_id=7, base_offset=15)
+    batches[number] = builders.patched(batches[number], 0, (60_000).to_bytes(8, "big"))
+    later = [
+        builders.good_batch(1, base_offset=30, **kinds[2]),
+        builders.end_marker(commit=False, producer_id=7, base_offset=31),
+    ]
+    before, after = b"".join(batches), b"".join(batches + later)
+    folder = log_folder(tmp_path / "t-0", (0, before.ljust(4096, b"\0")))
+    options = {"isolationLevel": "read_committed", "mode": "DROPMALFORMED"}
+    planned = Read(folder, **options)
+    log_folder(folder, (0, after.ljust(4096, b"\0")))
+    expected = [0, 5, 20, 25]
+    expected[expected.index(5 * number)] = 60_000
+    assert offsets_of(planned.again()) == expected == offsets_of(read(folder, **options))
+
+
 def test_read_committed_of_a_preallocated_file_whose_last_base_offset_is_damaged(tmp_path):
     """It is too low, and no checksum covers it: the log does not end there."""
     plain = [builders.batch(builders.records(1), base_offset=base) for base in (10, 11, 12, 2)]

@@ -437,6 +437,52 @@ def test_a_last_batch_behind_a_true_gap_is_read_with_the_one_behind_it(tmp_path)
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(6), *range(12, 18)]
 
 
+@pytest.mark.parametrize("wrong", [11, 13, 20, 500])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_of_two_last_batches_whose_offsets_fall_neither_is_passed(tmp_path, wrong, restarts):
+    """A gap between the two leaves no proof of which one is damaged, before others are behind them."""
+    batches = [good_batch(1, base_offset=offset) for offset in (0, 1, 6, 10, 11, 12, 13)]
+    batches[2] = patched(batches[2], 0, wrong.to_bytes(8, "big"))
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:4])))
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    assert query.texts()[-1] == {"orders": {"0": 2}}
+    if restarts:
+        query.restart()
+    for number in range(5, 8):
+        log_folder(folder, (0, b"".join(batches[:number])))
+        query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [0, 1, wrong, *range(10, 14)]
+
+
+@pytest.mark.parametrize("start", [30, 50, 51, 53])
+def test_a_start_up_to_a_waiting_batch_is_no_loss(tmp_path, start):
+    """An offset that the log has, which a checkpoint of an earlier version may have passed."""
+    batches = [good_batch(3, base_offset=offset) for offset in (0, 50, 53)]
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:2])))
+    query = Query(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
+    query.run()
+    query.restart()
+    assert query.rows == {}
+    log_folder(folder, (0, b"".join(batches)))
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(max(start, 50), 56)]
+
+
+def test_a_start_behind_a_waiting_batch_is_a_loss(tmp_path, caplog):
+    log_folder(tmp_path / "orders-0", (0, good_batch(3) + good_batch(3, base_offset=50)))
+    starts = json.dumps({"orders": {"0": 54}})
+    with pytest.raises(DataLoss, match="asks for 54, and the log ends at offset 3"):
+        caught_up(tmp_path, startingOffsets=starts)
+    assert caught_up(tmp_path, startingOffsets=starts, failOnDataLoss="false").texts()[-1] == {"orders": {"0": 3}}
+
+
+def test_the_first_batch_of_a_file_without_an_offset_in_its_name_is_read(tmp_path):
+    (tmp_path / "dump.log").write_bytes(good_batch(3, base_offset=500))
+    query = caught_up(tmp_path / "dump.log", topic="orders")
+    assert [offset for rows in query.rows.values() for offset, _ in rows] == [500, 501, 502]
+
+
 @pytest.mark.parametrize("offsets", [(500, 1000), (1000, 500), (20, 21)])
 @pytest.mark.parametrize("limit", [*LIMITS, {"isolationLevel": "read_committed", "maxOffsetsPerTrigger": "4"}])
 def test_two_batches_in_a_row_with_wrong_offsets_cost_no_record(tmp_path, limit, offsets):
