@@ -147,11 +147,12 @@ cdef inline int buffer_reserve(Buffer* buffer, size_t used, size_t needed) noexc
 
 cdef inline int part_grow(Page* page, Buffer* buffer, size_t used, size_t needed) noexcept nogil:
     """As buffer_grow; a new buffer is a part of the page if that has space. NULL: there is no page."""
-    if page == NULL or buffer.data != NULL or needed > page.buffer.capacity - page.used:
+    cdef size_t size = (needed + 63) // 64 * 64
+    if page == NULL or buffer.data != NULL or size > page.buffer.capacity - page.used:
         return buffer_grow(buffer, used, needed)
     buffer.data = page.buffer.data + page.used
-    buffer.capacity = (needed + 63) // 64 * 64 - 1
-    page.used += buffer.capacity + 1
+    buffer.capacity = size - 1
+    page.used += size
     return OK
 
 
