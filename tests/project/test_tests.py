@@ -22,6 +22,7 @@ OF_INNER_MODULES = {
     "unit/format/test_c_names.py": "numbers that C and Python must have alike",
     "unit/internal_topics/test_golden.py": "which topics are compacted, a table of its own",
     "unit/read/test_matched_transactions.py": "all tables of the match of markers, read in steps of any size",
+    "unit/recover/test_aborted_index.py": "how many entries a look-up compares",
     "unit/recover/test_misplaced.py": "which batches are at their places, by rows without a log",
     "unit/state/test_index_builders.py": "index entries for batches that no broker writes",
     "unit/state/test_producers.py": "what a broker keeps of a producer, by rows without a log",
@@ -32,7 +33,7 @@ OF_INNER_MODULES = {
     "unit/storage/test_rebuild.py": "side files from batches, step by step, also while the disk fails",
     "unit/storage/test_tiered.py": "that random bytes are no batch",
     "unit/support/test_threads.py": "from which size on there are threads, and what they wait for",
-    "unit/verify/test_audit.py": "each kind of the audit, compared with a slow walk",
+    "unit/verify/test_audit.py": "each kind of the audit, by batches that are odd in one way",
     "unit/verify/test_index_checks.py": "the usual way to check an index, compared with the slow one",
 }
 # A patch of a name with an underscore, by pytest or unittest.mock, and the files with one.
