@@ -53,7 +53,7 @@ def _unpickler() -> Callable[[str, bytes], Any]:
         import shutil
         import sys
 
-        from pyspark.core.files import SparkFiles
+        from pyspark import SparkFiles
 
         root, name = SparkFiles.getRootDirectory(), os.path.basename(location)
         wanted = os.path.join(root, name)

@@ -30,7 +30,7 @@ for name, one in objects.items():
 LOAD = """
 import json, os, sys
 root, pickled, broken = sys.argv[1:4]
-from pyspark.core.files import SparkFiles
+from pyspark import SparkFiles
 from pyspark.worker_util import setup_spark_files
 setup_spark_files(root, [sys.argv[4]])
 from pyspark import cloudpickle
