@@ -32,7 +32,6 @@ import json
 import os
 import platform
 import re
-import runpy
 import shutil
 import stat
 import sys
@@ -188,12 +187,14 @@ def _require_version(package: ModuleType, index: Json | None) -> None:
 
 
 def _installed_version() -> str | None:
-    """The version of a kafkarec on sys.path, from its _version.py, without importing it."""
+    """The version of a kafkarec on sys.path, read from its _version.py without importing it."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.origin:
         return None
-    with contextlib.suppress(OSError, KeyError):
-        return str(runpy.run_path(os.path.join(os.path.dirname(spec.origin), "_version.py"))["__version__"])
+    path = os.path.join(os.path.dirname(spec.origin), "_version.py")
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+        if match := re.search(r'__version__ = "([^"]+)"', file.read()):
+            return match[1]
     return None
 
 
