@@ -25,7 +25,7 @@ from kafkarec.storage.opening import is_archive
 from kafkarec.support.text_table import system_reason
 
 from . import progress
-from .shared_options import CouldNot, WrongUse
+from .shared_options import CouldNot, WrongUse, errors_named
 
 STANDARD_INPUT = "-"
 _STEP = 1 << 20
@@ -50,27 +50,14 @@ def demand_standard_input_once(paths: Sequence[str]) -> None:
         raise WrongUse("standard input (-) can be read only once")
 
 
-def copy_pipe(pipe: BinaryIO, spool: IO[bytes], folder: str | None = None) -> None:
-    """Copy the rest of a pipe. folder: of `spool`; None: that for temporary files. CouldNot if the disk is full."""
-    size = 0
-    with progress.show_byte_count("copying standard input") as tick:
+def copy_pipe(pipe: BinaryIO, spool: IO[bytes]) -> None:
+    """Copy the rest of a pipe to a temporary file. CouldNot if that fails, as where its disk gets full."""
+    where = f"copy of standard input in {tempfile.gettempdir()} (TMPDIR names another folder)"
+    with errors_named(where), progress.show_byte_count("copying standard input") as tick:
         while block := pipe.read(_STEP):
-            try:
-                spool.write(block)
-            except OSError as error:
-                raise _copy_error(error, folder) from error
-            size += len(block)
-            tick(size)
-    try:
+            spool.write(block)
+            tick(spool.tell())
         spool.flush()
-    except OSError as error:
-        raise _copy_error(error, folder) from error
-
-
-def _copy_error(error: OSError, folder: str | None) -> CouldNot:
-    why = system_reason(error)
-    advice = "" if folder else " (TMPDIR names another folder)"
-    return CouldNot(f"copy of standard input in {folder or tempfile.gettempdir()}: {why}{advice}")
 
 
 def find(

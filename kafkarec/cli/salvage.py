@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.salvage import NotEnoughSpace, SalvageReport, salvage
 from kafkarec.ops.salvage.plan_writing import DamagedCopy
 from kafkarec.ops.salvage.planned_changes import UNDECIDED_AS
 from kafkarec.ops.salvage.salvage_report import document
-from kafkarec.ops.salvage.unfinished_run import REPORT, UNFINISHED
-from kafkarec.support.durable import write_file
+from kafkarec.ops.salvage.unfinished_run import UNFINISHED
 
 from . import input_logs, output_files, progress, shared_options
-from .input_logs import copy_pipe, demand_standard_input_once, standard_input_pipe
+from .input_logs import STANDARD_INPUT, demand_standard_input_once, standard_input_segment
 from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, output_path
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
@@ -34,7 +31,6 @@ EXAMPLES = """examples:
 exit status: 0 everything is saved, 1 something is damaged, set aside, or missing by what files beside the log say (the
 rest is saved), 2 wrong usage, 3 failed, or a file could not be read (the rest is saved)"""
 
-_STDIN = "standard input"
 _ON_ANOTHER_DISK = "; salvage to a folder on another disk (on this one, the same command writes this partition again)"
 
 
@@ -100,13 +96,16 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse("no output: name a new or empty folder with -o DIR, or use --dry-run")
     if (args.topic is None) != (args.partition is None):
         raise WrongUse("--topic and --partition must be given together")
+    demand_standard_input_once(args.sources)
     out = args.output or os.path.join(tempfile.gettempdir(), "kafkarec-dry-run")
+    if STANDARD_INPUT in args.sources and (resumption := _resumption(args.sources, out)):
+        raise WrongUse(f"{out} contains an unfinished salvage; {resumption}")
     try:
-        with (
-            standard_input_copied(args.sources, out, args.dry_run) as sources,
-            progress.show_bytes_read(lambda: progress.bytes_in(args.sources)) as tick,
-        ):
-            spool = next((path for path, given in zip(sources, args.sources, strict=True) if path != given), None)
+        sources = [
+            standard_input_segment(None, None, any_file=True) if path == STANDARD_INPUT else path
+            for path in args.sources
+        ]
+        with progress.show_bytes_read(lambda: progress.bytes_in(args.sources)) as tick:
             report = salvage(
                 sources,
                 out,
@@ -139,18 +138,8 @@ def run(args: argparse.Namespace) -> int:
         raise CouldNot(f"{line}; {then}" if then else line) from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_resumption(args.sources, out) or "nothing is written") from None
-    if spool is not None and not args.dry_run:
-        with open(os.path.join(out, REPORT), encoding="utf-8") as file:
-            text = file.read()  # with the name of the removed file that standard input was copied to
-        write_file(out, REPORT, text.replace(spool, _STDIN).encode())
     with output_files.standard_output() as sink:
-        if spool is None:
-            output_files.write_rendered(sink, args.format, document(report), map(SalvageReport.to_dict, [report]))
-        else:  # the removed file that standard input was copied to is not named
-            printed = json.dumps(report.to_dict()) if args.format == "json" else str(report)
-            for line in printed.split("\n"):
-                if "kafkarec explain" not in line or spool not in line or args.format == "json":
-                    sink.write(f"{line.replace(spool, _STDIN)}\n".encode())
+        output_files.write_rendered(sink, args.format, document(report), map(SalvageReport.to_dict, [report]))
     return report.exit_status()
 
 
@@ -158,20 +147,6 @@ def _resumption(sources: Sequence[str], out: str) -> str:
     """Return what to do after a run that did not end; empty if it had not begun to write."""
     if not os.path.exists(os.path.join(out, UNFINISHED)):
         return ""
-    if "-" in sources:
+    if STANDARD_INPUT in sources:
         return "a run that reads standard input cannot continue: remove the output and begin again"
     return "what was copied so far is kept, and the same command continues from there"
-
-
-@contextmanager
-def standard_input_copied(sources: list[str], out: str, dry_run: bool) -> Iterator[list[str]]:
-    """Copy standard input to a file in the output's parent folder. Such a run cannot be continued."""
-    if "-" not in sources:
-        yield sources
-        return
-    demand_standard_input_once(sources)
-    pipe = standard_input_pipe()
-    above = None if dry_run else os.path.dirname(os.path.abspath(out))
-    with tempfile.NamedTemporaryFile(prefix=".kafkarec-stdin-", dir=above) as spool:
-        copy_pipe(pipe, spool, above)
-        yield [spool.name if source == "-" else source for source in sources]

@@ -1,7 +1,6 @@
 """The extra `cli` itself: the progress bar of `rich` on a terminal, drawn and erased; argcomplete, called as a shell
 does."""
 
-import io
 import os
 import pty
 import re
@@ -262,7 +261,7 @@ def test_an_interrupted_salvage_says_how_to_go_on(source, is_begun, expected, tm
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kafkarec.cli.salvage.salvage", interrupted)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    monkeypatch.setattr("sys.stdin", open(os.devnull))  # noqa: SIM115
     words = ["salvage", str(CODECS) if source == "a" else source, "-o", str(out)]
     assert kafkarec.cli.main(words) == 130
     assert capsys.readouterr().err == f"kafkarec: {expected}\n"

@@ -129,3 +129,15 @@ def test_a_damaged_copy_names_its_path_as_it_is_and_another_disk(run, tmp_path, 
     spoiled.clear()
     assert run("salvage", tmp_path / "Data", "-o", out).status == 0
     assert run("verify", out).status == 0
+
+
+def test_standard_input_is_a_source_that_cannot_be_read_again(damaged, tmp_path, monkeypatch):
+    file = next(damaged.glob("*.log"))
+    for out, source, data in (("a", file, b""), ("b", "-", file.read_bytes())):
+        ran = own_process("salvage", source, "--topic", "t", "--partition", "0", "-o", tmp_path / out, stdin=data)
+        assert ran.status == 1, ran
+    saved, from_pipe = ((tmp_path / out / "t-0" / file.name).read_bytes() for out in "ab")
+    assert saved == from_pipe
+    (tmp_path / "c" / ".unfinished").mkdir(parents=True)
+    ran = own_process("salvage", "-", "-o", tmp_path / "c", stdin=file.read_bytes())
+    assert ran.status == 2 and "a run that reads standard input cannot continue" in ran.complaint
