@@ -14,7 +14,6 @@ removed. A difference that this explains is a note, or not reported.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -41,8 +40,12 @@ E = TypeVar("E", OffsetEntry, TimeEntry)
 class IndexCheck(Generic[E]):
     """The entries of an index in the order of their places: the position in the log, or the offset, that follows the
     value which is looked for. Call `add` with all batches in order, then `finish`. Where every entry has a batch's
-    place and value, which is usual, a whole step is compared at once; else one by one."""
+    place and value, which is usual, a whole step is compared at once; else one by one.
 
+    described   the two fields of an entry in words
+    """
+
+    described: str
     order_kind: str
     effect_of_fall = ""
     by_time: bool
@@ -59,7 +62,7 @@ class IndexCheck(Generic[E]):
             report(self.order_kind, what, NOTE)
         for number in falls:
             previous, entry = index[number - 1 : number + 1]
-            what = f"does not ascend: it follows {self._described(previous)}{self.effect_of_fall}"
+            what = f"does not ascend: it follows {self.described.format(*previous)}{self.effect_of_fall}"
             self._report_entry(self.order_kind, number, entry, what)
         numbers = range(usable)
         self._numbers: Sequence[int] = sorted(numbers, key=columns[1].__getitem__) if falls else numbers
@@ -70,25 +73,8 @@ class IndexCheck(Generic[E]):
         self._last: int | None = None  # the last offset of the last batch
         self._largest: int | None = None  # the largest timestamp so far
 
-    @abstractmethod
-    def add(self, step: Step) -> None:
-        """Compares the batches of the next step."""
-
-    @abstractmethod
-    def finish(self, end: int, largest_batch: int, closed: bool) -> None:
-        """Reports entries beyond the last batch, and those that are missing.
-
-        end             end position of the last batch
-        largest_batch   size of the largest batch in bytes
-        closed          it is not the active segment
-        """
-
     def _report_entry(self, kind: str, number: int, entry: E, what: str, severity: str | None = None) -> None:
-        self._report(kind, f"entry {number} ({self._described(entry)}) {what}", severity)
-
-    @abstractmethod
-    def _described(self, entry: E) -> str:
-        """The two fields in words."""
+        self._report(kind, f"entry {number} ({self.described.format(*entry)}) {what}", severity)
 
     def _entries_up_to(self, place: int) -> Iterator[tuple[int, E]]:
         """Yields the (number, entry) pairs up to a place."""
@@ -114,6 +100,7 @@ class IndexCheck(Generic[E]):
 class OffsetIndexCheck(IndexCheck[OffsetEntry]):
     """Checks an .index."""
 
+    described = "offset {} at byte {}"
     order_kind = "index_order"
     effect_of_fall = "; a search may find a wrong entry"
     by_time = False
@@ -122,9 +109,6 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
         super().__init__(index, report)
         self._waiting: list[tuple[int, OffsetEntry]] = []  # entries with an offset above their batch
         self._reached = 0  # the highest position of an entry
-
-    def _described(self, entry: OffsetEntry) -> str:
-        return f"offset {entry.offset} at byte {entry.position}"
 
     def add(self, step: Step) -> None:
         """Compares the batches of the next step."""
@@ -168,7 +152,12 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
             self._report_entry("index_offset", number, entry, what, ANOMALY)
 
     def finish(self, end: int, largest_batch: int, closed: bool) -> None:
-        """Reports entries beyond the last batch, and a truncated index."""
+        """Reports entries beyond the last batch, and a truncated index.
+
+        end             end position of the last batch
+        largest_batch   size of the largest batch in bytes
+        closed          it is not the active segment
+        """
         for number, entry in self._remaining_entries():
             self._report_entry("index_position", number, entry, f"points beyond the log's end, {end}")
         for number, entry in self._waiting:
@@ -187,15 +176,13 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
 class TimeIndexCheck(IndexCheck[TimeEntry]):
     """Checks a .timeindex."""
 
+    described = "timestamp {} at offset {}"
     order_kind = "time_order"
     by_time = True
 
     def __init__(self, index: TimeIndex, report: ReportFinding) -> None:
         super().__init__(index, report)
         self._last_entry = index[-1] if len(index) else None
-
-    def _described(self, entry: TimeEntry) -> str:
-        return f"timestamp {entry.timestamp} at offset {entry.offset}"
 
     def add(self, step: Step) -> None:
         """Compares the batches of the next step."""
@@ -223,7 +210,7 @@ class TimeIndexCheck(IndexCheck[TimeEntry]):
             self._report_entry("time_largest", number, entry, what, ANOMALY)
 
     def finish(self, end: int, largest_batch: int, closed: bool) -> None:
-        """Reports entries beyond the last batch, and a missing last entry."""
+        """Reports entries beyond the last batch, and a missing last entry. Parameters: as of OffsetIndexCheck"""
         for number, entry in self._remaining_entries():
             segment = "is empty" if self._last is None else f"ends at offset {self._last}"
             self._report_entry("time_offset", number, entry, f"is beyond the segment, which {segment}")
