@@ -17,10 +17,8 @@ import io
 import json
 import os
 import tempfile
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, BinaryIO, cast
 
 from kafkarec.errors import InvalidArrowError
@@ -222,24 +220,16 @@ def _format_error(form: str, first: int, error: Exception) -> WrongUse:
 
 
 def _demand_valid(pa: Any, batch: Any, first: int) -> None:
-    """Raise InvalidArrowError, with column and row (from 1), if the file's buffers contradict each other. pyarrow
-    checks offsets only in validate()."""
+    """Raise InvalidArrowError, with the column and the first row, if the buffers of a batch contradict each other.
+    pyarrow checks offsets only in validate()."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if _is_valid(pa, column):
-            continue
-        bad_up_to = partial(lambda column, row: not _is_valid(pa, column.slice(0, row + 1)), column)
-        row = first + bisect_left(range(len(column)), True, key=bad_up_to)
-        raise InvalidArrowError(  # pyarrow's message may contain bytes of a value
-            f"column {name!r}, row {row}: its offsets, validity bits or text contradict its buffers: not valid Arrow",
-            reason="arrow_invalid",
-            column=name,
-            row=row,
-        )
-
-
-def _is_valid(pa: Any, column: Any) -> bool:
-    try:
-        column.validate(full=True)
-    except (pa.ArrowInvalid, pa.ArrowIndexError):
-        return False
-    return True
+        try:
+            column.validate(full=True)
+        except (pa.ArrowInvalid, pa.ArrowIndexError):  # its message may contain bytes of a value
+            raise InvalidArrowError(
+                f"column {name!r}, row {first} or later: offsets, validity bits or text contradict the buffers: not "
+                "valid Arrow",
+                reason="arrow_invalid",
+                column=name,
+                row=first,
+            ) from None
