@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS, MAX_SIZE
 from kafkarec.storage.output_rules import is_stream
@@ -387,7 +386,8 @@ class BatchesFromRows:
         """Return the batch of the first rows of [start, stop), and the row after it: all rows if their base offset is
         given, else those that fit. None if the batch takes all rows and `may_continue`."""
         header = self._header(key, offsets[start])
-        try:
+        # more bytes than a batch can have
+        with shared_options.value_errors_refused(f"offsets from {offsets[start]} on: "):
             if key.base_offset is None and key.number is None:
                 ratio = self._ratios[header.codec]
                 made = record_input.write_full_batch(
@@ -400,10 +400,6 @@ class BatchesFromRows:
                 return None
             else:
                 written, end = record_input.write(header, start, stop), stop
-        except KafkaRecordError:
-            raise
-        except ValueError as error:  # more bytes than a batch can have
-            raise WrongUse(f"offsets from {offsets[start]} on: {error}") from error
         self.records += end - start
         self.batches += 1
         return written, end

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.diff import Difference, Replica, compare
 from kafkarec.report import Document
 from kafkarec.state.epoch_history import Truncation
@@ -48,18 +47,14 @@ def run(args: argparse.Namespace) -> int:
     output_files.demand_output_folders(args)
     if STANDARD_INPUT in (args.a, args.b):
         raise WrongUse("diff compares files and folders, and - is standard input; write it to a file first")
-    try:
-        with progress.show_bytes_read(lambda: progress.bytes_in([args.a, args.b])) as tick:
-            difference = compare(
-                args.a,
-                args.b,
-                max_decompressed_bytes=args.max_decompressed_bytes,
-                progress=lambda segment, end: tick(segment.path, end),
-            )
-    except KafkaRecordError:
-        raise
-    except ValueError as error:
-        raise WrongUse(str(error)) from error
+    shown = progress.show_bytes_read(lambda: progress.bytes_in([args.a, args.b]))
+    with shared_options.value_errors_refused(), shown as tick:
+        difference = compare(
+            args.a,
+            args.b,
+            max_decompressed_bytes=args.max_decompressed_bytes,
+            progress=lambda segment, end: tick(segment.path, end),
+        )
     for side in (difference.a, difference.b):
         if not side.segments:
             raise CouldNot(f"{side.path}: a folder without .log files")

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, BinaryIO, TypeVar
 
 import kafkarec
-from kafkarec.errors import KafkaRecordError
 from kafkarec.logs import Log, LogDir, LogFinder, Segment, logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.files import OpenFile
@@ -25,7 +24,7 @@ from kafkarec.storage.opening import is_archive
 from kafkarec.support.text_table import system_reason
 
 from . import progress
-from .shared_options import CouldNot, WrongUse, errors_named
+from .shared_options import CouldNot, WrongUse, errors_named, value_errors_refused
 
 STANDARD_INPUT = "-"
 _STEP = 1 << 20
@@ -140,16 +139,13 @@ def open_input(
     if path == STANDARD_INPUT:
         return standard_input_segment(topic, partition, any_file=any_file)
     try:
-        found = open_path(path, topic, partition)
-        if not any_file:
-            demand_log(found)
-        return found
-    except KafkaRecordError:
-        raise
+        with value_errors_refused():
+            found = open_path(path, topic, partition)
+            if not any_file:
+                demand_log(found)
+            return found
     except OSError as error:
         raise CouldNot(error_line(error, path)) from error
-    except ValueError as error:
-        raise WrongUse(str(error)) from error
 
 
 def open_path(path: str, topic: str | None, partition: int | None) -> Segment | Log | LogDir:

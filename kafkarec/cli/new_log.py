@@ -104,12 +104,8 @@ def demand_level(compression: str | None, level: int | None) -> None:
         return
     if compression is None or codecs.BY_NAME[compression] not in _LEVELED:
         raise WrongUse(f"--level needs --compression with one of {', '.join(one.name for one in _LEVELED)}")
-    try:
+    with shared_options.value_errors_refused("--level: "):
         codecs.compress(codecs.BY_NAME[compression].id, b"", level, 2)
-    except KafkaRecordError:
-        raise
-    except ValueError as error:
-        raise WrongUse(f"--level: {error}") from error
 
 
 class PartitionFolderWriter:
@@ -131,7 +127,7 @@ class PartitionFolderWriter:
             return
         if source is not None and not source.segments[-1].size:
             self._end = source.segments[-1].base_offset or 0
-        try:
+        with shared_options.value_errors_refused():
             self._writer = SegmentWriter(
                 self._folder,
                 segment_bytes=self._args.segment_bytes,
@@ -140,8 +136,6 @@ class PartitionFolderWriter:
                 topic_id=self._args.topic_id or (None if source is None else _topic_id(source)),
                 check_all=False,
             )
-        except ValueError as error:
-            raise WrongUse(str(error)) from error
 
     def write(self, batches: bytes | memoryview) -> None:
         self._pending.append(batches)

@@ -30,7 +30,7 @@ from kafkarec.tables.records import BatchTable, ChunkSlice, RecordColumns, colum
 from . import input_logs, progress
 from .problems import DamageReporter, remark
 from .progress import Tick
-from .shared_options import CouldNot, WrongUse
+from .shared_options import CouldNot, WrongUse, value_errors_refused
 
 AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
 AnySegment = TypeVar("AnySegment", bound=SegmentFile)
@@ -164,10 +164,8 @@ def followed(args: argparse.Namespace, logs: Sequence[Log], reader: RecordReader
 
     polled: list[follower.Follower] = []
     for log in logs:
-        try:
+        with value_errors_refused():  # of several folders
             polled += follower.followers(log, reader.chosen, args.last, remark)
-        except ValueError as error:  # of several folders
-            raise WrongUse(str(error)) from error
     try:
         with closing(follower.follow(polled, 0.25, args.last)) as arrived:
             for segment, records in arrived:

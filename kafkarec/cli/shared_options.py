@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import INT_MAX
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.text_table import other_unit_text, system_reason
@@ -98,6 +99,17 @@ def errors_named(name: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise CouldNot(f"{name}: {system_reason(error)}") from error
+
+
+@contextmanager
+def value_errors_refused(start: str = "") -> Iterator[None]:
+    """WrongUse for a ValueError within that is not about data. start: of its text"""
+    try:
+        yield
+    except KafkaRecordError:
+        raise
+    except ValueError as error:
+        raise WrongUse(f"{start}{error}") from error
 
 
 def time_ms(text: str) -> int:

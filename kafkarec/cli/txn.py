@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import kafkarec
-from kafkarec.errors import KafkaRecordError
 from kafkarec.internal_topics import transactional_ids
 from kafkarec.internal_topics.transactional_ids import TransactionalIdState
 from kafkarec.logs import Log, LogDir, Segment, logs_of
@@ -30,7 +29,7 @@ from kafkarec.support.text_table import NOTHING, counted, duration_text, or_noth
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .input_logs import STANDARD_INPUT, demand_standard_input_once
 from .problems import say
-from .shared_options import CouldNot, WrongUse
+from .shared_options import CouldNot
 
 DESCRIPTION = """Lists transactions that are open, hanging (open for longer than a coordinator allows) or aborted, with
 producer, first offset and duration. Reports how far a read_committed consumer can read and since when it waits, and
@@ -153,12 +152,8 @@ def _open_paths(args: argparse.Namespace) -> Segment | Log | LogDir:
     named = (args.topic, args.partition) if alone else (None, None)
     each = [input_logs.open_input(path, *named) for path in args.paths]
     each = [one.copy(path=one.name) if isinstance(one, Segment) and one.path == STANDARD_INPUT else one for one in each]
-    try:
+    with shared_options.value_errors_refused():  # of several clusters
         return each[0] if alone else kafkarec.open(each, topic=args.topic, partition=args.partition)
-    except KafkaRecordError:
-        raise
-    except ValueError as error:  # as they are of several clusters
-        raise WrongUse(str(error)) from error
 
 
 def _json_object(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, Any]:
