@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from .batch_fields import add_batch, add_message
 from .spans import Explanation, Note, Section, SpanWriter, codec_text
 
 _LEAST_SIZE = layout.MESSAGE_OVERHEAD[0]
-_BLOCK = 1 << 16
+_ZEROS = re.compile(rb"\0*")
 
 
 def explain(
@@ -48,12 +49,7 @@ def explain(
             size = length + layout.LOG_OVERHEAD
     view = view[:size]
     writer = SpanWriter(view)
-    zeros = size  # at the start
-    for start in range(0, size, _BLOCK):
-        block = bytes(view[start : start + _BLOCK])
-        if any(block):
-            zeros = start + len(block) - len(block.lstrip(b"\0"))
-            break
+    zeros = next(_ZEROS.finditer(view)).end()  # at the start
     # Offset, size, checksum and magic of 0: no writer writes that, though it looks like a message of magic 0.
     if not size or zeros >= min(size, layout.UP_TO_MAGIC) >= layout.LOG_OVERHEAD:
         return _explain_zeros(writer, position, zeros)
