@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
 from math import inf
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from kafkarec.sources import remote
 from kafkarec.storage.output_rules import descriptor_of
@@ -176,11 +176,6 @@ def when_writing(path: str | None) -> When:
     except OSError:
         return When.NEVER
     return When.NEVER if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else When.AT_ONCE
-
-
-def when_printing(output: TextIO | None) -> When:
-    """Return when a verb shows progress that prints few lines to `output` while it works."""
-    return When.IN_SILENCE if output is not None and output.isatty() else When.AT_ONCE
 
 
 def bytes_in(paths: Iterable[str]) -> int:

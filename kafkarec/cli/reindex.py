@@ -6,7 +6,6 @@ import argparse
 import errno
 import os
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -111,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     with (
         output_files.new_folder(path) if path is not None else nullcontext() as new,
         durable.FileGroup() as files,  # its files are closed before the folder is removed, which needs descriptors
-        progress.show_segments_read(input_logs.segments(logs), progress.when_printing(sys.stdout)) as tick,
+        progress.show_segments_read(input_logs.segments(logs)) as tick,
     ):
         report: list[tuple[Log, list[RebuiltFile]]] = []
         for log, name in zip(logs, _folder_names(logs), strict=True):
