@@ -14,6 +14,7 @@ from kafkarec.storage.output_rules import suggested_output
 from kafkarec.support.command_line import command
 
 from . import FINE, input_logs, new_log, shared_options
+from .problems import rerun_command
 from .shared_options import WrongUse
 
 DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.4 does. Removes older records, records
@@ -77,10 +78,10 @@ def run(args: argparse.Namespace) -> int:
         done = new_log.rewrite(args, logs, partial(cleaned, **options), passes=2)
     except KafkaRecordError as error:
         if error.reason == "record_too_large":
-            limit = f"--max-decompressed-message-bytes {error.found}"
-            return new_log.report_damage(error, args, f"the same command with {limit} reads it")
+            anew = rerun_command(args.argv, {"--max-decompressed-message-bytes": str(error.found)})
+            return new_log.report_damage(error, args, anew, "With a higher limit")
         salvage = command("salvage", args.paths, ("-o", suggested_output("rescued", args.paths)))
-        return new_log.report_damage(error, args, f"leave the batch out, then compact the result: {salvage}")
+        return new_log.report_damage(error, args, salvage, "Leave the batch out, then compact the result")
     new_log.print_summary(args.format, done, _lines)
     return FINE
 

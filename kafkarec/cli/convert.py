@@ -15,7 +15,7 @@ from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError,
 from kafkarec.storage.output_rules import is_stream
 
 from . import DAMAGED, input_logs, new_log, shared_options
-from .problems import DamageReporter, say
+from .problems import DamageReporter, rerun_command, say
 from .shared_options import WrongUse
 
 DESCRIPTION = """Rewrites a log with another codec, level, batch size or magic. Offsets, timestamps, keys, values,
@@ -100,9 +100,9 @@ def run(args: argparse.Namespace) -> int:
         return DAMAGED
     except KafkaRecordError as error:
         if isinstance(error, UnsupportedCompressionError) and args.compression is None and magic in (0, 1):
-            codec = CODEC_NAMES[LATEST_CODECS[magic]]
-            return new_log.report_damage(error, args, f"--compression {codec} names one that it supports")
-        return new_log.report_damage(error, args, "the same command with --errors skip leaves damage out")
+            other_codec = rerun_command(args.argv, {"--compression": CODEC_NAMES[LATEST_CODECS[magic]]})
+            return new_log.report_damage(error, args, other_codec, "With a codec that it supports")
+        return new_log.report_damage(error, args, rerun_command(args.argv, {"--errors": "skip"}))
     new_log.print_summary(args.format, done, _lines)
     return damage_reporter.finish()
 

@@ -32,7 +32,7 @@ from kafkarec.storage.output_rules import STANDARD_OUTPUT, is_stream
 from kafkarec.support.text_table import byte_size, counted, safe
 
 from . import DAMAGED, input_logs, output_files, progress, shared_options
-from .problems import exit_status, higher_limit, say
+from .problems import exit_status, higher_limit_option, rerun_command, say
 from .shared_options import WrongUse
 
 _APPEND = 1 << 20
@@ -252,15 +252,21 @@ class NewLog:
         return os.path.join(self._path, made[0]) if len(made) == 1 else f"{len(made)} folders in {self._path}"
 
 
-def report_damage(error: KafkaRecordError, args: argparse.Namespace, then: str) -> int:
-    """Report the error that ended the run; return the exit status. No file was written. then: what to do next"""
+def report_damage(
+    error: KafkaRecordError,
+    args: argparse.Namespace,
+    next_command: str,
+    purpose: str = "To leave damage out",
+) -> int:
+    """Report the error that ended the run and the next command; return the exit status. No file was written."""
     if error.reason is None:
         say(str(error))
         return DAMAGED
     if error.reason == "limit_exceeded":
-        then = f"the same command with {higher_limit(args)} reads it"
+        next_command = rerun_command(args.argv, higher_limit_option(args.max_decompressed_bytes))
+        purpose = "With a higher limit"
     written = "everything before it" if is_stream(args.output) else "nothing"
-    say(f"{error} [{error.reason}]; {written} is written; {then}")
+    say(f"{error} [{error.reason}]; {written} is written. {purpose}: {next_command}")
     return exit_status(error.reason)
 
 

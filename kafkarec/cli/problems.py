@@ -1,20 +1,21 @@
 """Reports of damage and other problems of inputs: one line each on standard error.
 
 A line has the file, the byte, the reason, what is lost and where reading continues; if reading stopped,
-it ends with the option that continues. No line contains bytes of keys, values or headers.
+it ends with the next command. No line contains bytes of keys, values or headers.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
 from kafkarec.storage import first_bytes
 from kafkarec.storage.output_rules import is_stream
+from kafkarec.support.command_line import PROGRAM, quoted
 from kafkarec.support.text_table import lost_offsets, safe
 
 from . import COULD_NOT, DAMAGED, FINE, progress
@@ -51,7 +52,7 @@ def exit_status(reason: str | None) -> int:
 class DamageReporter:
     """Reports damage in all inputs of one run on standard error.
 
-    args         of the command line
+    args         of the command line, for the command to type next
     last_path    path of the last input; after damage in any other one there is always more to read
     lines        at most so many damaged ranges, and undecided transactions, are listed
     """
@@ -77,13 +78,11 @@ class DamageReporter:
         line += f"next good batch at byte {damage.next_position}" if more_follows else "no good batch after it"
         other = first_bytes.of_segment(segment) if damage.length == segment.size else None
         if other is not None:
-            line += f"; it {other.sentence(segment.path, self.args.verb)}"
+            line += f"; it {other.sentence(segment.path, self.args.argv[0])}"
         line += f" [{damage.reason}]"
         is_last = not more_follows and segment.path == self.last_path
         if self.stop_at_first and (not is_last or damage.reason == "limit_exceeded"):
-            option = higher_limit(self.args) if damage.reason == "limit_exceeded" else "--errors skip"
-            option += "" if is_stream(self.args.output) else " and another -o"
-            line += f". Everything before it is written; for all that is good: the same command with {option}"
+            line += f". Everything before it is written; all that is good: {self._next_command(damage)}"
         say(line)
 
     def report_undecided(self, path: str, transactions: Sequence[UndecidedTransaction]) -> None:
@@ -109,7 +108,7 @@ class DamageReporter:
         other = first_bytes.of_segment(segment) if remaining == end else None
         if other is not None:
             self.status = max(self.status, DAMAGED)
-            say(f"{name} has no batch; it {other.sentence(segment.path, self.args.verb)}")
+            say(f"{name} has no batch; it {other.sentence(segment.path, self.args.argv[0])}")
         elif remaining and any(segment.raw(end - remaining, 64)):
             what = f"{name} ends at byte {end} inside the batch at byte {end - remaining}"
             remark(f"{what}: cut off while it was written or copied; this is not damage")
@@ -122,7 +121,33 @@ class DamageReporter:
             say(f"and {self.left_out - self.lines} more undecided transactions, {self.left_out} in total")
         return self.status
 
+    def _next_command(self, damage: Damage) -> str:
+        """Return the command that prints all that is good."""
+        options: dict[str, str | None] = {"--errors": "skip"}
+        if damage.reason == "limit_exceeded":
+            options = higher_limit_option(self.args.max_decompressed_bytes)
+        output = self.args.output
+        if not is_stream(output) and getattr(self.args, "partition_by", None) is not None:
+            options["-o"] = f"{output.rstrip('/')}-2"  # a folder is never replaced
+        elif not is_stream(output):
+            options["--force"] = None
+        return rerun_command(self.args.argv, options)
 
-def higher_limit(args: argparse.Namespace) -> str:
+
+def higher_limit_option(limit: int) -> dict[str, str | None]:
     """Return the option with which a batch above the limit is most likely read."""
-    return f"--max-decompressed-bytes {max(8 * args.max_decompressed_bytes, 1 << 30) >> 20}m"
+    return {"--max-decompressed-bytes": f"{max(8 * limit, 1 << 30) >> 20}m"}
+
+
+def rerun_command(argv: Sequence[str], options: Mapping[str, str | None]) -> str:
+    """Return this command line with options set; None: an option without a value."""
+    kept: list[str] = []
+    words = iter(argv)
+    for word in words:
+        if word in options:
+            if options[word] is not None:
+                next(words, None)
+        elif word.partition("=")[0] not in options:
+            kept.append(word)
+    given = [part for option in options.items() for part in option if part is not None]
+    return " ".join(map(quoted, [PROGRAM, *kept[:1], *given, *kept[1:]]))

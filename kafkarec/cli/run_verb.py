@@ -31,6 +31,7 @@ def run(words: list[str]) -> int:
             say(f"no such verb: {verb}; verbs: {known}")
         return WRONG_USE
     args = parser_of(verb).parse_args(words)
+    args.argv = words
     module = module_of(args.verb)
     if "formats" in args:
         args.format = resolved_format(args)

@@ -11,12 +11,12 @@ TXN, CODECS = SEGMENTS / "txn-0", SEGMENTS / "all-codecs-0"
 CODEC_LOG = CODECS / f"{0:020d}.log"
 
 
-def test_a_codec_that_the_magic_lacks_is_named_with_the_option_for_another(run, tmp_path):
-    words = "convert", TXN, "--magic", 1, "-o", tmp_path / "new.log"
-    ran = run(*words)
+def test_a_codec_that_the_magic_lacks_is_named_with_the_command_for_another(run, tmp_path):
+    ran = run("convert", TXN, "--magic", 1, "-o", tmp_path / "new.log")
     assert ran.status == 1 and "magic 1 does not support zstd; choose another compression" in ran.complaint
-    assert ran.complaint.endswith("; nothing is written; --compression lz4 names one that it supports")
-    ran = run(*words, "--compression", "lz4")
+    command = f"kafkarec convert --compression lz4 {TXN} --magic 1 -o {tmp_path / 'new.log'}"
+    assert ran.complaint.endswith(f"; nothing is written. With a codec that it supports: {command}")
+    ran = run(*command.split()[1:])
     assert ran.status == 0 and "  lost: control records: 26\n" in ran.err
 
 

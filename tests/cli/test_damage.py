@@ -3,6 +3,7 @@ it."""
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import builders
@@ -32,25 +33,24 @@ def offsets_of(batches):
     return [record["offset"] for batch in batches for record in batch["records"]]
 
 
-def option_of(ran):
-    """The option with which the same command goes on."""
-    return ran.complaint.partition(" that is good: the same command with ")[2]
-
-
-def test_the_named_option_prints_everything(run, damaged, tmp_path):
-    for number, options in enumerate(([], ["-n", 400], [CODECS], ["-o"], ["--partition-by", "topic", "-o"])):
-        has_output = "-o" in options
-        ran = run("cat", damaged, *options, *([tmp_path / f"{number}.json"] if has_output else ()))
-        option, _, other_output = option_of(ran).partition(" and another ")
-        assert other_output == ("-o" if has_output else "")
-        target = tmp_path / f"{number}-2.json"
-        ran = run("cat", damaged, *options, *([target] if has_output else ()), *option.split())
-        assert ran.status == 1
-        if target.is_dir():
-            continue
-        printed = [json.loads(line)["offset"] for line in (target.read_bytes() if has_output else ran.out).splitlines()]
+def test_the_next_command_prints_everything(run, damaged, tmp_path):
+    target = tmp_path / "out.json"
+    for options in ([], ["-n", 400], [CODECS], ["-o", target]):
+        line = run("cat", damaged, *options).complaint
+        command = shlex.split(line.partition(" that is good: ")[2])
+        assert ("--force" in command) == (target in options)
+        ran = run(*command[1:])
+        lines = target.read_bytes() if target in options else ran.out
+        printed = [json.loads(line)["offset"] for line in lines.splitlines()]
         expected = offsets_of(BATCHES[:3] + BATCHES[4:]) + (offsets_of(BATCHES) if CODECS in options else [])
-        assert printed == (expected[:400] if "-n" in options else expected)
+        assert ran.status == 1 and printed == (expected[:400] if "-n" in options else expected)
+
+
+def test_the_next_command_writes_another_folder(run, damaged, tmp_path):
+    """A folder is never replaced."""
+    options = ["--partition-by", "topic", "-o", tmp_path / "table/"]
+    command = shlex.split(run("cat", damaged, *options).complaint.partition(" that is good: ")[2])
+    assert run(*command[1:]).status == 1 and (tmp_path / "table-2").is_dir() and (tmp_path / "table").is_dir()
 
 
 def test_a_hole_of_64_gib_takes_no_time(run, tmp_path):
@@ -91,7 +91,9 @@ def test_an_exceeded_limit_is_no_damage_and_names_the_option(run):
     path = golden.vector("v2-gzip-random-70k").bin_path
     stopped = run("cat", path, "--max-decompressed-bytes", "64k")
     assert (stopped.status, stopped.out) == (3, b"")
-    ran = run("cat", path, *option_of(stopped).split())
+    command = shlex.split(stopped.complaint.partition(" that is good: ")[2])
+    assert "--max-decompressed-bytes" in command and "64k" not in command
+    ran = run(*command[1:])
     assert (ran.status, len(ran.rows)) == (0, 1)
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkarec.cli import shared_options
+from kafkarec.cli.problems import rerun_command
 from kafkarec.cli.verb_parsers import parser_of
 
 
@@ -71,3 +72,15 @@ def test_any_text_is_a_value_or_an_argument_error(text):
 def test_a_relative_time_is_a_value_and_no_option():
     args = parser_of("cat").parse_args(["cat", "x", "--from-time", "-1h", "-n", "3", "--to-time", "-5m"])
     assert args.to_time - args.from_time in range(55 * 60_000, 56 * 60_000) and args.first == 3
+
+
+@pytest.mark.parametrize(
+    "arguments, line",
+    [
+        (["cat", "a b"], "kafkarec cat --errors skip 'a b'"),
+        (["cat", "--errors", "raise", "x"], "kafkarec cat --errors skip x"),
+        (["cat", "x", "--errors=raise", "-n", "3"], "kafkarec cat --errors skip x -n 3"),
+    ],
+)
+def test_the_next_command_is_quoted(arguments, line):
+    assert rerun_command(arguments, {"--errors": "skip"}) == line
