@@ -17,7 +17,6 @@ from kafkarec.sources.files import LocalFile
 
 _CUT_MESSAGE = re.compile(r"Error at .*, skipping\. (null|newLimit > capacity: \(\d+ > \d+\))$")
 _NEXT_LINE = re.compile(r"\n(\| |baseOffset: |offset: |timestamp: |version: |producerId: |Dumping )")  # not of a header
-_UNREADABLE_SNAPSHOT = re.compile(r"^Snapshot (failed schema validation|is corrupt)|\.snapshot\b.*: ")
 _HEADINGS = ("Mismatches in ", "Found ", "The following indexed", "Non-consecutive")
 _DIED = 'Exception in thread "main"'
 
@@ -54,8 +53,8 @@ def theirs(kafka: Oracle, files: Sequence[object], words: Sequence[str]) -> Dump
 def agree(our: DumpResult, kafkas: DumpResult, *, index: bool = False) -> bool:
     """Whether our output is Kafka's. Where its tool ends with an exception, also for lack of memory for what a length
     field says, ours has the whole lines before that; of an index maybe more of them, as Kafka's tool reads the log to
-    its end for each entry. What both say of a snapshot that cannot be read differs. At a cut message of magic 0 or 1,
-    for which the decoder of an internal topic prints Java's exception as its text, ours ends."""
+    its end for each entry. At a cut message of magic 0 or 1, for which the decoder of an internal topic prints Java's
+    exception as its text, ours ends."""
     if kafkas.status == 0 and our.status == 1:
         rest = kafkas.out.removeprefix(our.out)
         return kafkas.out.startswith(our.out) and _CUT_MESSAGE.search(rest.partition("\n")[0]) is not None
@@ -74,7 +73,7 @@ def _sections(lines: tuple[str, ...]) -> list[list[str]]:
     for line in lines:
         if line.startswith(_HEADINGS) or not found:
             found.append([])
-        found[-1].append("unreadable snapshot" if _UNREADABLE_SNAPSHOT.search(line) else line)
+        found[-1].append(line)
     return found
 
 

@@ -5,8 +5,9 @@ mismatches found so far. KafkaRecordError or OSError is raised at the same point
 
 Kafka maps a whole index and reads every slot as an entry, including the zeros that a broker preallocates, up to the
 first later slot with the segment's base offset; an incomplete last slot is ignored (AbstractIndex). Of a .txnindex
-entry's version only the first byte is read (AbortedTxn), and bytes after the last whole entry are ignored: the readers
-of `kafkarec.sidecars` are stricter.
+entry's version only the first byte is read (AbortedTxn), bytes after the last whole entry are ignored, and a snapshot
+is read as by Kafka's generated class (ProducerStateManager.readSnapshot). The layouts are in `kafkarec.sidecars`, whose
+readers are stricter.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
-from kafkarec.damage import error
-from kafkarec.errors import CorruptRecordError, InvalidRecordError
+from kafkarec.errors import InvalidRecordError
+from kafkarec.format.checksum import crc32c
 from kafkarec.format.java_integers import INT_MAX, decrement_sequence, wrapped
 from kafkarec.format.layout import UP_TO_MAGIC, V2Header
 from kafkarec.format.single_fields import FieldFault
@@ -210,12 +211,33 @@ def _refuse_index(index: ByteSource, detail: str) -> NoReturn:
 _LARGEST = 256 << 20
 
 
-def _whole_entries(file: DumpedFile, unit: int) -> bytes:
-    with closing(file.opened(file.display_path)) as source:
-        if source.size > _LARGEST:
-            detail = f"{source.size} bytes, more than {_LARGEST} are not read"
-            refuse(source, 0, FieldFault("limit_exceeded", detail=detail))
-        return source.read_at(0, source.size - source.size % unit)
+def _whole_entries(source: ByteSource, unit: int) -> bytes:
+    if source.size > _LARGEST:
+        refuse(
+            source, 0, FieldFault("limit_exceeded", detail=f"{source.size} bytes, more than {_LARGEST} are not read")
+        )
+    return source.read_at(0, source.size - source.size % unit)
+
+
+def _snapshot_complaint(data: bytes) -> str:
+    """What Kafka's tool prints about a snapshot before it continues with the next file; empty if it can be read."""
+    schema, left = "Snapshot failed schema validation: ", len(data) - producer_snapshot.HEAD.size
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if len(data) >= 2 and version != 1:
+        return f"{schema}Snapshot contained an unknown file version {version}"
+    if left < 0:
+        return f"{schema}null"
+    _, stored, count = producer_snapshot.HEAD.unpack_from(data)
+    if count < 0:
+        return f"{schema}non-nullable field producerEntries was serialized as null"
+    if count > left:
+        return f"{schema}Tried to allocate a collection of size {count}, but there are only {left} bytes remaining."
+    if count * producer_snapshot.ENTRY.size > left:
+        return f"{schema}null"
+    computed = crc32c(data[producer_snapshot.CHECKED_FROM :])
+    if stored != computed:
+        return f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
+    return ""
 
 
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
@@ -298,25 +320,25 @@ def _index_dumper(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
 
 
 def _snapshot_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
-    """The lines of a .snapshot. Of one that cannot be read Kafka's tool says so, and goes on with the next file."""
-    try:
-        entries = producer_snapshot.read(_whole_entries(file, 1), file.display_path)
-    except CorruptRecordError as unreadable:
-        file.say(str(unreadable))
-        return
+    """The lines of a .snapshot, if the file is one."""
     lines = []
-    for one in entries:
-        first = one.current_txn_first_offset
+    with closing(file.opened(file.display_path)) as source:
+        data = _whole_entries(source, 1)
+    if complaint := _snapshot_complaint(data):
+        file.say(complaint)
+        return
+    start, (_, _, count) = producer_snapshot.HEAD.size, producer_snapshot.HEAD.unpack_from(data)
+    entries = producer_snapshot.ENTRY.iter_unpack(data[start : start + count * producer_snapshot.ENTRY.size])
+    for producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction in entries:
         line = (
-            f"producerId: {one.producer_id} producerEpoch: {one.producer_epoch} "
-            f"coordinatorEpoch: {one.coordinator_epoch} "
-            f"currentTxnFirstOffset: {optional_long(first if first >= 0 else None)} lastTimestamp: {one.timestamp}"
+            f"producerId: {producer_id} producerEpoch: {epoch} coordinatorEpoch: {coordinator_epoch} "
+            f"currentTxnFirstOffset: {optional_long(transaction if transaction >= 0 else None)} "
+            f"lastTimestamp: {timestamp}"
         )
-        if one.last_offset >= 0:
+        if offset >= 0:
             line += (
-                f" firstSequence: {decrement_sequence(one.last_sequence, one.offset_delta)} "
-                f"lastSequence: {one.last_sequence} lastOffset: {one.last_offset} offsetDelta: {one.offset_delta} "
-                f"timestamp: {one.timestamp}"
+                f" firstSequence: {decrement_sequence(sequence, delta)} lastSequence: {sequence} "
+                f"lastOffset: {offset} offsetDelta: {delta} timestamp: {timestamp}"
             )
         lines.append(f"{line}\n")
     yield "".join(lines)
@@ -325,17 +347,17 @@ def _snapshot_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
 def _txn_index_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
     parse_long(file.stem)
     lines = []  # Kafka reads all entries before it prints the first
-    for number, entry in enumerate(txn_index.LAYOUT.iter_unpack(_whole_entries(file, txn_index.ENTRY_SIZE))):
-        version, producer_id, first, last, stable = entry
-        version >>= 8  # AbortedTxn.version reads the first byte only
-        if version > 0:
-            detail = f"version {version} of entry {number} is above 0"
-            sides = {"detail": detail, "file": file.display_path, "position": number * txn_index.ENTRY_SIZE}
-            raise error("index_invalid", sides)
-        lines.append(
-            f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "
-            f"lastStableOffset: {stable}\n"
-        )
+    with closing(file.opened(file.display_path)) as source:
+        for number, entry in enumerate(txn_index.LAYOUT.iter_unpack(_whole_entries(source, txn_index.ENTRY_SIZE))):
+            version, producer_id, first, last, stable = entry
+            version >>= 8  # AbortedTxn.version reads the first byte only
+            if version > 0:
+                fault = FieldFault("index_invalid", detail=f"version {version} of entry {number} is above 0")
+                refuse(source, number * txn_index.ENTRY_SIZE, fault)
+            lines.append(
+                f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "
+                f"lastStableOffset: {stable}\n"
+            )
     yield "".join(lines)
 
 
