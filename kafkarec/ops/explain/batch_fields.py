@@ -1,6 +1,12 @@
-"""The fields of a batch or message, byte by byte (`kafkarec.format.single_fields`), and of its records
+"""The fields of a batch or message, byte by byte (`kafkarec.format.single_fields`), of its records and of the frame of
+a compressed payload: its magic, the sizes and checksums that it declares, and the compressed bytes.
 
-A compressed payload is one field: whether it is valid is decided by `kafkarec.codecs`.
+    gzip    1f 8b | header 8 | deflate data | crc32 4 | size 4                                        RFC 1952
+    snappy  82 "SNAPPY" 00 | versions 8 | blocks                                                     snappy-java
+    lz4     04 22 4d 18 | FLG, BD 2 | [content size 8] | checksum 1 | blocks | 0 4 | [checksum 4]
+    zstd    28 b5 2f fd | descriptor 1 | [window 1] | [dictionary] | [content size] | blocks | [checksum 4]
+
+Numbers of a frame are little-endian. Whether a payload is valid is decided by `kafkarec.codecs`.
 
 What Kafka's readers (DefaultRecordBatch) refuse is a fault; what is odd but accepted is a note. After an unreadable
 record the next one is read at the end given by its length, so one wrong byte affects one record only.
@@ -9,6 +15,7 @@ record the next one is read at the end given by its length, so one wrong byte af
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from kafkarec.codecs import CodecError, check_stream_start, decompress
 from kafkarec.errors import REASONS, KafkaRecordError
@@ -20,29 +27,86 @@ from kafkarec.format.layout import MessageHeader, V2Header
 from kafkarec.format.single_fields import FieldFault, Fields, ReadField
 from kafkarec.support.text_table import counted
 
-from .spans import PAYLOAD, SKIPPED, Note, Section, SpanWriter, attributes_text, iso_time, length_note
+from .spans import PAYLOAD, SKIPPED, Note, Section, SpanWriter, attributes_text, iso_time, join_notes, length_note
+
+_Parts = dict[str, int]
+"""The sizes of the parts before or after the compressed bytes; 0: there is no such part."""
 
 
 def add_payload(
     writer: SpanWriter, codec: int, magic: int, stop: int, cap: int, *, only_start: bool = False
 ) -> memoryview | None:
-    """Writes the span of a payload up to byte `stop`. Returns its content; None if it has a fault, or if only its
+    """Writes the spans of a payload up to byte `stop`. Returns its content; None if it has a fault, or if only its
     beginning is checked (`only_start`)."""
-    payload, name = bytes(writer.data[writer.at : stop]), CODEC_NAMES[codec]
-    note, content, fault = f"{name}: {len(payload)} bytes", None, None
+    first, payload = len(writer.spans), bytes(writer.data[writer.at : stop])
+    content = fault = None
     try:
         if only_start:
             check_stream_start(codec, payload, cap)
         else:
             content = memoryview(decompress(codec, payload, cap, magic))
-            note += f", {len(content)} decompressed"
-            note += f" ({len(content) / len(payload):.2f} to 1)" if payload else ""
     except CodecError as error:
         reason = error.reason if error.reason in REASONS else "payload_corrupt"
         fault = FieldFault(reason, detail=error.detail)
-    writer.add_span(stop, f"{name}.data", payload, note, PAYLOAD)
+    name = CODEC_NAMES[codec]
+    head, tail = _FRAMES[codec](payload) if codec in _FRAMES else ({}, {})
+    if content is None:
+        tail = {}  # where the compressed bytes end is not known
+    if not head or sum(head.values()) + sum(tail.values()) > len(payload):
+        head, tail = {}, {}
+    _add_parts(writer, name, head)
+    data_stop = stop - sum(tail.values())
+    writer.add_span(data_stop, f"{name}.data", bytes(writer.data[writer.at : data_stop]), "", PAYLOAD)
     writer.add_fault(fault)
+    _add_parts(writer, name, tail)
+    note = f"{name}: {len(payload)} bytes"
+    if content is not None:
+        note += f", {len(content)} decompressed"
+        note += f" ({len(content) / len(payload):.2f} to 1)" if payload else ""
+    span = writer.spans[first]
+    writer.spans[first] = span._replace(note=join_notes(note, span.note))
     return content
+
+
+def _add_parts(writer: SpanWriter, name: str, parts: _Parts) -> None:
+    for part, size in parts.items():
+        data = bytes(writer.data[writer.at : writer.at + size])
+        if size:
+            value = int.from_bytes(data, "little") if part.endswith("size") else data.hex(" ")
+            writer.add_span(writer.at + size, f"{name}.{part}", value)
+
+
+def _lz4_head_and_tail(payload: bytes) -> tuple[_Parts, _Parts]:
+    if not payload.startswith(b"\x04\x22\x4d\x18") or len(payload) < 5:
+        return {}, {}
+    flags = payload[4]
+    head = {"magic": 4, "descriptor": 2, "content_size": flags & 8, "header_checksum": 1}
+    tail = {"end_mark": 4, "content_checksum": flags & 4}
+    is_end = payload[-4 - tail["content_checksum"] :][:4] == bytes(4)  # else bytes follow the frame
+    return head, tail if is_end else {}
+
+
+def _zstd_head_and_tail(payload: bytes) -> tuple[_Parts, _Parts]:
+    if not payload.startswith(b"\x28\xb5\x2f\xfd") or len(payload) < 5:
+        return {}, {}
+    flags = payload[4]
+    is_single_segment = bool(flags & 0x20)
+    head = {
+        "magic": 4,
+        "descriptor": 1,
+        "window": not is_single_segment,
+        "dictionary_id": (0, 1, 2, 4)[flags & 3],
+        "content_size": (is_single_segment, 2, 4, 8)[flags >> 6],
+    }
+    return head, {"checksum": flags & 4}
+
+
+_FRAMES: dict[int, Callable[[bytes], tuple[_Parts, _Parts]]] = {
+    1: lambda data: ({"magic": 2, "header": 8} if data.startswith(b"\x1f\x8b") else {}, {"crc32": 4, "size": 4}),
+    2: lambda data: ({"magic": 8, "versions": 8} if data.startswith(b"\x82SNAPPY\0") else {}, {}),
+    3: _lz4_head_and_tail,
+    4: _zstd_head_and_tail,
+}
 
 
 def add_records(writer: SpanWriter, head: V2Header, most: int | None, trusted: bool) -> None:
