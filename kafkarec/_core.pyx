@@ -31,7 +31,7 @@ from kafkarec._c.columns cimport (
 )
 from kafkarec._c.decode cimport (
     NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_decode, engine_run, engine_step,
-    isolation_excludes, payload_limit,
+    payload_limit,
 )
 from kafkarec._c.end_of_input cimport (
     ENDED, ENDED_UNLESS_FOUND, Ending, end_by_content, engine_begin_input, engine_ended, engine_skip, save_good_next,
@@ -66,7 +66,7 @@ from kafkarec._c.input_columns cimport (
 from kafkarec._entry.arrow_capsules cimport (
     ArrayOrigin, bind_cells, capsule_pointer, list_capsule, pack_schema, schema_capsule, stream_capsule,
 )
-from kafkarec._entry.arguments cimport fill_aborted, fill_options, open_reader
+from kafkarec._entry.arguments cimport fill_options, open_reader
 from kafkarec._entry.calls cimport (
     DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, reasons_by_status, same_arguments,
 )
@@ -632,39 +632,6 @@ cdef class BatchRows:
         to it); if there is none, (None, the highest of all). highest: of the batches before these, -1 or above"""
         cdef int64_t found = first_lower_epoch(self.at(0), self.count, &highest)
         return None if found == self.count else found, highest
-
-    def committed_rows(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
-        """What read_committed gets of the batches from `start` on, up to the first with a last offset of `end_offset`
-        or more: (the index of that one, [(first, exclusive last row) of consecutive records, ...]).
-
-        runs: of the Chunk with all their records; aborted: as in EngineOptions
-        """
-        cdef Options options
-        cdef Buffer buffer
-        cdef BatchRow* batch
-        cdef list spans = []
-        cdef int64_t stop = start, row = 0, first = 0, last = 0, i
-        cdef const Run* run = <const Run*>&runs[0] if len(runs) > 0 else NULL
-        self.check_row_range(start, self.count)
-        while stop < self.count and self.at(stop).last_offset < end_offset:
-            stop += 1
-        memset(&options, 0, sizeof(Options))
-        memset(&buffer, 0, sizeof(Buffer))
-        options.stable_offset = options.highest_base = INT64_MAX
-        fill_aborted(&options, aborted, &buffer)
-        for i in range(<int64_t>(len(runs) // sizeof(Run))):
-            if run[i].batch >= stop:
-                break
-            batch = self.at(run[i].batch)
-            if run[i].batch >= start and not (is_control_batch(batch) or isolation_excludes(&options, batch)):
-                if row > last > first:
-                    spans.append((first, last))
-                first, last = first if row == last else row, row + run[i].rows
-            row += run[i].rows
-        buffer_free(&buffer)
-        if last > first:
-            spans.append((first, last))
-        return stop, spans
 
     def as_chunk(self, Layout layout not None):
         """All rows as one Chunk: the batch table."""
