@@ -73,7 +73,8 @@ class SalvageSource:
         """A file in its folder, also if its segments were named one by one; None: there is none."""
         if self.log is not None:
             return self.log.folder_file(name)
-        return LocalFolder(self.path).read(name) if os.path.isdir(self.path) else None
+        folder = None if self.unordered or self.holes is not None else self.segments[0].folder
+        return None if folder is None else folder.read(name)
 
 
 @dataclass
