@@ -31,7 +31,7 @@ from kafkarec._c.columns cimport (
 )
 from kafkarec._c.decode cimport (
     NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_decode, engine_run, engine_step,
-    isolation_excludes, payload_limit,
+    payload_limit,
 )
 from kafkarec._c.end_of_input cimport (
     ENDED, ENDED_UNLESS_FOUND, Ending, end_by_content, engine_begin_input, engine_ended, engine_skip, save_good_next,
@@ -66,7 +66,7 @@ from kafkarec._c.input_columns cimport (
 from kafkarec._entry.arrow_capsules cimport (
     ArrayOrigin, bind_cells, capsule_pointer, list_capsule, pack_schema, schema_capsule, stream_capsule,
 )
-from kafkarec._entry.arguments cimport fill_aborted, fill_options, open_reader
+from kafkarec._entry.arguments cimport fill_options, open_reader
 from kafkarec._entry.calls cimport (
     DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, reasons_by_status, same_arguments,
 )
@@ -632,39 +632,6 @@ cdef class BatchRows:
         to it); if there is none, (None, the highest of all). highest: of the batches before these, -1 or above"""
         cdef int64_t found = first_lower_epoch(self.at(0), self.count, &highest)
         return None if found == self.count else found, highest
-
-    def committed_rows(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
-        """What read_committed gets of the batches from `start` on, up to the first with a last offset of `end_offset`
-        or more: (the index of that one, [(first, exclusive last row) of consecutive records, ...]).
-
-        runs: of the Chunk with all their records; aborted: as in EngineOptions
-        """
-        cdef Options options
-        cdef Buffer buffer
-        cdef BatchRow* batch
-        cdef list spans = []
-        cdef int64_t stop = start, row = 0, first = 0, last = 0, i
-        cdef const Run* run = <const Run*>&runs[0] if len(runs) > 0 else NULL
-        self.check_row_range(start, self.count)
-        while stop < self.count and self.at(stop).last_offset < end_offset:
-            stop += 1
-        memset(&options, 0, sizeof(Options))
-        memset(&buffer, 0, sizeof(Buffer))
-        options.stable_offset = options.highest_base = INT64_MAX
-        fill_aborted(&options, aborted, &buffer)
-        for i in range(<int64_t>(len(runs) // sizeof(Run))):
-            if run[i].batch >= stop:
-                break
-            batch = self.at(run[i].batch)
-            if run[i].batch >= start and not (is_control_batch(batch) or isolation_excludes(&options, batch)):
-                if row > last > first:
-                    spans.append((first, last))
-                first, last = first if row == last else row, row + run[i].rows
-            row += run[i].rows
-        buffer_free(&buffer)
-        if last > first:
-            spans.append((first, last))
-        return stop, spans
 
     def as_chunk(self, Layout layout not None):
         """All rows as one Chunk: the batch table."""
@@ -1784,26 +1751,18 @@ cdef class IndexBuilder:
         s.last_offset = s.largest = s.written = ABSENT
         s.interval, self.problems = interval, {}
 
-    def take(self, BatchRows rows not None, int64_t epoch):
-        """What the next batches add: entries of the .index, (offset, position), entries of the .timeindex, (timestamp,
-        offset), and leader epochs above all before, (epoch, base offset). epoch: the highest one before them"""
+    def take(self, BatchRows rows not None, int64_t epoch, int64_t start=0, stop=None, int64_t moved=0):
+        """What the batches [start, stop) add, which are `moved` bytes behind their positions: entries of the .index,
+        (offset, position), entries of the .timeindex, (timestamp, offset), and leader epochs above all before, (epoch,
+        base offset). epoch: the highest one before them"""
         cdef tuple found = ([], [], [])
-        cdef int64_t i
-        self.state.epoch = max(epoch, <int64_t>ABSENT)
-        for i in range(rows.count):
-            self.add(rows.at(i), found)
-        return found
-
-    def take_fields(self, batches, int64_t epoch):
-        """As `take`. batches: (position, base offset, last offset, max timestamp, leader epoch), ...; None: absent"""
         cdef BatchRow row
-        cdef tuple found = ([], [], [])
-        memset(&row, 0, sizeof(BatchRow))
+        cdef int64_t i, end = rows.count if stop is None else stop
+        rows.check_row_range(start, end)
         self.state.epoch = max(epoch, <int64_t>ABSENT)
-        for row.position, base_offset, row.last_offset, timestamp, leader_epoch in batches:
-            row.base_offset = ABSENT if base_offset is None else base_offset
-            row.max_timestamp = ABSENT if timestamp is None else timestamp
-            row.partition_leader_epoch = ABSENT if leader_epoch is None else leader_epoch
+        for i in range(start, end):
+            row = rows.at(i)[0]
+            row.position += moved
             self.add(&row, found)
         return found
 
@@ -1917,27 +1876,19 @@ cdef class Producers:
                 add_open(&self.table, producer)
 
     def take_one(self, int64_t producer_id, int16_t epoch, int32_t last_sequence, int64_t base_offset,
-                 int64_t last_offset, int64_t max_timestamp, bint is_transactional, bint is_control, marker):
-        """Takes one batch. marker: (whether it is an ABORT, coordinator epoch, timestamp), or None: it ends nothing.
-        Returns (first offset, last stable offset) of the transaction that it ends, or None."""
+                 int64_t last_offset, int64_t max_timestamp, bint is_transactional, bint is_control, bint is_end):
+        """Takes one batch. is_end: whether it is a marker of an ended transaction"""
         cdef BatchRow row
         cdef BatchMark mark
-        cdef const EndedTxn* ended = NULL
         memset(&row, 0, sizeof(BatchRow))
         memset(&mark, 0, sizeof(BatchMark))
         row.producer_id, row.producer_epoch, row.last_sequence = producer_id, epoch, last_sequence
         row.base_offset, row.last_offset, row.max_timestamp = base_offset, last_offset, max_timestamp
         row.attributes = <int16_t>(is_transactional * TRANSACTIONAL | is_control * CONTROL)
-        mark.code = data_mark_code(row.attributes)
-        if marker is not None:
-            aborted, mark.coordinator_epoch, mark.timestamp = marker
-            mark.code, mark.has_value = ABORT if aborted else COMMIT, True
+        mark.code, mark.has_value = COMMIT if is_end else data_mark_code(row.attributes), is_end
+        mark.coordinator_epoch = mark.timestamp = ABSENT
         if not begin_rows(&self.table, 1) or not take_batch(&self.table, &row, &mark, 0, 0):
             raise MemoryError
-        if not self.table.ended_count:
-            return None
-        ended = <const EndedTxn*>self.table.ended.data
-        return (<const Transaction*>ended.data).first, ended.last_stable_offset
 
     def violation(self, int64_t producer_id, int32_t epoch, int32_t base_sequence, int32_t last_sequence):
         """Why a broker would refuse the sequences of a data batch: an index of producers.VIOLATIONS, from 1 on; 0: it

@@ -1,8 +1,7 @@
 """The compiled module of single verbs, which is loaded with the first of them: what reading and writing do not need.
 
-    RequestCheck, headers_of_good_batches
-                                       checks batches and records of produce requests, and what is appended to a log;
-                                       stores no records: see `_c/record_stats.pxd`. `ops/validate` decides what is done
+    RequestCheck                       checks batches and records of produce requests; stores no records: see
+                                       `_c/record_stats.pxd`. `ops/validate` decides what is done
     stamp_messages, writable_view      sets offsets and times of messages
     LastOffsets                        the last offset of each key, for compaction: see `_c/offset_map.pxd`
     lines                              rows as JSON Lines, for `cat` and `scan`: see `_c/lines.pxd`
@@ -22,8 +21,7 @@ from kafkarec._c.input_columns cimport (
 )
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET,
-    TRANSACTIONAL, UP_TO_MAGIC, BatchRow, frame, is_control, is_transactional, is_wrapper, least_size,
-    read_header, verify_crc, wrapping_add,
+    TRANSACTIONAL, UP_TO_MAGIC, BatchRow, frame, least_size, read_header, verify_crc, wrapping_add,
 )
 from kafkarec._c.magic_3 cimport (
     HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, FieldScan, RecordsOut, begin_field_scan, copy_records,
@@ -314,39 +312,6 @@ cdef class RequestCheck:
             for i in range(min(self.record_stats.refused_count, <int64_t>MOST_REFUSED))
         ]
         return self.record_stats.refused_count, bool(self.record_stats.refused_time), notes
-
-
-cdef inline object or_none(int64_t value):
-    return None if value == ABSENT else value
-
-
-def headers_of_good_batches(data, *, bint check_crcs):
-    """Fields of each batch of a buffer, as ops.segment_writer.active_segment.AppendedHeader has them; None if it does
-    not hold whole batches only, with known codecs and right checksums. As `scan` returns them, in a fraction of its
-    time."""
-    cdef HeldBytes held = HeldBytes(data)
-    cdef BatchRow row
-    cdef Fault fault
-    cdef int64_t at = 0
-    cdef int status
-    headers = []
-    while at < held.size:
-        if (read_framed_batch(held.data, held.size, at, &row, &fault) != OK or row.codec > LATEST_CODEC
-                or row.size_in_bytes < least_size(row.magic)):
-            return None
-        if check_crcs:
-            with nogil:
-                status = verify_crc(held.data + at, &row, &fault)
-            if status != OK:
-                return None
-        headers.append((
-            row.position, row.size_in_bytes, row.magic, None if is_wrapper(&row) else row.base_offset, row.last_offset,
-            or_none(row.max_timestamp), or_none(row.partition_leader_epoch), bool(is_control(&row)),
-            bool(is_transactional(&row)), or_none(row.producer_id), or_none(row.producer_epoch),
-            or_none(row.last_sequence), or_none(row.record_count),
-        ))
-        at += row.size_in_bytes
-    return headers
 
 
 def writable_view(fresh):

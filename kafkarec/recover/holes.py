@@ -35,15 +35,16 @@ _KEY, _VALUE = slice(V2_OVERHEAD + 5, V2_OVERHEAD + 9), slice(V2_OVERHEAD + 10, 
 _BETWEEN = bytes((32, 0, 0, 0, 8)), bytes((12,)), bytes((0,))
 
 
-class LegibleMarker(NamedTuple):
-    """A marker that is read although its batch is damaged. code: ABORT or COMMIT; timestamp in ms."""
+class EndMarker(NamedTuple):
+    """A marker of the log, of damaged bytes, or only of the .txnindex. code: ABORT or COMMIT; timestamp in ms; -1: not
+    known."""
 
     producer_id: int
-    producer_epoch: int
     code: int
     offset: int
-    coordinator_epoch: int
-    timestamp: int
+    producer_epoch: int = -1
+    coordinator_epoch: int = -1
+    timestamp: int = -1
 
 
 class Hole(NamedTuple):
@@ -59,7 +60,7 @@ class Hole(NamedTuple):
     last: int | None
     segments: tuple[int, ...] = ()
     may_hold: bool = True
-    marker: LegibleMarker | None = None
+    marker: EndMarker | None = None
 
     def __contains__(self, offset: object) -> bool:
         return isinstance(offset, int) and self.first <= offset and (self.last is None or offset <= self.last)
@@ -181,7 +182,7 @@ def _repaired_marker_batch(raw: bytes) -> bytes | None:
     return None
 
 
-def _marker_in_batch(batch: bytes) -> LegibleMarker | None:
+def _marker_in_batch(batch: bytes) -> EndMarker | None:
     """The marker in a whole batch; None: it is none."""
     header = v2_header(batch)
     if header.attributes & (_MARKER | CODEC_MASK) != _MARKER or header.record_count != 1 or header.producer_id < 0:
@@ -196,11 +197,11 @@ def _marker_in_batch(batch: bytes) -> LegibleMarker | None:
         return None
     if not isinstance(found, control.EndTxnMarker):
         return None
-    return LegibleMarker(
+    return EndMarker(
         header.producer_id,
-        header.producer_epoch,
         ABORT if found.type is control.ControlRecordType.ABORT else COMMIT,
         header.base_offset,
+        header.producer_epoch,
         found.coordinator_epoch,
         header.base_timestamp,
     )

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 
-from .holes import Hole
+from .holes import EndMarker, Hole
 from .steps import COMMIT, TransactionData
 
 ABORTED, COMMITTED, CONTINUES, UNDECIDED = "abort", "commit", "continues", "undecided"
@@ -48,21 +48,13 @@ class Evidence(NamedTuple):
 NO_EVIDENCE = Evidence()
 
 
-class NextMarker(NamedTuple):
-    """The next marker of a producer behind a hole, from the log or only from the .txnindex. epoch: -1: not known."""
-
-    code: int
-    offset: int
-    epoch: int
-
-
 class SplitCase(NamedTuple):
     """What is known of a transaction T that was open before a hole. Offsets are absolute.
 
     data           of T before the hole
     holes          the hole, and further ones behind it without data of the producer between
     following      the first offset of the producer's next data behind the hole; None: there is none before `marker`
-    marker         the producer's next marker; None: there is none in the log
+    marker         the producer's next marker, from the log or the .txnindex; None: there is none
     last_epoch     of the producer's last data before `marker`
     entry          the producer's .txnindex entry for `marker`, or for the marker in the hole
     begins         whether `entry` is that of T: it begins with T, or before it where offsets are lost
@@ -77,7 +69,7 @@ class SplitCase(NamedTuple):
     data: TransactionData
     holes: tuple[Hole, ...]
     following: int | None
-    marker: NextMarker | None
+    marker: EndMarker | None
     last_epoch: int
     entry: AbortedTransaction | None
     begins: bool
@@ -116,7 +108,7 @@ class SplitCase(NamedTuple):
     @property
     def is_of_next_epoch(self) -> bool:
         """Whether the next marker has the epoch behind that of T, and there is no other data before it."""
-        return self.marker is not None and self.data.producer_epoch == self.last_epoch == self.marker.epoch - 1
+        return self.marker is not None and self.data.producer_epoch == self.last_epoch == self.marker.producer_epoch - 1
 
 
 class Rule(NamedTuple):

@@ -29,7 +29,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 
 from .aborted_index import AbortedIndex
-from .holes import Hole, HoleFinder, LegibleMarker
+from .holes import EndMarker, Hole, HoleFinder
 from .marker_evidence import (
     ABORTED,
     AHEAD,
@@ -41,7 +41,6 @@ from .marker_evidence import (
     UNDECIDED,
     Decision,
     Evidence,
-    NextMarker,
     Rule,
     SplitCase,
     decision_by_rule,
@@ -318,21 +317,20 @@ class MatchedTransactions:
     def _end_by_marker(self, step: Step, row: EndedRow) -> None:
         """Ends the transaction of a marker."""
         producer, data = row.producer_id, row.data
-        marker = NextMarker(row.code, row.marker_offset, as_stored(step.cell("producer_epoch", row.batch)))
-        if producer in self._held:
-            data = self._decide_held(producer, data, marker)
+        marker = EndMarker(producer, row.code, row.marker_offset, as_stored(step.cell("producer_epoch", row.batch)))
+        data = self._decide_held(producer, data, marker)
         if self._indexes[-1] is not None:
-            data = self._reconcile_with_index(producer, marker, data)
+            data = self._reconcile_with_index(marker, data)
         rows = self.without_data if data is None else self.ended
-        data = data or self._transaction_without_data(producer, marker.epoch)
-        rows.extend(data.ended(*marker[:2], row.marker_timestamp, row.coordinator_epoch, self._segment_number))
+        data = data or self._transaction_without_data(producer, marker.producer_epoch)
+        ended = row.code, row.marker_offset, row.marker_timestamp, row.coordinator_epoch, self._segment_number
+        rows.extend(data.ended(*ended))
 
-    def _reconcile_with_index(
-        self, producer: int, marker: NextMarker, data: TransactionData | None
-    ) -> TransactionData | None:
+    def _reconcile_with_index(self, marker: EndMarker, data: TransactionData | None) -> TransactionData | None:
         """Compares a marker with its .txnindex entry; returns the data of its transaction, whose first offset the entry
         may lower to one before the input."""
         assert self.first_offset is not None
+        producer = marker.producer_id
         entry = self._unmatched.pop((producer, marker.offset), None)
         if marker.code == COMMIT:
             if entry is not None:
@@ -341,7 +339,7 @@ class MatchedTransactions:
             if data is not None:
                 self._note_difference(producer, marker.offset, "nothing", "an ABORT")
         elif data is None:
-            return self._transaction_without_data(producer, marker.epoch, entry.first_offset)
+            return self._transaction_without_data(producer, marker.producer_epoch, entry.first_offset)
         elif entry.first_offset < self.first_offset:
             return data._replace(first_offset=entry.first_offset)
         elif entry.first_offset != data.first_offset:
@@ -356,7 +354,7 @@ class MatchedTransactions:
     # ---- markers that only the .txnindex has
 
     def _missing_markers(
-        self, step: Step, legible: list[LegibleMarker]
+        self, step: Step, legible: list[EndMarker]
     ) -> Iterator[tuple[int, Callable[[Any], None], AbortedTransaction]]:
         """(row behind its place, what is done with it, entry) of those that no batch up to the step's last one has."""
         before, self._unmatched_before = self._unmatched_before, []
@@ -409,8 +407,7 @@ class MatchedTransactions:
             data = self._hold_before(entry, data)
         elif data is None and producer in self._held:
             data = self._end_held_before(entry, self._add_last_hole(self._held[producer][-1]))
-        if producer in self._held:
-            data = self._decide_held(producer, data, NextMarker(ABORT, last, -1), entry)
+        data = self._decide_held(producer, data, EndMarker(producer, ABORT, last), entry)
         is_decided = any(one.marker_offset == last for one in self.decisions[known:])
         if data is not None and data.last_offset >= 0 and not is_decided:
             self.decisions.append(decision_by_rule(data, LISTED, Hole(last, last), last))
@@ -495,11 +492,9 @@ class MatchedTransactions:
         is_complete = hole.last is not None and len(found) == hole.last - hole.first + 1
         return list(dict.fromkeys(found.values())) if is_complete else None
 
-    def _end_by_legible_marker(self, hole: Hole, marker: LegibleMarker) -> None:
+    def _end_by_legible_marker(self, hole: Hole, marker: EndMarker) -> None:
         producer = marker.producer_id
-        data = self._producers.pop_open(producer)
-        if producer in self._held:
-            data = self._decide_held(producer, data, NextMarker(marker.code, marker.offset, marker.producer_epoch))
+        data = self._decide_held(producer, self._producers.pop_open(producer), marker)
         self._unmatched.pop((producer, marker.offset), None)
         self._producers.set_coordinator_epoch(producer, marker.coordinator_epoch)
         data = data or self._transaction_without_data(producer, marker.producer_epoch)
@@ -512,17 +507,19 @@ class MatchedTransactions:
         self,
         producer: int,
         data: TransactionData | None,
-        marker: NextMarker | None,
+        marker: EndMarker | None,
         entry: AbortedTransaction | None = None,
     ) -> TransactionData | None:
-        """Decides the held transactions of a producer, as its next marker is known. Returns the data of the transaction
-        that this marker ends.
+        """Decides the held transactions of a producer, if there are any, as its next marker is known. Returns the data
+        of the transaction that this marker ends.
 
         data     of the producer behind the last hole
         marker   None: there is none up to the log's end
         entry    the .txnindex entry of a marker that is not in the log
         """
-        held = self._held.pop(producer)
+        held = self._held.pop(producer, [])
+        if not held:
+            return data
         self._add_last_hole(held[-1])
         last_epoch = (data or held[-1].data).producer_epoch
         if marker is not None and entry is None:
@@ -576,14 +573,14 @@ class MatchedTransactions:
     def _prepared(self) -> Mapping[tuple[int, int], bool]:
         return self.evidence_of(self.segments[0]).prepared()
 
-    def _snapshot_behind(self, producer: int, hole: Hole, marker: NextMarker | None) -> int | None:
+    def _snapshot_behind(self, producer: int, hole: Hole, marker: EndMarker | None) -> int | None:
         """SplitCase.snapshot"""
         for offset, first_offsets in self._snapshots:
             if hole.last is not None and offset > hole.last and (marker is None or offset <= marker.offset):
                 return first_offsets.get(producer, -1)
         return None
 
-    def _had_no_transaction(self, marker: NextMarker | None) -> bool:
+    def _had_no_transaction(self, marker: EndMarker | None) -> bool:
         """SplitCase.had_no_transaction, for a marker of the last segment without an entry"""
         index, start = self._indexes[-1], self._segment_start
         if index is None or start is None or marker is None or marker.code != ABORT or marker.offset < start:
@@ -600,9 +597,7 @@ class MatchedTransactions:
             return False
         return all(self._explained.issuperset(index.within(hole)) for hole in holes)
 
-    def _record_decision(
-        self, data: TransactionData, hole: Hole, rule: Rule, marker: LegibleMarker | None = None
-    ) -> None:
+    def _record_decision(self, data: TransactionData, hole: Hole, rule: Rule, marker: EndMarker | None = None) -> None:
         """Records how a transaction ended, and ends it."""
         decision = decision_by_rule(data, rule, hole)
         if marker is not None:

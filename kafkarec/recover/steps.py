@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from copy import copy
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 from kafkarec._core import BatchRows, Chunk
@@ -212,16 +213,25 @@ class Step:
         own = zip(map(as_stored, self.column("producer_id")), self.column("last_offset"), strict=True)
         return found.intersection(own)
 
-    def control_key_error(self, row: int) -> str:
-        """The error text of a control batch, one of `rows`, whose first record cannot be read."""
+    @cached_property
+    def _first_records(self) -> dict[int, int]:
+        """Which record of the chunk is the first one of each of `rows` that has some."""
         assert self.chunk is not None
         runs = self.chunk.runs().cast("q").tolist()
-        record = sum(runs[1 : 2 * runs[::2].index(row) : 2])
-        [key] = self.chunk.values(0, "z", record, record + 1)
+        return dict(zip(runs[::2], accumulate(runs[1::2], initial=0), strict=False))
+
+    def control_record(self, row: int) -> list[Any]:
+        """Key and value of the first record of a control batch, one of `rows`, by the MARKER_COLUMNS."""
+        assert self.chunk is not None
+        at = self._first_records[row]
+        return [self.chunk.values(column, "z", at, at + 1)[0] for column in (0, 1)]
+
+    def control_key_error(self, row: int) -> str:
+        """The error text of a control batch, one of `rows`, whose first record cannot be read."""
         from kafkarec.format import control  # not at the top, as in holes
 
         try:
-            control.type_id(key)
+            control.type_id(self.control_record(row)[0])
         except InvalidRecordError as error:
             return str(error)
         return ""

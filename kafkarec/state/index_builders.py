@@ -32,7 +32,6 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, offset_index, time_index, txn_index
 
 DEFAULT_INTERVAL = 4096  # index.interval.bytes
-_Pairs = list[tuple[int, int]]
 
 
 class SegmentIndexes(NamedTuple):
@@ -57,7 +56,7 @@ class SegmentIndexBuilder:
     """Builds the indexes of one segment from its batches, added in order.
 
     base_offset   of the segment, from its name
-    epochs        the leader epochs so far; updated by `add` and `append`
+    epochs        the leader epochs so far; updated by `add`
     interval      index.interval.bytes
     """
 
@@ -71,24 +70,23 @@ class SegmentIndexBuilder:
         self._base, self._builder = base_offset, IndexBuilder(base_offset, interval)
         self._index, self._timeindex, self._txnindex = bytearray(), bytearray(), bytearray()
 
-    def add(self, rows: BatchRows, aborted: Iterable[AbortedTransaction]) -> None:
-        """Adds the next batches. aborted: the transactions that are aborted in them."""
-        self._add_entries(self._builder.take(rows, self._last_epoch), aborted)
-
-    def append(self, batches: Iterable[tuple[int | None, ...]], aborted: Iterable[AbortedTransaction]) -> None:
-        """As `add`. batches: columns of each, (position, base offset, last offset, max timestamp, leader epoch)"""
-        self._add_entries(self._builder.take_fields(batches, self._last_epoch), aborted)
-
-    @property
-    def _last_epoch(self) -> int:
-        return self.epochs[-1].epoch if self.epochs else -1
-
-    def _add_entries(self, found: tuple[_Pairs, _Pairs, _Pairs], aborted: Iterable[AbortedTransaction]) -> None:
-        entries, times, epochs = found
-        self._index += offset_index.write(entries, self._base)
-        self._timeindex += time_index.write(times, self._base)
-        for epoch, start in epochs:
-            leader_epochs.assign(self.epochs, epoch, start)
+    def add(
+        self,
+        rows: BatchRows,
+        aborted: Iterable[AbortedTransaction],
+        start: int = 0,
+        stop: int | None = None,
+        moved: int = 0,
+    ) -> None:
+        """Adds the next batches, [start, stop) of the rows. aborted: the transactions that are aborted in them; moved:
+        how far behind their positions they are in the segment"""
+        last_epoch = self.epochs[-1].epoch if self.epochs else -1
+        entries, times, epochs = self._builder.take(rows, last_epoch, start, stop, moved)
+        if entries:  # of few batches
+            self._index += offset_index.write(entries, self._base)
+            self._timeindex += time_index.write(times, self._base)
+        for epoch, first in epochs:
+            leader_epochs.assign(self.epochs, epoch, first)
         self._txnindex += txn_index.write(aborted)
 
     @property

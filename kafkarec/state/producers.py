@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 
 from kafkarec._core import Producers
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format import control
+from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.read import reader
-from kafkarec.recover.steps import ABORT, MARKER_COLUMNS, PLAIN_DATA, ROW, WIDTH, Oddity, Step, as_stored, rows_of
+from kafkarec.recover.steps import ABORT, PLAIN_DATA, ROW, WIDTH, Oddity, Step, as_stored, rows_of
 from kafkarec.sidecars import producer_snapshot
 
 NONE = -1
@@ -42,14 +41,6 @@ VIOLATIONS = {
     "not_transactional": "a plain batch of a producer whose transaction is open: recovery of a broker fails on it",
 }
 _REASONS = tuple(VIOLATIONS)
-
-
-class Marker(NamedTuple):
-    """The first record of a control batch that ends a transaction; timestamp in ms."""
-
-    aborted: bool
-    coordinator_epoch: int
-    timestamp: int
 
 
 class EndedTransactions(NamedTuple):
@@ -101,8 +92,11 @@ class ProducerStates:
         stop = len(step) if stop is None else stop
         if start == stop:
             return EndedTransactions([], [], [])
-        ended, empty, odd = (array("q", rows) for rows in self._producers.take(step.rows, step.chunk, start, stop, 0))
+        found = self._producers.take(step.rows, step.chunk, start, stop, 0)
         self.end_offset = step.cell("last_offset", stop - 1) + 1
+        if not any(found):
+            return EndedTransactions([], [], [])
+        ended, empty, odd = (array("q", rows) for rows in found)
         aborted = [
             AbortedTransaction(row[_PRODUCER], row[_FIRST], step.cell("base_offset", row[_BATCH]), row[_STABLE])
             for row in _rows_of_aborts(ended)
@@ -111,44 +105,35 @@ class ProducerStates:
         plain = [(one.batch, one.first_offset) for one in rows_of(odd, Oddity) if one.kind == PLAIN_DATA]
         return EndedTransactions(aborted, empty_aborts, plain)
 
-    def append(self, row: Mapping[str, Any], marker: Marker | None = None) -> AbortedTransaction | None:
-        """Appends one batch, a row of a BatchTable. Returns the transaction that it aborts, or None. marker: of a
-        control batch; None: the batch has no record, or its record ends no transaction."""
-        producer_id, base = row["producer_id"], row["base_offset"]
+    def has_open_transaction(self, producer_id: int) -> bool:
+        known = self.entry(producer_id)
+        return known is not None and known.current_txn_first_offset >= 0
+
+    def append(self, row: Mapping[str, Any], is_end: bool = False) -> None:
+        """Appends one batch, a row of a BatchTable. is_end: whether it is the marker of an ended transaction"""
         self.end_offset = row["last_offset"] + 1
-        if producer_id is None or producer_id < 0:
-            return None
-        ended = self._producers.take_one(
-            producer_id,
-            as_stored(row["producer_epoch"]),
-            as_stored(row["last_sequence"]),
-            base,
-            row["last_offset"],
-            as_stored(row["max_timestamp"]),
-            row["is_transactional"],
-            row["is_control"],
-            marker,
-        )
-        return _aborted_transaction(producer_id, base, ended) if marker is not None and marker.aborted else None
+        if as_stored(row["producer_id"]) >= 0:
+            self._producers.take_one(
+                row["producer_id"],
+                as_stored(row["producer_epoch"]),
+                as_stored(row["last_sequence"]),
+                row["base_offset"],
+                row["last_offset"],
+                as_stored(row["max_timestamp"]),
+                row["is_transactional"],
+                row["is_control"],
+                is_end,
+            )
 
     def end_by_index(self, entry: AbortedTransaction) -> AbortedTransaction | None:
-        """Appends the ABORT marker of a .txnindex entry, which the log has lost. None, and nothing is appended, if the
-        transaction of the entry is not open."""
+        """Ends the transaction of a .txnindex entry, whose ABORT marker the log has lost. None if it is not open."""
         known = self.entry(entry.producer_id)
         if known is None or entry.first_offset < 0 or known.current_txn_first_offset != entry.first_offset:
             return None
-        ended = self._producers.take_one(
-            entry.producer_id,
-            known.producer_epoch,
-            NONE,
-            entry.last_offset,
-            entry.last_offset,
-            known.timestamp,
-            True,
-            True,
-            Marker(True, known.coordinator_epoch, known.timestamp),
-        )
-        return _aborted_transaction(entry.producer_id, entry.last_offset, ended)
+        self._producers.pop_open(entry.producer_id)
+        stable = self.first_undecided_offset
+        stable = min(entry.last_offset + 1, LONG_MAX) if stable is None else stable
+        return AbortedTransaction(entry.producer_id, entry.first_offset, entry.last_offset, stable)
 
     def violation(self, row: Mapping[str, Any]) -> str | None:
         """The reason for which a broker would have refused the batch, a key of VIOLATIONS; None: it would accept it.
@@ -199,27 +184,7 @@ def producers_at_log_start(
     return StartingProducers(ProducerStates(entries, base, policy), base == 0 or data is not None, None)
 
 
-def _aborted_transaction(
-    producer_id: int, marker_offset: int, ended: tuple[int, int] | None
-) -> AbortedTransaction | None:
-    """ended: (first offset, last stable offset) of the transaction that a marker ends; None: it ends none."""
-    return ended and AbortedTransaction(producer_id, ended[0], marker_offset, ended[1])
-
-
 def _rows_of_aborts(rows: array[int]) -> Iterator[array[int]]:
     """Those of the rows of recover.steps.ROW that are ABORT markers."""
     codes = enumerate(rows[_CODE::WIDTH])
     return (rows[number * WIDTH : (number + 1) * WIDTH] for number, code in codes if code == ABORT)
-
-
-def read_marker(raw: bytes) -> Marker | None:
-    """The marker (ABORT or COMMIT) in the first record of one control batch; None for a batch that the log cleaner
-    emptied and for control records of KRaft. Raises InvalidRecordError if the record cannot be read."""
-    records = reader.decode(raw, columns=MARKER_COLUMNS, control=True, check_crcs=False)
-    if not len(records):
-        return None
-    key, value, timestamp = (records.column(name)[0] for name in MARKER_COLUMNS)
-    record = control.parse(key, value)
-    if not isinstance(record, control.EndTxnMarker):
-        return None
-    return Marker(record.type is control.ControlRecordType.ABORT, record.coordinator_epoch, as_stored(timestamp))

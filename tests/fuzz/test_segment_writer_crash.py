@@ -172,7 +172,7 @@ def test_interrupted_between_the_write_and_its_bookkeeping(tmp_path, monkeypatch
     with pytest.raises(KeyboardInterrupt), SegmentWriter(folder) as writer:
         writer.append(batches()[0])
         with monkeypatch.context() as patched:
-            patched.setattr("kafkarec.state.index_builders.SegmentIndexBuilder.append", interrupted)
+            patched.setattr("kafkarec.state.index_builders.SegmentIndexBuilder.add", interrupted)
             writer.append(batches()[1])
     with SegmentWriter(folder) as writer:
         assert writer.next_offset == ends()[1]

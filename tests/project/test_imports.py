@@ -22,8 +22,8 @@ COMPILED = {
 # compiled module -> the packages that import it; of the operations, which
 IMPORTERS = {
     "_core": "build_info codecs format memory read recover state storage tables "
-    "ops.compact ops.convert ops.salvage ops.verify",
-    "_verbs": "cli experimental ops.compact ops.segment_writer ops.validate read",
+    "ops.compact ops.convert ops.salvage ops.segment_writer ops.verify",
+    "_verbs": "cli experimental ops.compact ops.validate read",
     "_writer": "memory ops.compact write",
 }
 PACKAGES = ("kafkarec", "spark_udfs", "pyspark_kafkarec")

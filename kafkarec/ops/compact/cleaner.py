@@ -17,14 +17,12 @@ marker of a committed transaction          the same
 any other control batch                    kept
 from the first uncleanable offset on       everything is kept
 
-The log is read twice. Memory: the offset map, a part of about 1 MB, and up to 64 MiB of keys that wait for the end of
-a transaction: see log_state.py.
+The log is read twice, after its headers and markers. Memory: the offset map, and a part of about 1 MB.
 """
 
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from operator import add
 from typing import Any
@@ -35,7 +33,7 @@ from kafkarec.read.walk import HEADERS, walk, walk_request
 from kafkarec.storage.raw_batches import reread
 
 from .filtering import CleanedTransactions, Cleaner, CleanerStats
-from .log_state import DAY_MS, LAST_OFFSET, CleanerSettings, LogState, OffsetMap, read_log_state
+from .log_state import DAY_MS, LAST_OFFSET, CleanerSettings, LogState, read_last_offsets, read_log_state
 
 _STEP = 1 << 20
 
@@ -67,17 +65,14 @@ class Cleaning(Iterator[bytes | memoryview]):
 
     def _output_batches(self) -> Iterator[bytes | memoryview]:
         settings, stats = self._settings, self.stats
-        keys = OffsetMap(settings)
-        known = read_log_state(self._segments, settings, keys, self._progress)
+        known = read_log_state(self._segments, settings)
         self.remaining = known.remaining
         self._transactions = CleanedTransactions(known.aborted)
         limit, stops = self._first_uncleanable(known)
-        if keys.unread is not None:
-            spans = ((one.producer_id, one.first_offset, one.last_offset) for one in known.aborted)
-            keys.read_rest(self._segments, stops, spans, self._progress)
-        stats.first_uncleanable_offset, stats.next_offset = limit, known.next_offset
-        stats.map_messages_read, stats.keys = keys.messages_read, len(keys.last)
-        cleaner = Cleaner(settings, stats, self._progress, known, keys.last, self._transactions)
+        spans = ((one.producer_id, one.first_offset, one.last_offset) for one in known.aborted)
+        offsets, stats.map_messages_read = read_last_offsets(self._segments, stops, spans, settings, self._progress)
+        stats.first_uncleanable_offset, stats.next_offset, stats.keys = limit, known.next_offset, len(offsets)
+        cleaner = Cleaner(settings, stats, self._progress, known, offsets, self._transactions)
         for segment, stop in zip(self._segments, stops, strict=True):
             if stop != 0:
                 yield from cleaner.run(segment, stop)
@@ -99,20 +94,12 @@ class Cleaning(Iterator[bytes | memoryview]):
         if limit <= 0:  # nothing is cleaned below offset 0
             limit = min([limit, *known.start_offsets])
         stops: list[int | None] = []
-        for number, (segment, start) in enumerate(zip(self._segments, known.start_offsets, strict=True)):
-            following = known.start_offsets[number + 1] if number + 1 < len(self._segments) else known.next_offset
-            lasts, positions = known.steps[number][::2], known.steps[number][1::2]
-            step = bisect_left(lasts, limit)
-            if start >= limit:  # a broker cleans no segment with an uncleanable offset in it
-                stops.append(0)
-            elif following <= limit or step == len(lasts):
-                stops.append(None)
-            else:
-                found = walk([segment], walk_request(HEADERS), start=positions[step])
-                lasts_of_rows = (
-                    (one, row, last) for one in found for row, last in enumerate(one.column("last_offset"))
-                )
-                stops.append(next(one.rows.byte_range(row)[0] for one, row, last in lasts_of_rows if last >= limit))
+        for segment, start in zip(self._segments, known.start_offsets, strict=True):
+            steps = walk([segment], walk_request(HEADERS))
+            rows = (row for step in steps for row in zip(*map(step.column, ("last_offset", "position")), strict=True))
+            stop = next((position for last, position in rows if last >= limit), None)
+            # a broker cleans no segment with an uncleanable offset in it
+            stops.append(0 if start >= limit else stop)
         return limit, stops
 
 
@@ -145,8 +132,7 @@ def cleaned(
     max_decompressed_message_bytes: the topic's max.decompressed.message.bytes, 1 to 2^31-9: InvalidRecordError
         (record_too_large) for a larger record in a compressed batch, without its length (in magic 0 and 1 without its
         offset and size), unless the cleaner removes the whole batch unread; None: 2^31-9. Looking decompresses twice
-    progress: called with the path of a segment and the position up to which it was read; segments are read twice, what
-        follows damage or waits too long for the end of a transaction (64 MiB of keys) once more
+    progress: called with the path of a segment and the position up to which its records were read; they are read twice
 
     KafkaRecordError for bytes that are not batches and for a batch that Kafka's cleaner fails on; TypeError for a
     source that is a path; ValueError for several partitions and for a number out of range.

@@ -1,19 +1,13 @@
-"""The state of a log before it is cleaned, from batch headers and transaction markers; the same walk reads its keys
+"""The state of a log before it is cleaned, from batch headers and transaction markers; then the last offset of each key
 
     producers       last data offset and epoch: the batch that holds a producer's last sequence must be kept
     transactions    aborted ones, and the first offset of the first open one: nothing is cleaned from there on
-    keys            steps -> waiting keys -> OffsetMap: in the log's order, batch by batch, once it is known that they
-                    belong there
+    keys            of committed records below the first uncleanable offset
 
 Follows ProducerStateManager, LogCleanerManager.cleanableOffsets and Cleaner.buildOffsetMap.
 
-Keys of committed records below the first uncleanable offset belong in the OffsetMap. That is known of a batch when all
-transactions that began at or before it have ended.
-
-Memory: of the steps that wait for the end of a transaction only headers, keys and offsets are kept, about 64 MiB at
-most. If there are more, all of them are dropped, and keys are read from there on in a walk of their own, when all
-transactions are known: up to where the log can be cleaned, so none if the transaction hangs. What follows damage is
-read that way, too: damage is an error only in what can be cleaned, and not in the payloads of aborted transactions.
+The first walk decompresses no records, so it takes a hundredth of the time. When keys are read, all transactions are
+known: damage is an error only in what can be cleaned, and not in the payloads of aborted transactions.
 
 Kafka's SkimpyOffsetMap hashes keys to 16 bytes (MD5) and stores 24 bytes per key in a buffer of
 log.cleaner.dedupe.buffer.size bytes; when it is full, a run of the cleaner ends. Here whole keys are stored, so there
@@ -23,8 +17,6 @@ take 1 GB.
 
 from __future__ import annotations
 
-from array import array
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,8 +27,7 @@ from kafkarec.errors import KafkaRecordError, LimitExceededError
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.ops.rewrite import Progress, steps
 from kafkarec.read.decode_options import checked_record_limit, request
-from kafkarec.read.walk import MARKERS, walk_request
-from kafkarec.recover.steps import MARKER_COLUMNS, Step
+from kafkarec.read.walk import MARKERS, walk, walk_request
 from kafkarec.sidecars import txn_index
 from kafkarec.state.producers import CLEANER, ProducerStates, producers_at_log_start
 
@@ -63,121 +54,38 @@ class CleanerSettings(NamedTuple):
         checked_record_limit(self.max_decompressed_message_bytes)
 
 
-_MOST_WAITING = 64 << 20
-_OBJECTS = 1024  # bytes of the Python objects of a step that waits, about
-_STATE = walk_request(MARKERS, restore=False)
 _Span = tuple[int, int, int]
 
 
-class _WaitingStep:
-    """The keys and offsets of a step, copied: its chunk has values, too. aborted: transactions that may be in it."""
-
-    def __init__(self, step: Step, segment: int) -> None:
-        self.rows, self.last_offset, self.segment = step.rows, step.last_offset, segment
-        self.aborted: list[_Span] = []
-        chunk = step.chunk
-        parts = () if chunk is None else (chunk.runs(), chunk.column(0, 8)[1], *chunk.column(1, 0))
-        copies: list[Any] = [None if part is None else bytes(part) for part in parts] or [b"", b""]
-        self.runs, self.offsets, self.keys = copies[0], memoryview(copies[1]).cast("q"), tuple(copies[2:])
-        self.size = _OBJECTS + self.rows.structs().nbytes + sum(len(part) for part in copies if part)
-
-
-class OffsetMap:
-    """The last offset of each key of a log, read in the log's order.
-
-    messages_read   records that were read for it
-    unread          (segment, position) from which on `read_rest` has to read; None: all keys are read
+def read_last_offsets(
+    segments: Sequence[Any],
+    stops: Iterable[int | None],
+    aborted: Iterable[_Span],
+    settings: CleanerSettings,
+    progress: Progress,
+) -> tuple[LastOffsets, int]:
+    """The last offset of each key of what can be cleaned, of each segment up to its position in `stops` (None: to its
+    end), as read_committed gets it; and the number of records that were read for it. KafkaRecordError for damage there.
     """
-
-    def __init__(self, settings: CleanerSettings) -> None:
-        self.last, self.messages_read = LastOffsets(), 0
-        self._end_offset = settings.first_uncleanable_offset  # from which on batches do not belong there
-        self.unread: tuple[int, int] | None = None
-        self._request = request(
-            columns=("offset", *MARKER_COLUMNS),
-            control=True,
-            check_crcs=settings.check_crcs,
-            max_decompressed_bytes=settings.max_decompressed_bytes,
-        )
-        self._is_reading = True
-        self._waiting: deque[_WaitingStep] = deque()
-        self._start = self._size = 0  # the first undecided batch of the first waiting step; bytes of all
-
-    def steps(self, segment: Any, number: int, progress: Progress) -> Iterator[Step]:
-        """The steps of a segment with the records of its control batches; `put_decided` is called after each that has
-        batches. KafkaRecordError if batches cannot be delimited or control batches cannot be read."""
-        position = 0
-        if self._is_reading:
+    found, records = LastOffsets(), 0
+    of_keys = request(
+        columns=("key", "offset"),
+        check_crcs=settings.check_crcs,
+        max_decompressed_bytes=settings.max_decompressed_bytes,
+    )
+    committed = of_keys._replace(options=of_keys.options._replace(aborted=tuple(aborted)))
+    for segment, stop in zip(segments, stops, strict=True):
+        for step in steps(segment, committed, progress, stop) if stop != 0 else ():
+            chunk = step.chunk
+            if chunk is None:
+                continue
             try:
-                for step in steps(segment, self._request, progress):
-                    if len(step):
-                        self._add_waiting(step, number)
-                        position = step.rows.byte_range(len(step) - 1)[1]
-                    yield step
-                    if not self._is_reading:
-                        break
-                else:
-                    return
-            except KafkaRecordError:
-                self._is_reading, self.unread = False, (number, position)
-        yield from steps(segment, _STATE, progress, start=position)
-
-    def _add_waiting(self, step: Step, segment: int) -> None:
-        self._waiting.append(_WaitingStep(step, segment))
-        self._size += self._waiting[-1].size
-
-    def put_decided(self, aborted: Iterable[AbortedTransaction], first_open: int | None) -> None:
-        """Puts the keys that are decided after a step. aborted: the transactions that it ended; first_open: the first
-        offset of the oldest open one."""
-        for one in aborted:
-            for step in reversed(self._waiting):
-                if step.last_offset < one.first_offset:
-                    break
-                step.aborted.append((one.producer_id, one.first_offset, one.last_offset))
-        end_offset = self._end_offset if first_open is None else min(first_open, self._end_offset)
-        while self._waiting:
-            step = self._waiting[0]
-            self._start, spans = step.rows.committed_rows(step.runs, step.aborted, self._start, end_offset)
-            try:
-                if spans:
-                    self.last.put(step.keys, step.offsets, len(step.offsets), spans)
+                found.put(chunk.column(0, 0), chunk.column(1, 8)[1], len(chunk))
             except MemoryError:
-                text = f"no memory for more than {len(self.last)} keys ({self.last.nbytes} bytes)"
+                text = f"no memory for more than {len(found)} keys ({found.nbytes} bytes)"
                 raise LimitExceededError(text, reason="out_of_memory") from None
-            self.messages_read += sum(stop - first for first, stop in spans)
-            if self._start == len(step.rows):
-                self._size -= self._waiting.popleft().size
-                self._start = 0
-            elif self._size > _MOST_WAITING:
-                self._drop_waiting((step.segment, step.rows.byte_range(self._start)[0]))
-            else:
-                self._is_reading = self._is_reading and self._waiting[-1].last_offset < self._end_offset
-                return
-
-    def _drop_waiting(self, unread: tuple[int, int] | None) -> None:
-        self._is_reading, self.unread = False, unread
-        self._waiting.clear()
-        self._start = self._size = 0
-
-    def read_rest(
-        self, segments: Sequence[Any], stops: Sequence[int | None], aborted: Iterable[_Span], progress: Progress
-    ) -> None:
-        """Reads the keys from `unread` on as read_committed does, of each segment up to its position in `stops`. Raises
-        damage."""
-        assert self.unread is not None
-        number, start = self.unread
-        options = self._request.options
-        options = options._replace(aborted=tuple(aborted), control=False)
-        self._drop_waiting((0, 0))
-        for segment, stop in list(zip(segments, stops, strict=True))[number:]:
-            if stop is None or start < stop:
-                for step in steps(segment, self._request._replace(options=options), progress, stop, start=start):
-                    if len(step):
-                        self._add_waiting(step, number)
-                        self.put_decided((), None)
-                    if self.unread is None:
-                        return
-            start = 0
+            records += len(chunk)
+    return found, records
 
 
 class Aborted(NamedTuple):
@@ -195,11 +103,10 @@ class Aborted(NamedTuple):
 
 @dataclass(slots=True)
 class LogState:
-    """start_offsets: first offset of each segment; steps: of each segment, last offset and position of each step, one
-    after the other; producers: those that did not expire, by id; remaining: bytes after the last batches."""
+    """start_offsets: first offset of each segment; producers: those that did not expire, by id; remaining: bytes after
+    the last batches."""
 
     start_offsets: list[int]
-    steps: list[array[int]]
     next_offset: int
     last_stable_offset: int
     aborted: list[Aborted]
@@ -207,20 +114,20 @@ class LogState:
     remaining: int
 
 
-def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: OffsetMap, progress: Progress) -> LogState:
-    """Reads a log and its keys. KafkaRecordError if batches cannot be delimited or control batches cannot be read."""
+def read_log_state(segments: Sequence[Any], settings: CleanerSettings) -> LogState:
+    """Reads the headers and markers of a log. KafkaRecordError if batches cannot be delimited or control batches cannot
+    be read."""
     states = ProducerStates()
     if segments:
         states = producers_at_log_start(segments[0].sidecar, segments[0].base_offset or 0, CLEANER).states
-    state = LogState([], [], 0, 0, [], {}, 0)
+    state = LogState([], 0, 0, [], {}, 0)
     for number, segment in enumerate(segments):
         if segment.base_offset is not None:
             state.start_offsets.append(segment.base_offset)
             state.next_offset = max(state.next_offset, segment.base_offset)
-        state.steps.append(array("q"))
         markers: dict[tuple[int, int], AbortedTransaction | None] = {}
         tail = None
-        for step in keys.steps(segment, number, progress):
+        for step in walk([segment], walk_request(MARKERS, restore=False)):
             tail = step.tail
             if not len(step):
                 continue
@@ -230,8 +137,6 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Off
             markers |= {(one.producer_id, one.last_offset): one for one in taken.aborted}
             markers |= dict.fromkeys(taken.empty_aborts)
             state.next_offset = step.last_offset + 1
-            state.steps[number].extend((step.last_offset, step.rows.byte_range(0)[0]))
-            keys.put_decided(taken.aborted, states.first_undecided_offset)
         state.remaining += tail[1] if tail else 0
         if len(state.start_offsets) == number:
             state.start_offsets.append(state.next_offset)

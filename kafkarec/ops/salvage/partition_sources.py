@@ -73,7 +73,8 @@ class SalvageSource:
         """A file in its folder, also if its segments were named one by one; None: there is none."""
         if self.log is not None:
             return self.log.folder_file(name)
-        return LocalFolder(self.path).read(name) if os.path.isdir(self.path) else None
+        folder = None if self.unordered or self.holes is not None else self.segments[0].folder
+        return None if folder is None else folder.read(name)
 
 
 @dataclass
@@ -167,9 +168,11 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
             f"there is nothing to salvage: no .log file was found; {listed} lists other files, which salvage reads if "
             "they are named"
         )
-    taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
+    taken = [f"{one.topic}-{one.partition}-" for one in partitions if one.topic is not None]
+    # "unnamed-0-1", and so on, are further logs in the same file
+    free = (name for name in map("unnamed-{}".format, count()) if not any(one.startswith(f"{name}-") for one in taken))
     for each in partitions:
-        each.folder = take_folder_name(taken) if each.topic is None else f"{each.topic}-{each.partition}"
+        each.folder = next(free) if each.topic is None else f"{each.topic}-{each.partition}"
         if names.folder(each.folder) is None:
             raise Refused(f"{each.folder!r} is not a valid name of a partition folder: see --topic and --partition")
     data_folders = recorded_ends.data_folders(folders)
@@ -349,10 +352,3 @@ def _add_to_source(
             source.segments.sort(key=by_base_offset)
             return
     target.sources.append(SalvageSource(own, segments, unordered, None if alone else log, list(log.checkpoints)))
-
-
-def take_folder_name(taken: set[str]) -> str:
-    """A name for the folder of a log without a topic, which is then taken."""
-    name = next(name for number in count() if (name := f"unnamed-{number}") not in taken)
-    taken.add(name)
-    return name

@@ -245,7 +245,7 @@ def _plan_unordered(partition: PartitionSources, options: SalvageOptions) -> lis
     plans = [builder.folder]
     for number, run in enumerate(runs):
         if number:
-            builder = PlanBuilder(partition, options, options.new_folder())
+            builder = PlanBuilder(partition, options, f"{partition.folder}-{number}")
             plans.append(builder.folder)
         for row, reason in merge([iter(run)], None):
             builder.add_or_set_aside(row, reason)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -191,11 +191,7 @@ _MOST_GAPS = 1000  # a compacted log has millions; only those of logs that were 
 
 @dataclass(frozen=True)
 class SalvageOptions:
-    """Options of `salvage`, and what is shared by its partitions.
-
-    new_folder   makes a name for one more folder
-    spool        see Spool
-    """
+    """Options of `salvage`. spool: see Spool"""
 
     out: str
     as_partition: bool
@@ -206,7 +202,6 @@ class SalvageOptions:
     restore: bool
     threads: int
     progress: ReadProgress
-    new_folder: Callable[[], str] = str
     spool: Spool | None = None
 
 

@@ -98,6 +98,9 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
         leader_epochs.NAME: leader_epochs.read,
         _QUORUM_STATE: _check_quorum_state,
     }
+    base = log.segments[0].base_offset or 0
+    if base:
+        readers[snapshot_name(base)] = producer_snapshot.read
     for name, read in readers.items():
         for source in partition.of_one_topic:
             try:
@@ -118,18 +121,6 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
                 problems.append(
                     f"there is no {name}: keep the one in the broker's folder (kafka-topics --describe prints the id)"
                 )
-    base = log.segments[0].base_offset or 0
-    name = snapshot_name(base)
-    for source in partition.of_one_topic if base else ():
-        of_base = next((one for one in source.segments if one.base_offset == base), None)
-        try:
-            data = of_base.sidecar(producer_snapshot.SUFFIX) if of_base and not source.log else source.folder_file(name)
-            if data is not None:
-                producer_snapshot.read(data)
-                write(name, data)
-                break
-        except (KafkaRecordError, OSError) as error:
-            problems.append(f"the producer snapshot {name} of {source.path} is ignored: {error}")
     return problems
 
 

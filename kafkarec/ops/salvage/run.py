@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from kafkarec.read.decode_options import checked_threads
@@ -27,7 +28,6 @@ from .partition_sources import (
     find_partitions,
     ids_in_meta_properties,
     rank_by_topic_id,
-    take_folder_name,
 )
 from .plan import plan
 from .plan_builder import SalvageOptions
@@ -194,51 +194,41 @@ class _Run:
     def __init__(self, options: SalvageOptions, unfinished: UnfinishedRun | None, read_once: bool) -> None:
         self._unfinished, self._read_once = unfinished, read_once
         self._failure: BaseException | None = None  # of one partition, which stops the others
-        self._folders: set[str] = set()
 
         def on_progress(path: str, position: int) -> None:
             self._raise_if_stopped()
             options.progress(path, position)
 
-        self._options = replace(options, progress=on_progress, new_folder=lambda: take_folder_name(self._folders))
+        self._options = replace(options, progress=on_progress)
 
     def _raise_if_stopped(self) -> None:
         if self._failure is not None:
             raise self._failure
 
     def salvage_all(self, partitions: Sequence[PartitionSources]) -> list[SalvagedPartition]:
-        """The reports of all partitions, in their order. Files without a name come first, one after the other: they get
-        their folders' names in order."""
-        self._folders = {one.folder for one in partitions}
-        done = {one.folder: self._salvage_one(one) for one in partitions if one.topic is None}
-        named = [one for one in partitions if one.topic is not None]
+        """The reports of all partitions, in their order."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             try:
-                done |= zip((one.folder for one in named), pool.map(self._salvage_one, named), strict=True)
+                return [*chain.from_iterable(pool.map(self._salvage_one, partitions))]
             except BaseException as error:
                 self._failure = error  # the others end, and the pool waits for that
                 raise
-        return [report for one in partitions for report in done[one.folder]]
 
     def _salvage_one(self, partition: PartitionSources) -> list[SalvagedPartition]:
         """Plans one partition, writes it, and reads it back; or takes over what an earlier run has done."""
         self._raise_if_stopped()
-        folders = set(self._folders)
         if self._unfinished is None:
             for _ in range(2):  # what cannot be read again is found to be unreadable by the second
-                self._folders = set(folders)
                 with suppress(Unreadable):
                     return self._plan_only(partition)
             raise OSError(errno.EIO, "it changes, or its disk fails, while it is read", partition.sources[0].path)
         note = PartitionNote(self._unfinished, partition)
         finished = note.load_finished()
         if finished is not None:
-            self._folders |= {one.folder for one in finished}
             return finished
         try:
             return self._plan_and_write(partition, note, self._read_once)
         except Unreadable:  # a source that could be read when it was planned: each batch is read and copied at once now
-            self._folders = folders
             return self._plan_and_write(partition, note, read_once=True)
 
     def _plan_only(self, partition: PartitionSources) -> list[SalvagedPartition]:

@@ -29,20 +29,22 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkarec import damage
-from kafkarec._verbs import headers_of_good_batches
+from kafkarec._core import Layout
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.checksum import batch_checksums
+from kafkarec.format import control
 from kafkarec.format.java_integers import INT_MAX, LONG_MAX
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
-from kafkarec.read import reader
-from kafkarec.read.decode_options import checked_bytes
-from kafkarec.recover.steps import as_stored
+from kafkarec.format.schema import BATCH_FIELDS, Schema
+from kafkarec.read.decode_options import DecodeRequest, checked_bytes
+from kafkarec.read.walk import CHECKSUMS, MARKERS, BytesSegment, steps_of, walk_request
+from kafkarec.recover.steps import Step, as_stored
 from kafkarec.sidecars import offset_index, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
-from kafkarec.state.producers import Marker, ProducerStates, read_marker
+from kafkarec.state.producers import ProducerStates
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import fsync, write_file
 from kafkarec.write.stamping import stamp_unchecked
@@ -102,35 +104,12 @@ class AppendRefused(ValueError):
         return f"the batch {place} was refused and nothing was written: {self.why}"
 
 
-class AppendedHeader(NamedTuple):
-    """Columns of a batch table, for one batch."""
-
-    position: int
-    size_in_bytes: int
-    magic: int
-    base_offset: int | None
-    last_offset: int
-    max_timestamp: int | None
-    partition_leader_epoch: int | None
-    is_control: bool
-    is_transactional: bool
-    producer_id: int | None
-    producer_epoch: int | None
-    last_sequence: int | None
-    record_count: int | None
-
-    @property
-    def first_offset(self) -> int:
-        """The base offset; of a compressed message of magic 0 or 1 the last offset."""
-        return self.last_offset if self.base_offset is None else self.base_offset
-
-
 class CheckedBatches(NamedTuple):
-    """Whole batches: their bytes, their headers, and the markers of control batches by the positions in these."""
+    """Whole batches: the bytes that they are in, a step with them, and the columns of the batch table for each."""
 
     data: memoryview
-    headers: list[AppendedHeader]
-    markers: dict[int, Marker | None]
+    step: Step
+    headers: list[dict[str, Any]]
 
 
 def check_batches(
@@ -140,7 +119,7 @@ def check_batches(
     next_offset: int,
     epoch: int,
     blank_epoch: int | None,
-) -> CheckedBatches:
+) -> list[CheckedBatches]:
     """The batches of a buffer, checked for a log that ends at `next_offset` with the leader epoch `epoch`.
 
     blank_epoch: the epoch to set on batches without a leader epoch
@@ -149,100 +128,109 @@ def check_batches(
     be appended to this log.
     """
     view = checked_bytes(data)
-    headers = _headers(view)
+    found = _read_batches(view, _UNCHECKED_YET)
     if settings.assign_offsets or settings.leader_epoch is not None or blank_epoch is not None:
         copy, offset = bytearray(view), next_offset  # no checksum covers what a leader assigns
-        for header in headers:
+        for header in chain.from_iterable(batches.headers for batches in found):
+            position = header["position"]
             if settings.assign_offsets:
-                if header.base_offset is None:
+                if header["base_offset"] is None:
                     text = "offsets are within the compressed payload: convert the batch to magic 2 first"
-                    raise AppendRefused(text, header.position, header.last_offset)
-                stamp_unchecked(copy, header.position, base_offset=offset)
-                offset += max(header.last_offset - header.base_offset, 0) + 1
+                    raise AppendRefused(text, position, header["last_offset"])
+                stamp_unchecked(copy, position, base_offset=offset)
+                offset += max(header["last_offset"] - header["base_offset"], 0) + 1
             new_epoch = settings.leader_epoch
-            if new_epoch is None and as_stored(header.partition_leader_epoch) < 0:
+            if new_epoch is None and as_stored(header["partition_leader_epoch"]) < 0:
                 new_epoch = blank_epoch
-            if header.magic >= BATCH_MAGIC and new_epoch is not None:
-                stamp_unchecked(copy, header.position, partition_leader_epoch=new_epoch)
-        view = memoryview(copy)
-        headers = _headers(view, check_crcs=False)
-    batches = CheckedBatches(view, headers, {})
-    open_now: dict[int, bool] = {}
-    for header in headers:
-        position, size, first, last = header.position, header.size_in_bytes, header.first_offset, header.last_offset
-        if first < next_offset or last < first or last >= LONG_MAX:
-            text = f"offsets {first} to {last} do not follow the log, which ends before offset {next_offset}"
-            raise AppendRefused(text, position, first)
-        if size > settings.segment_bytes:
-            text = f"{size} bytes are above the limit of a segment (segment_bytes={settings.segment_bytes})"
-            raise AppendRefused(text, position, first, size)
-        if 0 <= as_stored(header.partition_leader_epoch) < epoch:
-            text = f"leader epoch {header.partition_leader_epoch} is below {epoch}, the latest one of the log"
-            raise AppendRefused(text, position, first)
-        if header.producer_id is not None and header.producer_id >= 0:
-            _check_producer(view, header, header.producer_id, states, open_now, batches.markers)
-        next_offset = last + 1
-        epoch = max(epoch, as_stored(header.partition_leader_epoch))
-    return batches
+            if header["magic"] >= BATCH_MAGIC and new_epoch is not None:
+                stamp_unchecked(copy, position, partition_leader_epoch=new_epoch)
+        found = _read_batches(memoryview(copy), _CHECKED)
+    open_now: dict[int, bool] = {}  # whether it has an open transaction, for the producers of this append
+    for batches in found:
+        for row, header in enumerate(batches.headers):
+            position, size, last = header["position"], header["size_in_bytes"], header["last_offset"]
+            first = last if header["base_offset"] is None else header["base_offset"]
+            if first < next_offset or last < first or last >= LONG_MAX:
+                text = f"offsets {first} to {last} do not follow the log, which ends before offset {next_offset}"
+                raise AppendRefused(text, position, first)
+            if size > settings.segment_bytes:
+                text = f"{size} bytes are above the limit of a segment (segment_bytes={settings.segment_bytes})"
+                raise AppendRefused(text, position, first, size)
+            new_epoch = as_stored(header["partition_leader_epoch"])
+            if 0 <= new_epoch < epoch:
+                text = f"leader epoch {new_epoch} is below {epoch}, the latest one of the log"
+                raise AppendRefused(text, position, first)
+            producer_id = as_stored(header["producer_id"])
+            if producer_id < 0:
+                pass
+            elif header["is_control"]:
+                if header["record_count"]:
+                    _demand_end_marker(batches.step, row, {"position": position, "base_offset": first})
+                    open_now[producer_id] = False
+            elif header["is_transactional"]:
+                open_now[producer_id] = True
+            elif open_now.get(producer_id, states.has_open_transaction(producer_id)):
+                text = f"a plain batch of producer {producer_id}, whose transaction is open: a broker would not start"
+                raise AppendRefused(f"{text} on it", position, first)
+            next_offset, epoch = last + 1, max(epoch, new_epoch)
+    return found
 
 
-def _headers(view: memoryview, *, check_crcs: bool = True) -> list[AppendedHeader]:
-    """The headers of all batches. KafkaRecordError for bytes that are not whole good batches."""
-    good = headers_of_good_batches(view, check_crcs=check_crcs)
-    if good is not None:
-        return [AppendedHeader._make(header) for header in good]
-    table = reader.scan(view)
-    for row in table:
-        position, end = row["position"], row["position"] + row["size_in_bytes"]
-        fault = {"position": position, "base_offset": row["base_offset"], "next_position": end}
-        stored, computed = batch_checksums(view[position:end], row["magic"])
-        if computed != stored:
-            raise damage.error("crc_mismatch", fault | {"expected": stored, "found": computed})
-        if row["compression"] is None:
-            raise damage.error("unsupported_codec", fault)
-    position = len(view) - table.remaining
-    fault = {"position": position, "detail": "whole batches are expected"}
-    if table.remaining >= LOG_OVERHEAD:
-        fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
-        fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": table.remaining}
-    raise damage.error("length_beyond_end", fault)
+_HEADER = Layout(
+    Schema(
+        BATCH_FIELDS[name]
+        for name in (
+            "position",
+            "size_in_bytes",
+            "magic",
+            "base_offset",
+            "last_offset",
+            "record_count",
+            "compression",
+            "max_timestamp",
+            "partition_leader_epoch",
+            "is_control",
+            "is_transactional",
+            "producer_id",
+        )
+    )
+)
+_UNCHECKED_YET, _CHECKED = walk_request(MARKERS | CHECKSUMS), walk_request(MARKERS)
 
 
-def _check_producer(
-    view: memoryview,
-    header: AppendedHeader,
-    producer_id: int,
-    states: ProducerStates,
-    open_now: dict[int, bool],
-    markers: dict[int, Marker | None],
-) -> None:
-    """Raises AppendRefused for a plain batch within an open transaction of its producer; reads the marker of a control
-    batch.
+def _read_batches(view: memoryview, decode_request: DecodeRequest) -> list[CheckedBatches]:
+    """All batches. KafkaRecordError for bytes that are not whole good batches; data batches are not decompressed."""
+    segment = BytesSegment(view)
+    part = decode_request.decoders.read(segment.source)
+    if part.remaining:
+        position = len(view) - part.remaining
+        fault = {"position": position, "detail": "whole batches are expected"}
+        if part.remaining >= LOG_OVERHEAD:
+            fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
+            fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": part.remaining}
+        raise damage.error("length_beyond_end", fault)
+    found = []
+    for step in [Step(segment, 0, part)] if len(part.tables) == 1 else steps_of(segment, 0, part):
+        headers = step.rows.dicts(_HEADER, 0, len(step.rows))
+        for header in headers:
+            if header["compression"] is None:
+                position, end = header["position"], header["position"] + header["size_in_bytes"]
+                fault = {"position": position, "base_offset": header["base_offset"], "next_position": end}
+                raise damage.error("unsupported_codec", fault)
+        found.append(CheckedBatches(view, step, headers))
+    return found
 
-    open_now   {producer id: whether it has an open transaction}, for the producers of this append
-    """
-    position = header.position
-    if header.is_control:
-        fault = {"position": position, "base_offset": header.base_offset}
-        try:
-            marker = markers[position] = read_marker(bytes(view[position : position + header.size_in_bytes]))
-        except KafkaRecordError as error:
-            fault |= {name: getattr(error, name) for name in ("expected", "found", "record")} | {"detail": error.cause}
-            raise damage.error(error.reason or "control_record_invalid", fault) from None
-        if marker is None and header.record_count:
-            detail = "a control batch with a producer ends a transaction: ABORT or COMMIT"
-            raise damage.error("control_record_invalid", fault | {"detail": detail})
-        if marker is not None:
-            open_now[producer_id] = False
-        return
-    if producer_id not in open_now:
-        known = states.entry(producer_id)
-        open_now[producer_id] = known is not None and known.current_txn_first_offset >= 0
-    if header.is_transactional:
-        open_now[producer_id] = True
-    elif open_now[producer_id]:
-        text = f"a plain batch of producer {producer_id}, whose transaction is open: a broker would not start on it"
-        raise AppendRefused(text, position, header.first_offset)
+
+def _demand_end_marker(step: Step, row: int, fault: dict[str, Any]) -> None:
+    """Raises InvalidRecordError unless a control batch has the marker of an ended transaction. fault: its place"""
+    try:
+        if isinstance(control.parse(*step.control_record(row)), control.EndTxnMarker):
+            return
+    except KafkaRecordError as error:
+        fault |= {"expected": error.expected, "found": error.found, "detail": error.cause}
+        raise damage.error("control_record_invalid", fault) from None
+    detail = "a control batch with a producer ends a transaction: ABORT or COMMIT"
+    raise damage.error("control_record_invalid", fault | {"detail": detail})
 
 
 INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
@@ -314,25 +302,25 @@ class ActiveSegment:
         )
         for number in range(start, len(batches.headers)):
             header = batches.headers[number]
-            timestamp = as_stored(header.max_timestamp)
+            timestamp = as_stored(header["max_timestamp"])
             age = now - self._opened_at if first is None or first < 0 else max(timestamp, -1) - first
             # This assumes one index entry per batch. If the run ends because of that, the next run begins with the
             # real number of entries.
             if (
-                size + header.size_in_bytes > settings.segment_bytes
+                size + header["size_in_bytes"] > settings.segment_bytes
                 or (size and age > settings.segment_ms)
                 or left <= number - start
-                or header.last_offset - self.base > INT_MAX
+                or header["last_offset"] - self.base > INT_MAX
             ):
                 return number
-            size += header.size_in_bytes
+            size += header["size_in_bytes"]
             first = timestamp if first is None else first
         return len(batches.headers)
 
     def append(self, batches: CheckedBatches, start: int, stop: int) -> None:
         """Appends batches [start, stop). On OSError the file is truncated to its previous size, if possible."""
-        headers = batches.headers[start:stop]
-        begin, end = headers[0].position, headers[-1].position + headers[-1].size_in_bytes
+        first, last = batches.headers[start], batches.headers[stop - 1]
+        begin, end = first["position"], last["position"] + last["size_in_bytes"]
         view, at, moved = batches.data[begin:end], self.size, self.size - begin
         try:
             while view:
@@ -343,15 +331,10 @@ class ActiveSegment:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
             raise
-        ended = (self._states.append(one._asdict(), batches.markers.get(one.position)) for one in headers)
-        aborted = [one for one in ended if one is not None]
-        columns = (
-            (one.position + moved, one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch)
-            for one in headers
-        )
-        self.index_builder.append(columns, aborted)
+        aborted = self._states.take(batches.step, start, stop).aborted
+        self.index_builder.add(batches.step.rows, aborted, start, stop, moved)
         if self._first_timestamp is None:
-            self._first_timestamp = as_stored(headers[0].max_timestamp)
+            self._first_timestamp = as_stored(first["max_timestamp"])
         self.size = at
 
     def sync(self) -> None:

@@ -18,8 +18,6 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -36,7 +34,6 @@ from kafkarec.tables.records import RecordColumns
 from .active_segment import (
     WEEK_MS,
     ActiveSegment,
-    AppendedHeader,
     WriterSettings,
     WrittenSegment,
     check_batches,
@@ -172,22 +169,21 @@ class SegmentWriter:
     def _append(self, data: Any, blank_epoch: int | None) -> range:
         self._check_open()
         epoch = self._epochs[-1].epoch if self._epochs else -1
-        batches = check_batches(data, self._settings, self._states, self._next, epoch, blank_epoch)
-        if not batches.headers:
-            return range(self._next, self._next)
-        first = batches.headers[0].base_offset
+        found = check_batches(data, self._settings, self._states, self._next, epoch, blank_epoch)
+        first = next((header["base_offset"] for batches in found for header in batches.headers), None)
         begin = self._next if first is None else first
-        with self._closing_on_failure():
-            start = 0
-            while start < len(batches.headers):
-                now = _now()
-                stop = start if self._active is None else self._active.end_of_run(batches, start, now)
-                if stop == start:
-                    stop = self._roll(batches.headers[start], now).end_of_run(batches, start, now)
-                assert self._active is not None and stop > start
-                self._active.append(batches, start, stop)
-                self._next = batches.headers[stop - 1].last_offset + 1
-                start = stop
+        with _ClosingOnFailure(self):
+            for batches in found:
+                start = 0
+                while start < len(batches.headers):
+                    now = _now()
+                    stop = start if self._active is None else self._active.end_of_run(batches, start, now)
+                    if stop == start:
+                        stop = self._roll(batches.headers[start], now).end_of_run(batches, start, now)
+                    assert self._active is not None and stop > start
+                    self._active.append(batches, start, stop)
+                    self._next = batches.headers[stop - 1]["last_offset"] + 1
+                    start = stop
         return range(begin, self._next)
 
     def write(self, records: Any, **options: Any) -> range:
@@ -206,7 +202,7 @@ class SegmentWriter:
     def flush(self) -> int:
         """Syncs everything written so far. Returns `recovery_point`, which is then equal to `next_offset`."""
         self._check_open()
-        with self._closing_on_failure():
+        with _ClosingOnFailure(self):
             if self._active is not None:
                 self._active.sync()
             if self._write_epochs():
@@ -219,7 +215,7 @@ class SegmentWriter:
         that lost its last batches. Later batches begin there."""
         self._check_open()
         if base_offset > self._next:
-            with self._closing_on_failure():
+            with _ClosingOnFailure(self):
                 if self._active is not None:
                     self._finish_segment(base_offset)
                 self._open_segment(base_offset, _now())
@@ -231,7 +227,7 @@ class SegmentWriter:
         if self._lock is None and self._failure is None:
             return
         self._check_open()
-        with self._closing_on_failure():
+        with _ClosingOnFailure(self):
             if self._active is None:
                 self._open_segment(self._next, _now())
             self._finish_segment(self._next)
@@ -254,11 +250,11 @@ class SegmentWriter:
     def position(self) -> int:
         return self._active.size if self._active else 0
 
-    def _roll(self, header: AppendedHeader, now: int) -> ActiveSegment:
+    def _roll(self, header: dict[str, Any], now: int) -> ActiveSegment:
         """Creates a segment for a batch, as UnifiedLog.maybeRoll: named after the batch's base offset or, if that is
         not known (magic 0 and 1), after the log end offset."""
-        known = header.base_offset if header.magic >= 2 else None
-        base = max(header.last_offset - INT_MAX if known is None else known, self._next)
+        known = header["base_offset"] if header["magic"] >= 2 else None
+        base = max(header["last_offset"] - INT_MAX if known is None else known, self._next)
         if self._active is not None:
             self._finish_segment(base)
         return self._open_segment(base, now)
@@ -303,16 +299,6 @@ class SegmentWriter:
         self._written_epochs = data
         return True
 
-    @contextmanager
-    def _closing_on_failure(self) -> Iterator[None]:
-        """Closes the writer after an exception, without writing more. The next writer reads what is on the disk."""
-        try:
-            yield
-        except BaseException as error:
-            self._failure = error
-            self._release()
-            raise
-
     def _check_open(self) -> None:
         if self._failure is not None:
             failure = self._failure
@@ -354,6 +340,21 @@ class SegmentWriter:
         state = "failed" if self._failure else "closed" if self._lock is None else f"{self.position} bytes in the last"
         count = counted(len(self.segments), "segment")
         return f"<SegmentWriter {self._folder}: {count}, next offset {self._next}, {state}>"
+
+
+class _ClosingOnFailure:
+    """Closes a writer after an exception, without writing more. The next writer reads what is on the disk."""
+
+    def __init__(self, writer: SegmentWriter) -> None:
+        self._writer = writer
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, place: Any) -> None:
+        if error is not None:
+            self._writer._failure = error
+            self._writer._release()
 
 
 def _topic_id(folder: str, requested: str | UUID | None) -> str | None:

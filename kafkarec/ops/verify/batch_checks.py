@@ -34,7 +34,7 @@ from kafkarec.format.control import ControlRecordType
 from kafkarec.format.layout import BATCH_MAGIC, USED_BITS
 from kafkarec.recover.offset_order import MAX_JUMP
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
-from kafkarec.state.producers import NONE, Marker, ProducerStates
+from kafkarec.state.producers import NONE, ProducerStates
 
 from .findings import Findings, place_of
 
@@ -348,7 +348,6 @@ _SEQUENCE_COLUMNS = (
     "record_count",
     "max_timestamp",
 )
-_SOME_MARKER = Marker(aborted=False, coordinator_epoch=NONE, timestamp=NONE)
 
 
 class SequenceCheck:
@@ -389,6 +388,5 @@ class SequenceCheck:
                 }.get(problem, f"{who}: {span} {after}")
                 self._findings.add(_SEQUENCE_KINDS[problem], detail, *place_of(step, row), file=file)
             if problem not in _IGNORED:
-                is_marker = batch["is_control"] and batch["record_count"]  # whether it commits does not matter here
-                self._states.append(batch, _SOME_MARKER if is_marker else None)
+                self._states.append(batch, bool(batch["is_control"] and batch["record_count"]))
             self._ends[producer] = end

@@ -9,7 +9,7 @@ from builders import NOW
 
 import kafkarec
 from kafkarec import compact
-from kafkarec.ops.compact import cleaned, log_state
+from kafkarec.ops.compact import cleaned
 
 
 def data(key, base, producer, value=bytes(20_000)):
@@ -42,14 +42,6 @@ def long_transactions(seed):
         yield from (end(producer, base, commit=dice.random() < 0.5) for base, producer in enumerate(is_open, 400))
 
 
-@pytest.fixture
-def most(request, monkeypatch):
-    """How many bytes of steps may wait for the end of a transaction."""
-    monkeypatch.setattr(log_state, "_MOST_WAITING", request.param)
-
-
-@pytest.mark.usefixtures("most")
-@pytest.mark.parametrize("most", [64 << 20, 5000, 0], indirect=True)
 def test_the_last_committed_record_of_each_key_stays():
     for seed in range(6):
         log = b"".join(long_transactions(seed))
@@ -62,8 +54,6 @@ def test_the_last_committed_record_of_each_key_stays():
         assert left.stats.map_messages_read == sum(record.offset < end_offset for record in committed)
 
 
-@pytest.mark.usefixtures("most")
-@pytest.mark.parametrize("most", [4 << 20], indirect=True)
 def test_memory_is_limited_while_a_transaction_hangs():
     log = b"".join(data(b"%d" % base + bytes(20_000), base, 1 if base == 5 else None, b"") for base in range(2500))
     cleaning = cleaned(log, now=NOW)
@@ -90,3 +80,11 @@ def test_the_payload_of_an_aborted_transaction_may_be_unreadable():
     log = aborted + data(b"a", 1, None) + end(1, 2, commit=False) + data(b"a", 3, None)
     left = compact(log, now=NOW, producer_expiration_ms=0)
     assert [record.offset for record in kafkarec.decode(left)] == [3]
+
+
+def test_where_offsets_fall_nothing_is_cleaned_from_the_first_uncleanable_offset_on():
+    """The last batch ends below an open transaction, whose keys replace nothing."""
+    log = data(b"a", 0, None) + data(b"a", 1, None) + data(b"b", 2, None) + data(b"b", 3, 1) + data(b"c", 1, None)
+    left = compact(log, now=NOW)
+    assert left.stats.first_uncleanable_offset == 2 and left.stats.keys == 1
+    assert left == log[len(log) // 5 :]

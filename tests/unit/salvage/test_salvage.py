@@ -158,8 +158,8 @@ def test_a_file_of_several_logs(tmp_path):
     image = tmp_path / "disk.img"
     image.write_bytes(batch(50, 5) + batch(55, 5) + b"x" * 700 + batch(0, 5) + batch(5, 5) + batch(2, 1, epoch=1))
     report = salvage(image, tmp_path / "out")
-    assert [one.folder for one in report.partitions] == ["unnamed-0", "unnamed-1", "unnamed-2"]
-    assert (tmp_path / "out" / "unnamed-1" / f"{0:020}.log").read_bytes() == batch(0, 5) + batch(5, 5)
+    assert [one.folder for one in report.partitions] == ["unnamed-0", "unnamed-0-1", "unnamed-0-2"]
+    assert (tmp_path / "out" / "unnamed-0-1" / f"{0:020}.log").read_bytes() == batch(0, 5) + batch(5, 5)
     assert "this file holds 3 pieces of several logs" in report.partitions[0].problems[0]
     one = salvage(image, tmp_path / "one", topic="t", partition=0)
     assert copied(tmp_path / "one") == batch(2, 1, epoch=1) + batch(5, 5) + batch(50, 5) + batch(55, 5)
