@@ -10,7 +10,6 @@ from plain_logs import batch, log
 from random_transactions import produced, random_log
 from salvage_runs import assert_kafka_loads
 
-import kafkarec
 from kafkarec import salvage
 from kafkarec.cli import main
 
@@ -47,29 +46,6 @@ def source(tmp_path):
 
 def made(out):
     return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log")))
-
-
-def test_plain_batches_in_an_open_transaction_are_set_aside(source, tmp_path):
-    out = tmp_path / "out"
-    report = salvage(source, out, as_partition=True, undecided="open")
-    (one,) = report.partitions
-    assert not report.ok
-    assert made(out) == PARTS[0] + OPEN + PARTS[4] + PARTS[6] + PARTS[7], "behind the next marker it may write"
-    assert (out / "set-aside" / "orders-0" / "transaction_open-0.log").read_bytes() == b"".join(PLAIN)
-    assert [(a.reason, a.first_offset, a.last_offset) for a in one.set_aside] == [
-        ("transaction_open", 16, 19),
-        ("transaction_open", 25, 27),
-    ]
-    table = list(kafkarec.scan(made(out)))
-    assert (one.batches, one.size, one.records) == (len(table), len(made(out)), sum(r["record_count"] for r in table))
-    assert [(file.name, file.size) for file in one.files] == [
-        (path.name, path.stat().st_size) for path in sorted((out / "orders-0").glob("*.log"))
-    ]
-    assert [(file.first_offset, file.last_offset) for file in one.files] == [(0, 14), (20, 29)]
-    assert (one.start_offset, one.next_offset) == (0, 30)
-    assert any("the transaction of producer 7 from offset 10 on is missing" in text for text in one.problems)
-    (again,) = salvage(out / "orders-0", tmp_path / "again", as_partition=True, undecided="open").partitions
-    assert not again.set_aside
 
 
 @pytest.mark.parametrize("last", [False, True])
