@@ -32,6 +32,8 @@ def test_too_little_disk_space_is_reported_first(run, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda path: Small)
     ran = run("salvage", TXN, "-o", tmp_path / "out")
     assert ran.status == 3 and "12288 bytes free" in ran.complaint
+    assert not (tmp_path / "out").exists()
+    assert run("salvage", TXN, "-o", tmp_path / "out", "--dry-run").status == 0
     assert run("salvage", TXN, "-o", tmp_path / "out", "--ignore-space").status == 0
 
 
