@@ -311,6 +311,15 @@ def test_what_is_no_proof_of_the_coordinator(tmp_path, other):
     assert [one.proven for one in saved(folder, tmp_path / "out").markers] == [False]
 
 
+def test_a_txnindex_without_its_segment_proves_the_marker(tmp_path, out):
+    folder = without_marker(tmp_path / "a-0")
+    write_index(folder, (7, 0, 3, 4), base=3)
+    [one] = saved(folder, out).markers
+    assert (one.outcome, one.proof, one.marker_offset) == ("abort", "txnindex", 3)
+    assert committed(out) == committed(tmp_path) == [4, 5, 7]
+    assert kafkarec.open(folder).transactions().count("aborted") == 1
+
+
 def test_a_deleted_file_has_the_marker(tmp_path, out):
     folder = without_marker(tmp_path / "a-0")
     write_index(folder, (7, 0, 3, 4), base=3)

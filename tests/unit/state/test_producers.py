@@ -3,10 +3,8 @@
 import pytest
 from paths import SEGMENTS
 
-import kafkarec
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.sidecars import producer_snapshot
-from kafkarec.state.producers import BROKER, RECOVERY, Marker, ProducerStates, read_marker
+from kafkarec.state.producers import BROKER, RECOVERY, Marker, ProducerStates
 
 
 def row(base, count=3, *, pid=7, epoch=0, first=None, **more):
@@ -67,33 +65,6 @@ def test_kafkas_own_verdicts():
             seen.add(verdict)
             states.append(batch)
     assert seen == set(_KAFKAS)
-
-
-def test_a_retry_of_an_older_batch_than_the_last_five_is_out_of_order():
-    states = of(*(row(3 * n, first=3 * n) for n in range(6)))
-    assert states.violation(row(18, first=3)) == "duplicate"
-    assert states.violation(row(18, first=0)) == "out_of_order"
-
-
-def test_sequences_continue_from_the_largest_int_with_0():
-    states = of(row(0, 4, first=2**31 - 2))
-    assert states.violation(row(4, 4, first=2**31 - 2)) == "duplicate"
-    assert states.violation(row(4, first=2)) is None
-
-
-def test_the_rows_of_a_scan_yield_the_brokers_snapshot():
-    """As the module's docstring describes it."""
-    folder = SEGMENTS / "txn-0"
-    states = ProducerStates()
-    aborted = 0
-    for segment in kafkarec.open(folder).segments:
-        for one in segment.scan():
-            assert states.violation(one) is None
-            raw = segment.raw(one["position"], one["size_in_bytes"])
-            ended = states.append(one, read_marker(raw) if one["is_control"] else None)
-            aborted += ended is not None
-    assert aborted == 11
-    assert producer_snapshot.write(states.snapshot()) == (folder / f"{293:020d}.snapshot").read_bytes()
 
 
 def test_a_marker_that_only_the_index_has():

@@ -158,16 +158,6 @@ def test_a_failure_in_a_worker_stops_all(tmp_path, monkeypatch):
                 verify.verify(folders, threads=threads)
 
 
-def test_messages_inside_of_a_wrapper_have_checksums_of_their_own(tmp_path):
-    """That of the wrapper covers what was compressed, with the damage."""
-    inner = [builders.message(magic=1, offset=n, value=b"%d" % n) for n in range(3)]
-    damaged = [inner[0], inner[1][:-1] + b"x", inner[2]]
-    wrappers = [builders.wrapper(some, codec="gzip", offset=last) for some, last in ((damaged, 2), (inner, 5))]
-    report = verified(made(tmp_path, {0: wrappers}))
-    assert [one.reason for one in report.damage] == ["inner_crc_mismatch"]
-    assert report.exit_status() == 1 and report.total("batches") == 1
-
-
 def test_a_packed_file_that_is_no_copy_of_a_segment_is_listed(tmp_path):
     """A copy of a segment is verified and salvaged with it; of a packed index both say that it is left out."""
     log = tmp_path / "t-0" / f"{0:020}.log"
