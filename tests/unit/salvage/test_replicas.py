@@ -1,7 +1,6 @@
 """salvage of several damaged replicas: each batch that is whole in at least one is in the output."""
 
 import errno
-import os
 import random
 from itertools import pairwise, permutations
 
@@ -9,6 +8,7 @@ import builders
 import damages
 import hurt_logs
 import pytest
+from failing_calls import before, failing
 from plain_logs import batch, log
 from salvage_runs import FOLDERS, copied, set_aside
 from verify_reports import made
@@ -100,14 +100,9 @@ def test_a_wrapper_message_begins_at_the_first_offset_inside_of_it(tmp_path, mon
     lost = log(tmp_path / "lost" / "orders-0", [parts[0], builders.flipped(parts[1], 30), damaged])
     assert salvage(lost, tmp_path / "out2").partitions[0].lost == [(5, 14)]
     parts = [parts[0], builders.flipped(parts[1], 30), parts[2]]
-    source, real = log(tmp_path / "worse" / "orders-0", parts), LocalFile.read_at
-
-    def read_at(self, position, length):
-        if position >= len(parts[0] + parts[1]) and self.name.startswith(str(source)):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return real(self, position, length)
-
-    monkeypatch.setattr(LocalFile, "read_at", read_at)
+    source, end = log(tmp_path / "worse" / "orders-0", parts), len(parts[0] + parts[1])
+    of_source = failing(errno.EIO, lambda file, at, _: at >= end and file.name.startswith(str(source)))
+    before(monkeypatch, LocalFile, "read_at", of_source)
     [found] = salvage(source, tmp_path / "out3").partitions
     assert copied(tmp_path / "out3") == parts[0] and [one.cause for one in found.unread] == ["disk"]
 
@@ -138,6 +133,17 @@ def test_a_leader_epoch_that_was_damaged_in_one_replica(tmp_path, epoch, hit):
         restored = hit == 1  # its neighbours prove it
         assert copied(tmp_path / name) == b"".join(parts)
         assert set_aside(tmp_path / name) == (b"" if restored else wrong[hit])
+
+
+def test_a_deleted_segment_fills_what_is_lost(tmp_path):
+    """Named in addition to its folder, 0.log.deleted is another copy of 0.log."""
+    parts = [batch(0, 5), batch(5, 5), batch(10, 5)]
+    source = log(tmp_path / "orders-0", [parts[0], parts[1][:-1] + b"\7", parts[2]], [batch(15, 5)])
+    old = source / f"{0:020}.log.deleted"
+    old.write_bytes(b"".join(parts[:2]))
+    report = salvage([source, old], tmp_path / "out")
+    assert copied(tmp_path / "out") == b"".join([*parts, batch(15, 5)])
+    assert not report.partitions[0].lost and not report.partitions[0].set_aside
 
 
 def test_a_gap_of_a_whole_replica_is_no_loss_of_the_other_one(tmp_path):
