@@ -262,6 +262,16 @@ def without_marker(folder, files=2):
 
 
 @pytest.mark.parametrize("files", [1, 2])
+def test_a_marker_that_was_cut_out(files, tmp_path, out):
+    """Only a gap is left, as in a compacted log; but the .txnindex lists the marker."""
+    folder = without_marker(tmp_path / "a-0", files)
+    write_index(folder, (7, 0, 3, 4))
+    [one] = saved(folder, out).markers
+    assert (one.outcome, one.proof, one.marker_offset) == ("abort", "txnindex", 3)
+    assert committed(out) == [4, 5, 7]
+
+
+@pytest.mark.parametrize("files", [1, 2])
 @pytest.mark.parametrize("cleaned", [None, "", "a 0 1\n", "b 0 1\n"])
 def test_a_marker_that_was_cut_out_of_a_log_that_was_never_cleaned(files, cleaned, tmp_path, out):
     """Without .txnindex only the gap tells, and only where the log cleaner did not make it."""

@@ -553,17 +553,6 @@ def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(tmp
     assert 0 <= 1900 - WINDOW - begin / size < 10  # one index entry further back
 
 
-def test_offsets_that_were_deleted_before_they_were_read_are_told(tmp_path):
-    broker, notes = SimulatedLog(tmp_path, preallocate=False), []
-    (one,) = kafkarec.open(tmp_path).followers(columns=["offset", "value"], on_note=notes.append)
-    broker.play("append", 2)
-    assert polled_offsets(one) == [0, 1]
-    for what in ("roll", "append", "roll", "append", "delete", "delete"):
-        broker.play(what, 3)
-    assert polled_offsets(one) == [5, 6, 7]
-    assert notes == [f"{tmp_path}: offsets 2 to 4 were deleted before they were read"]
-
-
 def test_what_cannot_be_followed_is_refused_at_once(tmp_path):
     folder = log_folder(tmp_path, good(0))
     with pytest.raises(ValueError, match="on this machine"):
