@@ -196,7 +196,7 @@ def test_reading_hides_what_salvage_hides(name, tmp_path, out):
     folder = write_log(tmp_path / "a-0", case.events, case.lost, tail=case.tail)
     if case.index:
         write_index(folder, *case.index)
-    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip")
+    read = txns.read_committed(folder)
     report = salvage(folder, out)
     assert read.column("offset") == committed(out) == case.visible
     [one] = report.partitions
@@ -343,7 +343,7 @@ def test_an_index_without_its_segment_proves_that_markers_may_be_lost(tmp_path, 
     (folder / f"{3:020}.index").touch()
     [one] = saved(folder, out).markers
     assert (one.outcome, one.proof, one.marker_offset) == ("abort", "nothing", 3)
-    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+    read = txns.read_committed(folder)
     assert committed(out) == read.column("offset") == [4, 5, 7]
     assert [(one.producer_id, one.lost_from, one.lost_to) for one in read.undecided] == [(7, 3, 3)]
 
@@ -359,7 +359,7 @@ def test_a_snapshot_proves_that_a_missing_segment_had_the_marker(tmp_path, out, 
     assert report.proofs == ([] if is_open else ["producer 7's transaction from offset 0 ended there"])
     assert report.ok is is_open
     assert committed(out) == ([0, 1, 2, 4, 5, 7] if is_open else [4, 5, 7])
-    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+    read = txns.read_committed(folder)
     assert read.column("offset") == committed(out), "reading hides what salvage hides"
     assert [(one.producer_id, one.lost_from) for one in read.undecided] == ([] if is_open else [(7, 3)])
 
