@@ -19,15 +19,6 @@ from kafkarec.sidecars import txn_index
 # ---- offsets
 
 
-@pytest.mark.parametrize("head", [b"\x1f\x8b", b"PAR1", b"PK\x03\x04"], ids=["gzip", "Parquet", "zip"])
-def test_a_file_that_is_no_log_is_named(tmp_path, head, request):
-    (tmp_path / "thing.log").write_bytes(head + b"whatever it is" * 20)
-    report = verified(tmp_path / "thing.log")
-    [finding] = report.findings
-    assert finding.kind == "no_log" and request.node.callspec.id in finding.detail
-    assert report.exit_status() == 1 and "salvage" not in str(report)
-
-
 def test_offsets_may_restart_in_a_file_of_archived_batches(tmp_path):
     """A file name that no broker writes; all batches begin at offset 0. Odd, but no error."""
     path = tmp_path / "archive.bin"
