@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from paths import SEGMENTS
 from plain_logs import flip
-from s3server import BUCKET, running
 
 import kafkarec
 
@@ -99,16 +98,6 @@ def test_a_data_folder_beside_a_key_folder_is_read_as_before(archive, run):
     assert [Path(each["path"]).name for each in report["partitions"]] == ["txn-0"]
     shutil.copytree(TXN, "a[1]/txn-0")
     assert len(run("cat", "a[1]", "--columns", "offset").rows) == 267
-
-
-def test_a_glob_in_a_bucket(archive, run, monkeypatch):
-    with running("s3fs", "pyarrow") as server:
-        server.put_folder(archive, "archive", (".log",))
-        for name, value in server.environment().items():
-            monkeypatch.setenv(name, value)
-        for path in ("archive", "archive/date=*", "archive/date=*/txn-0"):
-            assert len(run("cat", f"s3://{BUCKET}/{path}", "--columns", "offset").rows) == 267
-        assert "s3://" in run("cat", f"s3://{BUCKET}/archive/day=*").complaint
 
 
 def test_a_damaged_archive_is_salvaged_by_the_command_that_verify_prints(archive, run):

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from failing_calls import before
 from paths import SEGMENTS
 
 CODECS, TXN, COMPACTED = SEGMENTS / "all-codecs-0", SEGMENTS / "txn-0", SEGMENTS / "compacted-0"
@@ -86,18 +87,17 @@ class TestLatestPerKey:
 
     @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
     def test_a_log_that_grows_has_each_key_once(self, run, tmp_path, monkeypatch, isolation):
-        path, real = tmp_path / "a.log", os.open
+        path = tmp_path / "a.log"
 
-        def grown(*args, **options):
+        def grown(*_):
             nonlocal written
             with path.open("ab") as file:
                 file.write(builders.batch(builders.records(2, key=b"k"), base_offset=written))
             written += 2
-            return real(*args, **options)
 
         path.touch()
         written = 0
-        monkeypatch.setattr(os, "open", grown)
+        before(monkeypatch, os, "open", grown)
         ran = run("cat", path, "--latest-per-key", "--isolation", isolation)
         assert len(ran.rows) == 1 and ran.rows[0]["offset"] < written - 1
 

@@ -5,6 +5,7 @@ import pty
 import subprocess
 
 import builders
+import pytest
 from command import COMMAND, ENVIRONMENT
 from paths import SEGMENTS
 
@@ -54,17 +55,23 @@ def test_an_exceeded_limit_names_its_option(run, tmp_path):
     assert ran.status == 3 and "max_decompressed_bytes" in ran.complaint and "Kafka's tool" not in ran.complaint
 
 
-def test_decoder_classes_are_accepted(run, tmp_path):
-    path = log(tmp_path, builders.batch([builders.record(key=bytes(4), value=bytes(7) + b"\x05")]))
-    prefix = "org.apache.kafka.common.serialization."
-    arguments = ["--key-decoder-class", f"{prefix}IntegerDeserializer"]
-    arguments += ["--value-decoder-class", f"{prefix}LongDeserializer"]
-    assert run("dump", path, *arguments).out.endswith(b" key: 0 payload: 5\n")
+@pytest.mark.parametrize("names", ["tools.api.{}Decoder", "common.serialization.{}Deserializer"])
+def test_decoder_classes_are_accepted(run, tmp_path, names):
+    number, long = (f"org.apache.kafka.{names.format(kind)}" for kind in ("Integer", "Long"))
+    record = builders.record(key=(-7).to_bytes(4, "big", signed=True), value=(9).to_bytes(8, "big") + b"more")
+    path = log(tmp_path, builders.batch([record, builders.record(offset_delta=1, key=None, value=None)]))
+    words = ("--key-decoder-class", number, "--value-decoder-class", long)
+    *_, first, second = run("dump", path, *words).out.decode().splitlines()
+    assert first.endswith(" headerKeys: [] key: -7 payload: 9") and second.endswith(" headerKeys: []")
     assert b" payload: " in run("dump", path, "--value-decoder-class").out
-    assert run("dump", path, "--value-decoder-class", f"{prefix}IntegerDeserializer").status == 0
+    assert run("dump", path, "--value-decoder-class", number).status == 0
     short = log(tmp_path, builders.batch([builders.record(value=b"abc")]))
-    ran = run("dump", short, "--value-decoder-class", f"{prefix}LongDeserializer")
+    ran = run("dump", short, "--value-decoder-class", long)
     assert (ran.status, "3 bytes are too few for the type long" in ran.complaint) == (1, True)
+    # the flag of an internal topic has priority over a class
+    path = SEGMENTS / "__consumer_offsets-0" / f"{STEM}.log"
+    by_flag = run("dump", path, "--offsets-decoder").out
+    assert run("dump", path, "--offsets-decoder", "--value-decoder-class", "com.example.Mine").out == by_flag != b""
 
 
 def test_records_send_no_control_characters_to_a_terminal(tmp_path):

@@ -1,9 +1,11 @@
 """`kafkarec explain`: redaction, the explanation of damage. The fence has the rest."""
 
+import errno
 import re
 
 import builders
 import pytest
+from failing_calls import before, failing
 from paths import SEGMENTS
 
 import kafkarec
@@ -51,16 +53,10 @@ def test_an_unreadable_sector_is_explained(run, monkeypatch):
     """The bytes before the unreadable sector are explained."""
     path = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
     row = next(row for row in kafkarec.scan(path.read_bytes()) if row["size_in_bytes"] > 1200)
-    real = Segment.raw
-
-    def raw(self, position, length):
-        if position + length > row["position"] + 1024:
-            raise OSError(5, "Input/output error")
-        return real(self, position, length)
-
-    monkeypatch.setattr(Segment, "raw", raw)
+    end = row["position"] + 1024
+    before(monkeypatch, Segment, "raw", failing(errno.EIO, lambda _, position, length: position + length > end))
     ran = run("explain", path, "--at", row["position"])
     assert ran.status == 1
     text = ran.out.decode()
-    assert f"cannot be read at byte {row['position'] + 1024} (input/output error)" in text
+    assert f"cannot be read at byte {end} (input/output error)" in text
     assert "base_offset" in text and "record_count" in text and "[length_beyond_end]" in text

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 from command import COMMAND, ENVIRONMENT, own_process
+from failing_calls import before, failing
 from paths import SEGMENTS
 
 from kafkarec.cli import input_logs
@@ -313,10 +314,7 @@ def test_a_copy_of_standard_input_that_does_not_fit_is_named():
 
 
 def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(run, tree, monkeypatch):
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("kafkarec.cli.new_log.PartitionFolderWriter.write", full)
+    monkeypatch.setattr("kafkarec.cli.new_log.PartitionFolderWriter.write", failing(errno.ENOSPC))
     (tree / "present").mkdir()
     for name in ("new/", "present/"):
         ran = run("convert", "flat/txn-0", "-o", name)
@@ -350,10 +348,7 @@ def test_what_a_killed_run_left_is_not_used(run, tree, words):
 
 
 def test_a_failed_fsync_leaves_no_output_file(run, tree, monkeypatch):
-    def fsync(descriptor):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", failing(errno.EIO))
     ran = run("cat", "flat/txn-0", "-o", "new")
     assert (ran.status, ran.complaint) == (3, "kafkarec: new: fsync failed: input/output error")
     assert not list(tree.glob("*new*"))
@@ -362,15 +357,8 @@ def test_a_failed_fsync_leaves_no_output_file(run, tree, monkeypatch):
 def test_no_partition_is_in_place_before_all_are_complete(run, tree, monkeypatch):
     shutil.copytree("flat/txn-0", "flat/txn-1")
     closed = []
-    real = SegmentWriter.close
-
-    def close(writer):
-        if closed and writer not in closed:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        closed.append(writer)
-        real(writer)
-
-    monkeypatch.setattr(SegmentWriter, "close", close)
+    before(monkeypatch, SegmentWriter, "close", closed.append)
+    before(monkeypatch, SegmentWriter, "close", failing(errno.ENOSPC, lambda one: closed and one not in closed))
     ran = run("convert", "flat", "-o", "new/")
     assert (ran.status, ran.complaint) == (3, "kafkarec: new/: no space left on device")
     assert not (tree / "new").exists()

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from command import ENVIRONMENT
+from failing_calls import before, failing
 from paths import SEGMENTS
 from plain_logs import exchange
-
-from kafkarec.cli import reindex
 
 TXN = SEGMENTS / "txn-0"
 SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot")
@@ -47,25 +46,16 @@ def test_a_closed_pipe_does_not_stop_the_run(tmp_path):
 
 
 def test_a_failed_run_leaves_nothing(run, tmp_path, monkeypatch):
-    calls = []
-
-    def full(descriptor):
-        calls.append(descriptor)
-        if len(calls) == 4:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(reindex.os, "fsync", full)
+    calls = iter(range(4))
+    monkeypatch.setattr(os, "fsync", failing(errno.ENOSPC, lambda _: next(calls) == 3))
     ran = run("reindex", TXN, "-o", tmp_path / "a" / "new")
     assert ran.status == 3 and "no space left" in ran.complaint
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_run_leaves_the_files_of_others(run, tmp_path, monkeypatch):
-    def full(descriptor):
-        (tmp_path / "new" / "other").mkdir(parents=True, exist_ok=True)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(reindex.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", failing(errno.ENOSPC))
+    before(monkeypatch, os, "fsync", lambda _: (tmp_path / "new" / "other").mkdir(parents=True, exist_ok=True))
     assert run("reindex", TXN, "-o", tmp_path / "new" / "txn-0").status == 3
     assert os.listdir(tmp_path / "new") == ["other"]
     (tmp_path / "new" / "txn-0").mkdir()

@@ -4,13 +4,13 @@ import errno
 import os
 import shutil
 import signal
-import stat
 import time
 from pathlib import Path
 
 import pytest
 from builders import flipped
 from command import interruptible, own_process
+from failing_calls import before, failing, is_folder
 from paths import SEGMENTS
 from plain_logs import batch, flip, log
 from witness_folders import golden
@@ -32,15 +32,14 @@ def test_too_little_disk_space_is_reported_first(run, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda path: Small)
     ran = run("salvage", TXN, "-o", tmp_path / "out")
     assert ran.status == 3 and "12288 bytes free" in ran.complaint
+    assert not (tmp_path / "out").exists()
+    assert run("salvage", TXN, "-o", tmp_path / "out", "--dry-run").status == 0
     assert run("salvage", TXN, "-o", tmp_path / "out", "--ignore-space").status == 0
 
 
 def test_a_failure_says_that_the_command_can_continue(run, damaged, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
     with monkeypatch.context() as patched:
-        patched.setattr(os, "pwrite", full)
+        patched.setattr(os, "pwrite", failing(errno.ENOSPC))
         ran = run("salvage", damaged, "-o", tmp_path / "out")
     assert ran.status == 3
     assert "no space left on device; what was copied so far is kept, and the same command continues" in ran.complaint
@@ -93,14 +92,7 @@ def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run, tmp_path
 @pytest.mark.parametrize("code, status", [(errno.EINVAL, 0), (errno.EIO, 3)])
 def test_a_folder_that_cannot_be_synced(run, tmp_path, monkeypatch, code, status):
     """EINVAL: some network filesystems and FUSE cannot; EIO: the disk did not."""
-    real = os.fsync
-
-    def fsync(descriptor):
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(code, os.strerror(code))
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
+    before(monkeypatch, os, "fsync", failing(code, is_folder))
     source, out = log(tmp_path / "Orders-0", [batch(0, 10)]), tmp_path / "Out"
     ran = run("salvage", source, "-o", out)
     assert ran.status == status

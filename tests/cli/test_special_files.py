@@ -7,6 +7,7 @@ import shutil
 import stat
 
 import pytest
+from failing_calls import failing
 from plain_logs import batch, log
 from unreadable_files import linked_device, listening_socket, pipe, refuse_listing
 
@@ -95,11 +96,7 @@ def test_no_space_to_unpack_is_no_damage(run, tmp_path, monkeypatch, verb):
     path = folder / f"{0:020}.log"
     path.with_suffix(".log.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
-
-    def pwrite(*arguments):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "pwrite", pwrite)
+    monkeypatch.setattr(os, "pwrite", failing(errno.ENOSPC))
     ran = run(verb, folder)
     said = " ".join((ran.out.decode() + ran.err).split())  # ls and verify wrap their lines
     assert ran.status == 3 and "cannot unpack into" in said and "TMPDIR=FOLDER sets another folder" in said, said

@@ -1,11 +1,41 @@
-"""Programs that fail at their n-th system call: killed, or without power."""
+"""Calls that fail or find something changed; programs that fail at their n-th system call: killed, or without power."""
 
 from __future__ import annotations
 
 import os
 import signal
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+
+def before(monkeypatch: pytest.MonkeyPatch, owner, name: str, act: Callable[..., object]):
+    """Call `act` with the arguments before each call of `owner.name`, such as os.open."""
+    real = getattr(owner, name)
+
+    def call(*arguments, **options):
+        act(*arguments)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, call)
+
+
+def failing(code: int, where: Callable[..., bool] = lambda *_: True) -> Callable[..., Any]:
+    """A call that fails with this errno, where its arguments are such; a path that it was called with is named."""
+
+    def call(*arguments, **_):
+        if where(*arguments):
+            named = [one for one in arguments[:1] if isinstance(one, str | os.PathLike)]
+            raise OSError(code, os.strerror(code), *named)
+
+    return call
+
+
+def is_folder(descriptor: int) -> bool:
+    return stat.S_ISDIR(os.fstat(descriptor).st_mode)
 
 
 def run_in_child(action: Callable[[], object]) -> int:

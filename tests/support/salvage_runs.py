@@ -15,7 +15,6 @@ from jvm_oracle import Oracle
 from paths import SEGMENTS
 from plain_logs import batch, log
 
-import kafkarec
 from kafkarec import salvage
 
 LARGE = b"a value of some length " * 40
@@ -67,10 +66,6 @@ def killed_before(name: str, source, out: Path, **options):
 
 LOGS = sorted(path for path in SEGMENTS.glob("*/*.log"))
 FOLDERS = sorted({path.parent for path in LOGS})
-
-
-def rows(path: Path) -> list[dict[str, object]]:
-    return list(kafkarec.open(path).scan(errors="skip"))
 
 
 def copied(out: Path) -> bytes:

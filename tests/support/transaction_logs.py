@@ -168,6 +168,11 @@ def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None 
     return FileInMemory(data, f"{events[0].base if events else 0:020}.log", Evidence(lambda: written))
 
 
+def read_committed(folder: Path) -> kafkarec.RecordColumns:
+    """What a read_committed consumer gets of a log with damage: the offsets."""
+    return kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+
+
 def write_log(
     folder: Path, events: Sequence[Event], lost: Sequence[int] = (), *, instead: bytes | None = None, tail: bytes = b""
 ) -> Path:

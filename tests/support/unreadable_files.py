@@ -6,11 +6,11 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from failing_calls import before, failing, is_folder
 
 Spoil = Callable[[Path, pytest.MonkeyPatch], None]
 
@@ -38,14 +38,7 @@ def folder(path: Path, monkeypatch: pytest.MonkeyPatch):
 def folder_of_tmpfs(path: Path, monkeypatch: pytest.MonkeyPatch):
     """A folder in which seeking fails, as on tmpfs; on other file systems reading does."""
     folder(path, monkeypatch)
-    real = os.lseek
-
-    def sought(descriptor, *args):
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-        return real(descriptor, *args)
-
-    monkeypatch.setattr(os, "lseek", sought)
+    before(monkeypatch, os, "lseek", failing(errno.EINVAL, lambda descriptor, *_: is_folder(descriptor)))
 
 
 def linked_device(path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -63,14 +56,7 @@ def refused(code: int) -> Spoil:
     """The system refuses to open the file. Simulated, as root may read every file."""
 
     def spoil(path, monkeypatch):
-        real = os.open
-
-        def opened(name, *args, **kwargs):
-            if os.path.abspath(os.fsdecode(name)) == str(path):
-                raise OSError(code, os.strerror(code), name)
-            return real(name, *args, **kwargs)
-
-        monkeypatch.setattr(os, "open", opened)
+        before(monkeypatch, os, "open", failing(code, lambda name, *_: os.path.abspath(os.fsdecode(name)) == str(path)))
 
     return spoil
 
@@ -93,11 +79,4 @@ SPOILS: dict[str, tuple[Spoil, str, str]] = {
 
 def refuse_listing(monkeypatch: pytest.MonkeyPatch, ending: str, error: int):
     """Listing a folder whose path has this ending fails with the errno. Simulated, as root may list every folder."""
-    real = os.scandir
-
-    def scandir(path):
-        if str(path).endswith(ending):
-            raise OSError(error, os.strerror(error), path)
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
+    before(monkeypatch, os, "scandir", failing(error, lambda path: str(path).endswith(ending)))

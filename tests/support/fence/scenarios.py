@@ -86,7 +86,19 @@ RANGES = (
 
 def scenarios() -> dict[str, Run]:
     """Name -> the calls, in the order of the snapshot."""
-    return {**_healthy(), **_damaged(), **_harvested(), **_files(), **_BUILT, **names.LISTED}
+    files = [path for group in ("vectors", "invalid") for path in sorted((VECTORS / group).glob("*.bin"))]
+    return {
+        **{f"healthy/{name}": partial(_sound, name=name) for name in folders.healthy()},
+        **{
+            f"damaged/{name}/{label}": partial(_spoiled, name=name, label=label)
+            for name in (*DAMAGED, *DAMAGED_IN_CI)
+            for label in folders.damages(name)
+        },
+        **{f"harvested/{name}": partial(_found, name=name) for name in folders.harvested()},
+        **{f"{path.parent.name}/{path.stem}": partial(_file, path=path) for path in files},
+        **_BUILT,
+        **names.LISTED,
+    }
 
 
 def of_make_test() -> list[str]:
@@ -101,10 +113,6 @@ def _calls(here: Recorder, lines: str | Iterable[str], folder: Path | str = ""):
 # ---- healthy, damaged and harvested folders
 
 
-def _healthy() -> dict[str, Run]:
-    return {f"healthy/{name}": partial(_sound, name=name) for name in folders.healthy()}
-
-
 def _sound(here: Recorder, *, name: str):
     folder = folders.put(name)
     _calls(here, EVERY_FOLDER + SOUND_FOLDER, folder)
@@ -113,33 +121,16 @@ def _sound(here: Recorder, *, name: str):
         _calls(here, [f"dump {log} --print-data-log", f"dump {log}"])
 
 
-def _damaged() -> dict[str, Run]:
-    return {
-        f"damaged/{name}/{label}": partial(_spoiled, name=name, label=label)
-        for name in (*DAMAGED, *DAMAGED_IN_CI)
-        for label in folders.damages(name)
-    }
-
-
 def _spoiled(here: Recorder, *, name: str, label: str):
     folder = folders.put(name)
     folders.damages(name)[label](folder)
     _calls(here, EVERY_FOLDER, folder)
 
 
-def _harvested() -> dict[str, Run]:
-    return {f"harvested/{name}": partial(_found, name=name) for name in folders.harvested()}
-
-
 def _found(here: Recorder, *, name: str):
     folder = folders.put_harvested(name)
     _calls(here, EVERY_FOLDER, folder)
     _calls(here, ["cat F --errors skip --from-offset 7 --to-offset 12", "scan F --errors skip --format json"], folder)
-
-
-def _files() -> dict[str, Run]:
-    paths = [path for group in ("vectors", "invalid") for path in sorted((VECTORS / group).glob("*.bin"))]
-    return {f"{path.parent.name}/{path.stem}": partial(_file, path=path) for path in paths}
 
 
 def _file(here: Recorder, *, path: Path):

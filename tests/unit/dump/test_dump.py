@@ -6,7 +6,6 @@ from pathlib import Path
 
 import builders
 import pytest
-from command import Here
 from dump_comparison import ours
 from paths import SEGMENTS
 
@@ -72,20 +71,6 @@ def test_a_file_that_shrinks(tmp_path):
     source.size += 100
     with pytest.raises(CorruptRecordError, match="shorter now"):
         list(dump([f"{STEM}.log"], DumpOptions(), lambda path: source, print, print))
-
-
-def test_decoder_classes(tmp_path, capfdbinary):
-    """tests/cli/test_dump.py has the errors."""
-    run, known = Here(capfdbinary), "org.apache.kafka.tools.api."
-    number = builders.record(key=(-7).to_bytes(4, "big", signed=True), value=(9).to_bytes(8, "big") + b"more")
-    path = log(tmp_path, builders.batch([number, builders.record(offset_delta=1, key=None, value=None)]))
-    words = ("--key-decoder-class", known + "IntegerDecoder", "--value-decoder-class", known + "LongDecoder")
-    *_, first, second = run("dump", path, *words).out.decode().splitlines()
-    assert first.endswith(" headerKeys: [] key: -7 payload: 9") and second.endswith(" headerKeys: []")
-    # the flag of an internal topic has priority over a class
-    path = SEGMENTS / "__consumer_offsets-0" / f"{STEM}.log"
-    by_flag = run("dump", path, "--offsets-decoder").out
-    assert run("dump", path, "--offsets-decoder", "--value-decoder-class", "com.example.Mine").out == by_flag != b""
 
 
 def test_offsets_of_names_are_those_of_parse_long(tmp_path):

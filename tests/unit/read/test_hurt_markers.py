@@ -6,6 +6,7 @@ import pytest
 from builders import flipped
 from hurt_markers import FOLDERS
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
+from transaction_logs import read_committed as read
 
 import kafkarec
 from kafkarec import UndecidedTransaction
@@ -13,10 +14,6 @@ from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.sidecars import producer_snapshot
 
 NOTHING = "no file shows whether it ended in the damage, or how"
-
-
-def read(folder):
-    return kafkarec.open(folder).read(isolation="read_committed", columns=["offset"], errors="skip")
 
 
 def seen(folder):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import plain_logs
 import pytest
-from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, committed_offsets
+from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, committed_offsets, read_committed
 
 import kafkarec
 from kafkarec.read import isolation
@@ -33,7 +33,7 @@ OTHERS = [Event(PLAIN, -1, 8 + 2 * n, 2) for n in range(4)]
 def check(folder: Path, stored: Sequence[Sequence[Event]]) -> None:
     """A partition of these segments, read and salvaged."""
     plain_logs.log(folder, *([event.batch for event in some] for some in stored))
-    check_visible(kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"]), COMMITTED)
+    check_visible(read_committed(folder), COMMITTED)
     made = folder.parent / "out" / folder.name
     kafkarec.salvage(folder, made.parent)
     visible = {one.offset for one in kafkarec.open(made).read(isolation="read_committed")}
@@ -58,7 +58,7 @@ def test_a_batch_that_is_there_twice(number, at, tmp_path):
     """Both copies are right, and no transaction is undecided for that."""
     stored = [*EVENTS[:at], EVENTS[number], *EVENTS[at:]]
     check(tmp_path / "a-0", [[*stored, *OTHERS]])
-    read = kafkarec.open(tmp_path / "a-0").read(isolation="read_committed", errors="skip", columns=["offset"])
+    read = read_committed(tmp_path / "a-0")
     assert {*read.column("offset")} >= COMMITTED and read.undecided == ()
 
 
@@ -68,7 +68,7 @@ def test_segments_whose_names_were_exchanged(cut, tmp_path):
         tmp_path / "a-0", *([one.batch for one in some] for some in (EVENTS[:cut], EVENTS[cut:], OTHERS))
     )
     plain_logs.exchange(folder, 0, EVENTS[cut].base)
-    check_visible(kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"]), COMMITTED)
+    check_visible(read_committed(folder), COMMITTED)
 
 
 def test_a_base_offset_beside_a_gap(tmp_path):
@@ -77,7 +77,7 @@ def test_a_base_offset_beside_a_gap(tmp_path):
     folder = plain_logs.log(tmp_path / "a-0", [EVENTS[0].batch, marker, Event(DATA, 7, 9, 2).batch])
     with open(folder / f"{0:020}.log", "ab") as log:
         log.write(Event(COMMIT, 7, 11, 1).batch + Event(PLAIN, -1, 12, 1).batch)
-    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+    read = read_committed(folder)
     assert read.column("offset") == [9, 10, 12]
     assert [(one.producer_id, one.first_offset, one.lost_from) for one in read.undecided] == [(7, 0, 3)]
 
@@ -88,7 +88,7 @@ def test_a_misplaced_batch_of_a_transaction_without_a_producer_epoch(producer, t
     good, builders = plain_logs.builders.good_batch, plain_logs.builders
     batch = good(2, base_offset=2**40, producer_id=producer, attributes=builders.TRANSACTIONAL)
     folder = plain_logs.log(tmp_path / "a-0", [good(4), batch, good(2, base_offset=9), good(2, base_offset=11)])
-    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+    read = read_committed(folder)
     assert read.column("offset") == [0, 1, 2, 3, 9, 10, 11, 12]
 
 

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from builders import flipped
-from plain_logs import batch, exchange, flip, log
+from plain_logs import batch, exchange, log
 
 from kafkarec import salvage, verify
 
@@ -32,16 +31,6 @@ def saved(folder, **options):
 
 def used(report):
     return {Path(one.path).name: one.used for one in report.partitions[0].other_files}
-
-
-@pytest.mark.parametrize("pair", [(0, 20), (20, 40), (0, 60), (40, 60)])
-def test_exchanged_names(folder, pair):
-    exchange(folder, *pair)
-    data, report = saved(folder)
-    assert data == WHOLE and report.ok
-    assert used(report) == {name(base): True for base in pair}
-    assert "by its batches it is the segment of offset" in str(report)
-    assert [file.name for file in report.partitions[0].files] == [name(base) for base in BASES]
 
 
 @pytest.mark.parametrize(
@@ -73,16 +62,6 @@ def test_a_wrong_name(tmp_path, counts, at, now):
     assert (checked.partitions[0].missing_offsets, checked.exit_status()) == (0, 1)
     data, report = saved(folder)
     assert data == b"".join(map(b"".join, segments)) and report.ok and used(report) == {name(now): True}
-
-
-def test_a_name_below_the_end_of_the_segment_before(tmp_path):
-    """Its batches are in the range of the name, and nothing is missing between the segments."""
-    folder = log(tmp_path / "data" / "orders-0", *SEGMENTS)
-    (folder / name(20)).rename(folder / name(12))
-    checked = verify(folder)
-    assert {one.kind for one in checked.findings if one.severity == "error"} == {"segment_overlap"}
-    assert checked.partitions[0].missing_offsets == 0
-    assert saved(folder)[0] == WHOLE
 
 
 @pytest.mark.parametrize("rest", [b"", SEGMENTS[1][0][:-10]], ids=["empty", "half a batch"])
@@ -118,22 +97,6 @@ def test_what_a_later_segment_has_ends_a_segment_before_it(folder):
     assert [(one.first_offset, one.reason) for one in report.partitions[0].set_aside] == [(40, "outside_of_segment")]
 
 
-def test_a_swap_is_the_segment_that_is_gone(folder):
-    (folder / name(20)).rename(folder / name(20, ".swap"))
-    data, report = saved(folder)
-    assert data == WHOLE and report.ok and used(report) == {name(20, ".swap"): True}
-    assert "in no source" not in str(report) and "not read" not in str(report)
-
-
-def test_a_swap_replaces_what_it_covers(folder):
-    """As LogLoader: two segments cleaned into one, whose batches lack some records."""
-    cleaned = batch(0, 10) + batch(39, 1)
-    (folder / name(0, ".swap")).write_bytes(cleaned)
-    data, report = saved(folder)
-    assert data == cleaned + b"".join(SEGMENTS[2] + SEGMENTS[3])
-    assert "in place of 2 segments, as when a broker starts" in str(report) and report.ok
-
-
 def test_segments_between_two_swaps_are_kept(folder):
     """A broker that starts deletes them."""
     for base, number in ((0, 0), (60, 3)):
@@ -144,13 +107,6 @@ def test_segments_between_two_swaps_are_kept(folder):
     assert "between .swap files" in str(report)
 
 
-def test_what_is_damaged_in_a_swap_comes_from_the_original(folder):
-    (folder / name(20, ".swap")).write_bytes(flipped(b"".join(SEGMENTS[1]), 90))
-    data, report = saved(folder)
-    assert data == WHOLE and report.partitions[0].lost == []
-    assert used(report) == {name(20, ".swap"): True, name(20): True}
-
-
 @pytest.mark.parametrize("cleaned", [0, 20, 40])
 def test_a_swap_is_ignored_from_the_lowest_cleaned_file_on(folder, cleaned):
     (folder / name(20, ".swap")).write_bytes(batch(39, 1))
@@ -158,31 +114,6 @@ def test_a_swap_is_ignored_from_the_lowest_cleaned_file_on(folder, cleaned):
     data, report = saved(folder)
     assert used(report)[name(20, ".swap")] is (cleaned == 40)
     assert (data == WHOLE) is (cleaned != 40)
-
-
-@pytest.mark.parametrize("state", [".deleted", ".cleaned"])
-def test_a_missing_segment(folder, state):
-    (folder / name(20)).rename(folder / name(20, state))
-    data, report = saved(folder)
-    assert data == WHOLE and report.ok and used(report) == {name(20, state): True}
-    assert f"used: {folder / name(20, state)}: offsets 20 to 39 are missing in the log" in str(report)
-    assert [file.name for file in report.partitions[0].files] == [name(base) for base in BASES]
-
-
-def test_damage_is_filled(folder):
-    (folder / name(20, ".deleted")).write_bytes(b"".join(SEGMENTS[1]))
-    flip(folder / name(20), 90)
-    data, report = saved(folder)
-    assert data == WHOLE and report.exit_status() == 1  # the damage is reported
-    assert report.partitions[0].lost == [] and report.partitions[0].other_files[0].batches == 1
-
-
-def test_one_that_has_only_a_part_of_the_hole(folder):
-    (folder / name(20)).unlink()
-    (folder / name(30, ".deleted")).write_bytes(SEGMENTS[1][1])
-    data, report = saved(folder)
-    assert data == WHOLE.replace(SEGMENTS[1][0], b"") and used(report) == {name(30, ".deleted"): True}
-    assert report.partitions[0].lost == [(20, 29)]
 
 
 def deleted(folder, base, checkpoint=""):

@@ -10,7 +10,6 @@ from plain_logs import batch
 from random_logs import Maker
 from random_transactions import choices, random_log
 from salvage_runs import FOLDERS
-from witness_folders import LOSSES
 
 from kafkarec import salvage
 
@@ -70,13 +69,6 @@ def test_damaged_logs_of_kafka(folder, tmp_path):
             shutil.copy(path, f"{path}.deleted")
             path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
         assert_a_dry_run_says_the_same(source, tmp_path / "out", **choices(chance))
-
-
-@pytest.mark.parametrize("keep_end", [False, True])
-@pytest.mark.parametrize("name", LOSSES)
-def test_logs_that_were_longer(tmp_path, name, keep_end):
-    source = LOSSES[name][0](tmp_path / "data")
-    assert_a_dry_run_says_the_same(source, tmp_path / "out", keep_end=keep_end, as_partition=keep_end)
 
 
 def test_a_file_of_several_logs_beside_a_data_folder(tmp_path):

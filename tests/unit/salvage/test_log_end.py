@@ -6,6 +6,7 @@ import os
 
 import builders
 import pytest
+from failing_calls import before, failing
 from plain_logs import exchange
 from salvage_runs import assert_kafka_loads, content, logs
 from verify_reports import data_folder, good, made, verified
@@ -120,17 +121,12 @@ def test_a_run_with_keep_end_continues(tmp_path, monkeypatch):
     folder = cut_golden(tmp_path / "in", ".snapshot")
     salvage(folder, tmp_path / "whole", keep_end=True)
     with monkeypatch.context() as patched:
-        real = os.open
-        patched.setattr(os, "open", lambda path, *more: full_disk(path) if ".index" in str(path) else real(path, *more))
+        before(patched, os, "open", failing(errno.ENOSPC, lambda path, *_: ".index" in str(path)))
         with pytest.raises(OSError, match="No space"):
             salvage(folder, tmp_path / "out", keep_end=True)
     report = salvage(folder, tmp_path / "out", keep_end=True)
     assert not report.ok and report.partitions[0].lost == [(345, 864)]
     assert logs(content(tmp_path / "out")) == logs(content(tmp_path / "whole"))
-
-
-def full_disk(path):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
 def test_a_replica_without_segments_takes_nothing_from_the_other_one(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
 import builders
@@ -12,13 +11,13 @@ import pytest
 import transaction_logs as txns
 from hurt_markers import FOLDERS
 from paths import SEGMENTS
-from salvage_runs import content, set_aside
+from salvage_runs import content
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
 
 import kafkarec
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.ops.salvage import salvage
-from kafkarec.sidecars import producer_snapshot, txn_index
+from kafkarec.sidecars import producer_snapshot
 
 EVENTS = [
     Event(DATA, 7, 0, 3, 2),
@@ -73,60 +72,12 @@ def test_each_marker_of_real_logs(folder, tmp_path):
         assert [row["base_offset"] for row in log.scan()] == sorted(row["base_offset"] for row in log.scan())
 
 
-def test_the_marker_that_txnindex_proves(tmp_path, out):
-    write_index(source(tmp_path / "a-0"), (7, 0, 3, 4))
-    [one] = saved(tmp_path / "a-0", out).markers
-    assert (one.outcome, one.proven, one.proof, one.marker_offset) == ("abort", True, "txnindex", 3)
-    marker = list(kafkarec.open(out / "a-0").batches())[1]
-    fields = ("base_offset", "attributes", "base_sequence", "producer_id", "producer_epoch", "partition_leader_epoch")
-    assert [getattr(marker, name) for name in fields] == [3, 0x30, None, 7, 2, 0]
-    [record] = marker
-    assert (record.control.type.name, record.control.coordinator_epoch) == ("ABORT", 0)
-    assert record.timestamp == builders.NOW + 2, "of the batch before"
-    assert (out / "a-0" / f"{0:020}.txnindex").read_bytes() == txn_index.write([txns.AbortedTransaction(7, 0, 3, 4)])
-    assert committed(out) == [4, 5, 7]
-
-
 def test_the_coordinator_epoch_is_the_producers_last_one(tmp_path, out):
     before = [Event(DATA, 7, 0, 1), Event(COMMIT, 7, 1, 1)]
     events = [*before, Event(DATA, 7, 2, 1), Event(ABORT, 7, 3, 1), *EVENTS[2:]]
     saved(write_log(tmp_path / "a-0", events, [3]), out)
     [record] = list(kafkarec.open(out / "a-0").batches())[3]
     assert (record.offset, record.control.coordinator_epoch) == (3, 5)
-
-
-def test_a_legible_marker_has_its_own_coordinator_epoch(tmp_path, out):
-    saved(write_log(tmp_path / "a-0", EVENTS, [3], instead=builders.flipped(EVENTS[1].batch, 70)), out)
-    [record] = list(kafkarec.open(out / "a-0").batches())[1]
-    assert (record.offset, record.control.coordinator_epoch) == (3, 5)
-
-
-@pytest.mark.parametrize(
-    "undecided, batches, visible",
-    [
-        ("abort", [(0, False), (3, True), (4, False), (6, True), (7, False)], [4, 5, 7]),
-        ("commit", [(0, False), (3, True), (4, False), (6, True), (7, False)], [0, 1, 2, 4, 5, 7]),
-        ("open", [(0, False), (4, False), (6, True), (7, False)], [0, 1, 2, 4, 5, 7]),
-        ("aside", [(4, False), (6, True), (7, False)], [4, 5, 7]),
-    ],
-)
-def test_what_is_not_proven(tmp_path, out, undecided, batches, visible):
-    report = saved(source(tmp_path / "a-0"), out, undecided)
-    assert (rows(out), committed(out)) == (batches, visible)
-    [one] = report.markers
-    assert (one.outcome, one.proven, one.first_offset, one.last_offset) == (undecided, False, 0, 2)
-    assert one.coordinator_epoch == 0, "not that of the next marker, which would be too high"
-    assert (one.lost_from, one.lost_to, one.marker_offset) == (3, 3, 3 if undecided in ("abort", "commit") else None)
-    assert (report.batches, report.records) == (
-        len(batches),
-        sum(1 if control else 0 for _, control in batches) + (6 if undecided != "aside" else 3),
-    )
-    assert [(each.reason, each.first_offset) for each in report.set_aside] == (
-        [("transaction_undecided", 0)] if undecided == "aside" else []
-    )
-    assert set_aside(out) == (EVENTS[0].batch if undecided == "aside" else b"")
-    written = json.loads((out / "salvage.json").read_text())["partitions"][0]["markers"]
-    assert [marker["outcome"] for marker in written] == [undecided]
 
 
 class Case(NamedTuple):
@@ -245,7 +196,7 @@ def test_reading_hides_what_salvage_hides(name, tmp_path, out):
     folder = write_log(tmp_path / "a-0", case.events, case.lost, tail=case.tail)
     if case.index:
         write_index(folder, *case.index)
-    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip")
+    read = txns.read_committed(folder)
     report = salvage(folder, out)
     assert read.column("offset") == committed(out) == case.visible
     [one] = report.partitions
@@ -292,28 +243,6 @@ def test_segments_that_are_emptied(tmp_path):
     assert [file.name for file in report.files] == [f"{6:020}.log", f"{10:020}.log"]
     salvage(tmp_path / "out" / "a-0", tmp_path / "again", undecided="aside")
     assert content(tmp_path / "again" / "a-0") == content(tmp_path / "out" / "a-0")
-
-
-def test_replicas_prove_for_each_other(tmp_path, out):
-    """Both lost the marker; one has the .txnindex."""
-    one, other = source(tmp_path / "one" / "a-0"), source(tmp_path / "other" / "a-0")
-    write_index(other, (7, 0, 3, 4))
-    [report] = salvage([one, other], out).partitions
-    assert [(marker.proof, marker.marker_offset) for marker in report.markers] == [("txnindex", 3)]
-    assert committed(out) == [4, 5, 7]
-
-
-def test_between_two_segments(tmp_path, out):
-    """The zeros at the end of a segment that is not the last one are a lost marker: a broker trims what it rolls."""
-    folder = write_log(tmp_path / "a-0", EVENTS[:2], [3])
-    (folder / f"{4:020}.log").write_bytes(b"".join(event.batch for event in EVENTS[2:]))
-    report = saved(folder, out)
-    assert [(one.outcome, one.marker_offset) for one in report.markers] == [("abort", 3)]
-    assert [(file.name, file.first_offset, file.last_offset) for file in report.files] == [
-        (f"{0:020}.log", 0, 3),
-        (f"{4:020}.log", 4, 7),
-    ]
-    assert committed(out) == [4, 5, 7]
 
 
 def test_a_wrong_base_offset_at_a_segments_end(tmp_path, out):
@@ -414,7 +343,7 @@ def test_an_index_without_its_segment_proves_that_markers_may_be_lost(tmp_path, 
     (folder / f"{3:020}.index").touch()
     [one] = saved(folder, out).markers
     assert (one.outcome, one.proof, one.marker_offset) == ("abort", "nothing", 3)
-    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+    read = txns.read_committed(folder)
     assert committed(out) == read.column("offset") == [4, 5, 7]
     assert [(one.producer_id, one.lost_from, one.lost_to) for one in read.undecided] == [(7, 3, 3)]
 
@@ -430,14 +359,9 @@ def test_a_snapshot_proves_that_a_missing_segment_had_the_marker(tmp_path, out, 
     assert report.proofs == ([] if is_open else ["producer 7's transaction from offset 0 ended there"])
     assert report.ok is is_open
     assert committed(out) == ([0, 1, 2, 4, 5, 7] if is_open else [4, 5, 7])
-    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip", columns=["offset"])
+    read = txns.read_committed(folder)
     assert read.column("offset") == committed(out), "reading hides what salvage hides"
     assert [(one.producer_id, one.lost_from) for one in read.undecided] == ([] if is_open else [(7, 3)])
-
-
-def test_a_gap_alone_proves_nothing(tmp_path):
-    report = saved(without_marker(tmp_path / "a-0"), tmp_path / "out")
-    assert (report.markers, report.missing, report.ok) == ([], [(3, 3)], True)
 
 
 def test_a_txnindex_entry_outside_of_its_segment_proves_nothing(tmp_path):

@@ -89,17 +89,6 @@ def test_one_run_at_a_time(source, tmp_path):
     assert salvage(source, out).partitions
 
 
-def test_free_space_is_checked_first(source, tmp_path, monkeypatch):
-    class Small:
-        f_bavail, f_frsize = 3, 4096
-
-    monkeypatch.setattr(os, "statvfs", lambda path: Small)
-    refused(source, tmp_path / "out", "12288 bytes free, and up to")
-    assert not (tmp_path / "out").exists()
-    assert salvage(source, tmp_path / "out", check_free_space=False).partitions
-    assert salvage(source, tmp_path / "dry", dry_run=True).partitions
-
-
 def test_the_source_may_be_read_only(tmp_path):
     source = tmp_path / "txn-0"
     shutil.copytree(SEGMENTS / "txn-0", source)

@@ -1,7 +1,6 @@
 """salvage of several damaged replicas: each batch that is whole in at least one is in the output."""
 
 import errno
-import os
 import random
 from itertools import pairwise, permutations
 
@@ -9,6 +8,7 @@ import builders
 import damages
 import hurt_logs
 import pytest
+from failing_calls import before, failing
 from plain_logs import batch, log
 from salvage_runs import FOLDERS, copied, set_aside
 from verify_reports import made
@@ -65,23 +65,6 @@ def test_fragments_of_one_partition_are_put_in_order(tmp_path, parts):
     assert report.partitions[0].duplicates == 2 and report.ok
 
 
-def test_replicas_complete_each_other(tmp_path):
-    parts = builders.good_batches(9, 10)
-
-    def hit(*which):
-        return [builders.flipped(part, 80) if i in which else part for i, part in enumerate(parts)]
-
-    a = log(tmp_path / "a" / "orders-0", hit(1, 2, 8)[:5], hit(1, 2, 8)[5:])
-    b = log(tmp_path / "b" / "orders-0", hit(2, 5)[:3], hit(2, 5)[3:])
-    report = salvage([a, b], tmp_path / "out")
-    (one,) = report.partitions
-    assert copied(tmp_path / "out") == b"".join(p for i, p in enumerate(parts) if i != 2)
-    assert one.lost == [(20, 29)] and len(one.damage) == 5
-    assert [file.name for file in one.files] == [f"{base:020}.log" for base in (0, 50)]
-    assert not one.ends_in_damage and one.duplicates == 5
-    assert kafkarec.verify(tmp_path / "out").ok
-
-
 @pytest.mark.parametrize("magic", [0, 1])
 def test_wrapper_messages_complete_each_other(tmp_path, magic):
     """Where a wrapper message begins is not in its header; the message before it may be damaged."""
@@ -117,24 +100,11 @@ def test_a_wrapper_message_begins_at_the_first_offset_inside_of_it(tmp_path, mon
     lost = log(tmp_path / "lost" / "orders-0", [parts[0], builders.flipped(parts[1], 30), damaged])
     assert salvage(lost, tmp_path / "out2").partitions[0].lost == [(5, 14)]
     parts = [parts[0], builders.flipped(parts[1], 30), parts[2]]
-    source, real = log(tmp_path / "worse" / "orders-0", parts), LocalFile.read_at
-
-    def read_at(self, position, length):
-        if position >= len(parts[0] + parts[1]) and self.name.startswith(str(source)):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return real(self, position, length)
-
-    monkeypatch.setattr(LocalFile, "read_at", read_at)
+    source, end = log(tmp_path / "worse" / "orders-0", parts), len(parts[0] + parts[1])
+    of_source = failing(errno.EIO, lambda file, at, _: at >= end and file.name.startswith(str(source)))
+    before(monkeypatch, LocalFile, "read_at", of_source)
     [found] = salvage(source, tmp_path / "out3").partitions
     assert copied(tmp_path / "out3") == parts[0] and [one.cause for one in found.unread] == ["disk"]
-
-
-def test_another_content_of_the_same_size_is_a_conflict(tmp_path):
-    kept, other = (batch(0, 1, value=value) for value in (b"a%d", b"b%d"))
-    sources = [log(tmp_path / name / "orders-0", [data]) for name, data in {"a": kept, "b": other}.items()]
-    [merged] = salvage(sources, tmp_path / "out").partitions
-    assert copied(tmp_path / "out") == kept and set_aside(tmp_path / "out") == other
-    assert [one.reason for one in merged.set_aside] == ["conflict_content"]
 
 
 @pytest.mark.parametrize("epoch", [0, 1])
@@ -163,29 +133,6 @@ def test_a_leader_epoch_that_was_damaged_in_one_replica(tmp_path, epoch, hit):
         restored = hit == 1  # its neighbours prove it
         assert copied(tmp_path / name) == b"".join(parts)
         assert set_aside(tmp_path / name) == (b"" if restored else wrong[hit])
-
-
-def test_a_stale_tail_stays_out_of_a_brokers_folder(tmp_path):
-    a = log(tmp_path / "a" / "orders-0", [batch(0, 10), batch(10, 5, epoch=3), batch(15, 5, epoch=3)])
-    b = log(tmp_path / "b" / "orders-0", [batch(0, 10), batch(10, 5, epoch=3), batch(20, 5, epoch=1)])
-    loose = salvage([a, b], tmp_path / "log")
-    assert loose.partitions[0].next_offset == 25
-    report = salvage([a, b], tmp_path / "broker", as_partition=True)
-    assert report.partitions[0].next_offset == 20
-    assert [one.reason for one in report.partitions[0].set_aside] == ["stale_epoch"]
-    assert (tmp_path / "broker/orders-0/leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 10\n"
-
-
-def test_epochs_of_one_replica_that_the_merged_log_contradicts(tmp_path):
-    common = [batch(0, 10), batch(10, 10, epoch=1)]
-    a = log(tmp_path / "a" / "orders-0", common, epochs=[(0, 0), (1, 10), (5, 20)])
-    b = log(tmp_path / "b" / "orders-0", [*common, batch(20, 5, epoch=2)], epochs=[(0, 0), (1, 10), (2, 20)])
-    for name, sources in {"ab": [a, b], "ba": [b, a]}.items():
-        report = salvage(sources, tmp_path / name, as_partition=True)
-        text = (tmp_path / name / "orders-0" / "leader-epoch-checkpoint").read_text()
-        assert text == "0\n3\n0 0\n1 10\n2 20\n"
-        ignored = [one for one in report.partitions[0].problems if "is ignored" in one]
-        assert len(ignored) == (name == "ab")
 
 
 def test_a_deleted_segment_fills_what_is_lost(tmp_path):

@@ -1,7 +1,5 @@
 """salvage and verify: batches whose header fields are restored."""
 
-import json
-
 import builders
 import plain_logs
 import pytest
@@ -9,30 +7,6 @@ from plain_logs import log
 from salvage_runs import content
 
 import kafkarec
-
-BATCHES = builders.good_batches(6, leader_epoch=7)
-STARTS = [sum(map(len, BATCHES[:n])) for n in range(6)]
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A partition with a wrong length, base offset, magic and leader epoch, each in another batch."""
-    data = b"".join(BATCHES)
-    for number, at, new in ((1, 8, b"\0\0"), (2, 0, b"\1"), (3, 16, b"\7"), (4, 12, b"\x40")):
-        data = builders.patched(data, STARTS[number] + at, new)
-    data = builders.patched(data, STARTS[1] + 8, (50).to_bytes(4, "big"))
-    return log(tmp_path / "orders-0", [data])
-
-
-def test_salvage_writes_the_proven_values(folder, tmp_path):
-    report = kafkarec.salvage(folder, tmp_path / "out")
-    assert (tmp_path / "out/orders-0" / f"{0:020d}.log").read_bytes() == b"".join(BATCHES)
-    assert not report.ok and report.damage == []
-    [partition] = report.partitions
-    assert [one["position"] for one in partition.restored] == STARTS[1:5]
-    assert json.loads((tmp_path / "out/salvage.json").read_text())["partitions"][0]["restored"] == partition.restored
-    assert f"byte {STARTS[3]}: magic is 2, not 7: proven by the checksum" in str(report)
-    assert kafkarec.verify(tmp_path / "out/orders-0").ok
 
 
 def test_batches_of_another_log_between_damage_are_set_aside(tmp_path):

@@ -155,15 +155,6 @@ def test_a_touched_source_gives_the_same(source, tmp_path, damaged_byte):
     assert result(out) == result(tmp_path / "whole")
 
 
-def test_what_a_finished_partition_has_is_not_copied_again(source, tmp_path):
-    out = tmp_path / "out"
-    killed_before("salvage.json", source, out)
-    before = {path: path.stat().st_mtime_ns for path in out.glob("orders-0/*")}
-    assert before
-    salvage(source, out)
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-
-
 @pytest.mark.parametrize("at", ["kept", "damaged", "set aside"])
 @pytest.mark.parametrize("again", [False, True])
 def test_a_result_with_more_batches_than_the_sources_have_now_stays(tmp_path, at, again):

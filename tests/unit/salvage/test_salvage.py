@@ -1,7 +1,5 @@
 """salvage: undamaged batches are in the output byte for byte, and nothing else, whatever the damage."""
 
-import hashlib
-import json
 import os
 import random
 from itertools import pairwise
@@ -25,24 +23,6 @@ GAPS |= {"epoch_goes_back", "leader_epoch_negative"}
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_a_sound_log_is_copied_with_the_brokers_own_indexes(folder, tmp_path):
-    report = salvage(folder, tmp_path / "out")
-    assert report.ok and not report.damage
-    made = tmp_path / "out" / folder.name
-    for path in folder.glob("*.log"):
-        assert (made / path.name).read_bytes() == path.read_bytes()
-        for file in report.partitions[0].files:
-            if file.name == path.name:
-                assert file.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-                assert file.size == path.stat().st_size
-        assert (made / path.with_suffix(".index").name).exists()
-        assert (made / path.with_suffix(".timeindex").name).exists()
-    assert json.loads((tmp_path / "out" / "salvage.json").read_text()) == json.loads(json.dumps(report.to_dict()))
-    assert not (tmp_path / "out" / ".unfinished").exists()
-    assert kafkarec.verify(tmp_path / "out").ok
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_random_damage(folder, tmp_path):
     """Each batch once and in order, as the report says, in a log in which verify finds gaps only. That all undamaged
     ones are there, and nothing else, is in tests/fuzz/test_damage_random.py."""
@@ -63,22 +43,6 @@ def test_random_damage(folder, tmp_path):
         assert checks <= GAPS, checks
 
 
-def test_damage_is_listed_with_the_lost_offsets(tmp_path):
-    parts = [batch(0, 10), batch(10, 10), batch(20, 10), batch(30, 5)]
-    source = log(tmp_path / "orders-0", [parts[0], flipped(parts[1], 80), parts[2], parts[3][:-1]])
-    report = salvage(source, tmp_path / "out")
-    (one,) = report.partitions
-    assert (one.batches, one.records, one.start_offset, one.next_offset) == (2, 20, 0, 30)
-    assert one.lost == [(10, 19)]
-    assert [(d["position"], d["length"], d["reason"]) for d in one.damage] == [
-        (len(parts[0]), len(parts[1]), "crc_mismatch")
-    ]
-    assert one.tails == [(str(source / f"{0:020}.log"), sum(map(len, parts[:3])), len(parts[3]) - 1, "cut")]
-    text = str(report)
-    assert "orders-0: saved 2 batches, 20 records" in text and "offsets 10 to 19 (fewer if" in text
-    assert not report.ok
-
-
 def test_lost_offsets_at_segment_borders_and_ends(tmp_path):
     source = log(
         tmp_path / "orders-0",
@@ -96,16 +60,6 @@ def test_lost_offsets_at_segment_borders_and_ends(tmp_path):
     report = salvage(source, tmp_path / "rolled")
     assert report.partitions[0].lost == [(100, 109), (120, 139), (160, 169)]
     assert "offsets 100 to 109, offsets 120 to 139, offsets 160 to 169 (fewer if" in str(report)
-
-
-def test_what_is_missing_behind_damage_or_a_batch_in_the_wrong_place_is_lost(tmp_path):
-    source = log(tmp_path / "orders-0", [batch(0, 10), flipped(batch(10, 10))], [batch(20, 10)])
-    [one] = salvage(source, tmp_path / "out").partitions
-    assert one.lost == [(10, 19)] and not one.missing
-    parts = [batch(base, 10) for base in range(0, 100, 10)]
-    source = log(tmp_path / "moved" / "orders-0", [*parts[:4], *parts[6:8], batch(0, 3, epoch=1), *parts[9:]])
-    [one] = salvage(source, tmp_path / "out2").partitions
-    assert [each.reason for each in one.set_aside] == ["offset_out_of_order"] and one.lost == [(80, 89)]
 
 
 @pytest.mark.parametrize("count", [40, 5000])
@@ -165,30 +119,6 @@ def test_a_file_of_several_logs(tmp_path):
     assert copied(tmp_path / "one") == batch(2, 1, epoch=1) + batch(5, 5) + batch(50, 5) + batch(55, 5)
     assert set_aside(tmp_path / "one") == batch(0, 5)
     assert [a.reason for a in one.partitions[0].set_aside] == ["conflict_epoch"]
-
-
-def test_as_partition_has_what_a_broker_reads(tmp_path):
-    source = SEGMENTS / "txn-0"
-    report = salvage(source, tmp_path / "out", as_partition=True)
-    made = tmp_path / "out" / "txn-0"
-    names = {path.name for path in made.iterdir()}
-    for path in source.iterdir():
-        if path.name.endswith((".txt", ".json")):
-            continue
-        assert path.name in names
-        if path.name.endswith((".log", ".txnindex", "metadata", "checkpoint")):
-            assert (made / path.name).read_bytes() == path.read_bytes(), path.name
-    assert report.as_partition and kafkarec.verify(made).ok
-    with pytest.raises(Refused, match="give --topic and --partition"):
-        salvage(source / "00000000000000000000.log.dump.txt", tmp_path / "x", as_partition=True)
-
-
-def test_an_empty_active_segment_keeps_the_logs_end(tmp_path):
-    source = log(tmp_path / "orders-0", [batch(0, 10)])
-    (source / f"{70:020}.log").write_bytes(bytes(1024))
-    report = salvage(source, tmp_path / "out", as_partition=True)
-    assert (tmp_path / "out/orders-0" / f"{70:020}.log").read_bytes() == b""
-    assert (report.partitions[0].next_offset, report.partitions[0].missing) == (70, [(10, 69)])
 
 
 def test_opened_sources(tmp_path):

@@ -8,68 +8,22 @@ import pytest
 from jvm_oracle import count
 from plain_logs import batch, log
 from random_transactions import produced, random_log
-from salvage_runs import assert_kafka_loads
+from salvage_runs import assert_kafka_loads, copied
 
-import kafkarec
 from kafkarec import salvage
 from kafkarec.cli import main
-
-
-def marker(base):
-    return builders.end_marker(commit=True, producer_id=7, base_offset=base)
-
 
 UNDECIDED = ("abort", "open", "aside")
 OPEN = produced(10, 5, 7, transactional=True)
 PLAIN = [produced(16, 4, 7, transactional=False), produced(25, 3, 7, transactional=False)]
-PARTS = [
-    batch(0, 10),
-    OPEN,
-    marker(15),
-    PLAIN[0],
-    batch(20, 5),
-    PLAIN[1],
-    marker(28),
-    produced(29, 1, 7, transactional=False),
-]
-
-
-def damaged(parts):
-    """Return the batches with the first marker damaged, more than one bit of it."""
-    return [*parts[:2], parts[2][:61] + b"\xff" * 17, *parts[3:]]
 
 
 @pytest.fixture
 def source(tmp_path):
-    parts = damaged(PARTS)
-    return log(tmp_path / "orders-0", parts[:4], parts[4:])
-
-
-def made(out):
-    return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log")))
-
-
-def test_plain_batches_in_an_open_transaction_are_set_aside(source, tmp_path):
-    out = tmp_path / "out"
-    report = salvage(source, out, as_partition=True, undecided="open")
-    (one,) = report.partitions
-    assert not report.ok
-    assert made(out) == PARTS[0] + OPEN + PARTS[4] + PARTS[6] + PARTS[7], "behind the next marker it may write"
-    assert (out / "set-aside" / "orders-0" / "transaction_open-0.log").read_bytes() == b"".join(PLAIN)
-    assert [(a.reason, a.first_offset, a.last_offset) for a in one.set_aside] == [
-        ("transaction_open", 16, 19),
-        ("transaction_open", 25, 27),
-    ]
-    table = list(kafkarec.scan(made(out)))
-    assert (one.batches, one.size, one.records) == (len(table), len(made(out)), sum(r["record_count"] for r in table))
-    assert [(file.name, file.size) for file in one.files] == [
-        (path.name, path.stat().st_size) for path in sorted((out / "orders-0").glob("*.log"))
-    ]
-    assert [(file.first_offset, file.last_offset) for file in one.files] == [(0, 14), (20, 29)]
-    assert (one.start_offset, one.next_offset) == (0, 30)
-    assert any("the transaction of producer 7 from offset 10 on is missing" in text for text in one.problems)
-    (again,) = salvage(out / "orders-0", tmp_path / "again", as_partition=True, undecided="open").partitions
-    assert not again.set_aside
+    """The first marker is damaged, more than one bit of it."""
+    first, last = (builders.end_marker(commit=True, producer_id=7, base_offset=base) for base in (15, 28))
+    hurt, after = first[:61] + b"\xff" * 17, produced(29, 1, 7, transactional=False)
+    return log(tmp_path / "orders-0", [batch(0, 10), OPEN, hurt, PLAIN[0]], [batch(20, 5), PLAIN[1], last, after])
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -91,7 +45,7 @@ def test_a_transaction_that_is_in_the_snapshot(tmp_path):
     source = log(tmp_path / "orders-0", [PLAIN[0], batch(20, 1)])
     shutil.copy(tmp_path / "files" / f"{16:020}.snapshot", source)
     salvage(source, tmp_path / "out", as_partition=True)
-    assert made(tmp_path / "out") == batch(20, 1)
+    assert copied(tmp_path / "out") == batch(20, 1)
 
 
 def test_a_broker_starts_on_it(kafka, source, tmp_path):
@@ -127,7 +81,7 @@ def test_the_snapshot_of_the_first_segment_that_is_left(tmp_path):
     (source / f"{0:020}.log").rename(source / f"{5:020}.log")
     shutil.copy(tmp_path / "files" / f"{16:020}.snapshot", source)
     salvage(source, tmp_path / "out", as_partition=True)
-    assert made(tmp_path / "out") == batch(20, 1), "without the plain batch in a transaction that began before"
+    assert copied(tmp_path / "out") == batch(20, 1), "without the plain batch in a transaction that began before"
 
 
 def test_a_checkpoint_that_many_batches_contradict_is_left_out(tmp_path):

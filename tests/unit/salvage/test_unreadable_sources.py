@@ -87,7 +87,9 @@ def test_bad_sectors_in_a_file(source, tmp_path):
         report = verify(folder)
         saved = salvage(folder, tmp_path / "out")
     assert report.exit_status() == saved.exit_status() == 3
-    assert {one.reason for one in report.damage} == {"unreadable"} and "ddrescue" in str(report)
+    assert {one.reason for one in report.damage} == {"unreadable"}
+    [file] = report.files
+    assert file.unreadable_bytes >= 1 and file.batches == 10 and "ddrescue" in str(report) and "?" in str(report)
     [one] = saved.partitions
     assert {each["reason"] for each in one.damage} == {"unreadable"}
     assert [(each.path, each.cause) for each in saved.unread] == [(str(folder / NAMES[0]), "disk")]

@@ -37,12 +37,6 @@ def epochs_of(batches, known):
     return [tuple(one) for one in builder.epochs]
 
 
-def test_an_entry_is_due_more_than_the_interval_after_the_last_one():
-    batches = [(10 * n, n, 0) for n in range(10)]
-    assert offsets(built(batches, interval=20)) == [(3, 30), (6, 60), (9, 90)]
-    assert offsets(built(batches, interval=19)) == [(2, 20), (4, 40), (6, 60), (8, 80)]
-
-
 def test_the_last_offset_and_position_that_fit():
     made = built([(LAST, 100 + LAST, 0)], base=100)
     assert (offsets(made, 100), made.problems) == ([(100 + LAST, LAST)], ())

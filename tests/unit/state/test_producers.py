@@ -3,9 +3,7 @@
 import pytest
 from paths import SEGMENTS
 
-import kafkarec
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.sidecars import producer_snapshot
 from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates
 
 
@@ -64,32 +62,6 @@ def test_kafkas_own_verdicts():
             seen.add(verdict)
             states.append(batch)
     assert seen == set(_KAFKAS)
-
-
-def test_a_retry_of_an_older_batch_than_the_last_five_is_out_of_order():
-    states = of(*(row(3 * n, first=3 * n) for n in range(6)))
-    assert states.violation(row(18, first=3)) == "duplicate"
-    assert states.violation(row(18, first=0)) == "out_of_order"
-
-
-def test_sequences_continue_from_the_largest_int_with_0():
-    states = of(row(0, 4, first=2**31 - 2))
-    assert states.violation(row(4, 4, first=2**31 - 2)) == "duplicate"
-    assert states.violation(row(4, first=2)) is None
-
-
-def test_the_rows_of_a_scan_yield_the_brokers_snapshot():
-    """But for the epochs of coordinators and the times of markers, which are in these."""
-    folder = SEGMENTS / "txn-0"
-    states = ProducerStates()
-    for segment in kafkarec.open(folder).segments:
-        for one in segment.scan():
-            assert states.violation(one) is None
-            states.append(one, is_end=one["is_control"])
-    stored = producer_snapshot.read((folder / f"{293:020d}.snapshot").read_bytes())
-    assert [one._replace(coordinator_epoch=-1, timestamp=0) for one in stored] == [
-        one._replace(timestamp=0) for one in states.snapshot()
-    ]
 
 
 def test_a_marker_that_only_the_index_has():

@@ -39,9 +39,10 @@ def test_sizes_are_those_of_files(name, tmp_path):
     log = kafkarec.open(SEGMENTS / name)
     report = study(log, formats=FORMATS, codecs=CODECS, batch_sizes=SIZES, sample=None)
     assert report.formats == ["0", "1", "2", "3", "header-first"]
+    assert report.is_whole and report.damage == 0 and report.size == log.size
     for one in report.outcomes:
         assert one.size == write(tmp_path, log, one.candidate), one
-        assert one.read_rate and one.write_rate and not one.refused
+        assert one.read_rate and one.write_rate and not one.refused and one.margin is None
     assert len(report.outcomes) == len(SIZES) * (2 * 3 + 3 * 4)
 
 

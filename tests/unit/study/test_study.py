@@ -16,8 +16,6 @@ from kafkarec import NothingToTry, study
 from kafkarec.distributed import sample_shares
 from kafkarec.ops.study import CODECS, Candidate, codec_and_level
 
-FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
-
 
 def folder_of(path, *segments, bases=(0,)):
     path.mkdir()
@@ -32,22 +30,6 @@ def noisy(first, count, noise, seed):
     cut = int(200 * noise)
     rows = [(first + n, 1000 + n, b"k%d" % (n % 50), some.randbytes(cut) + bytes(200 - cut), []) for n in range(count)]
     return kafkarec.encode(rows, batch_size=4096)
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_sizes_are_those_of_convert(name):
-    log = kafkarec.open(golden.VECTORS / "segments" / name)
-    report = study(log, sample=None)
-    assert report.is_whole and report.damage == 0
-    assert report.size == sum(segment.size for segment in log.segments)
-    for outcome in report.outcomes:
-        wanted = 0
-        for segment in log.segments:
-            one = outcome.candidate
-            made = kafkarec.convert(segment, compression=one.compression, level=one.level, batch_size=one.batch_size)
-            wanted += len(made)
-        assert outcome.size == wanted, outcome
-        assert outcome.margin is None and outcome.read_rate and outcome.write_rate
 
 
 def test_samples_are_whole_batches_spread_over_the_log(tmp_path, monkeypatch):

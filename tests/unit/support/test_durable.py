@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 
 import pytest
+from failing_calls import before, failing, is_folder
 
 from kafkarec.support import durable
 from kafkarec.support.durable import FileGroup
@@ -18,14 +18,10 @@ def calls(monkeypatch) -> list[str]:
     made = []
 
     def fsync(descriptor):
-        made.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "fsync")
-
-    def replace(source, target, real=os.replace):
-        made.append("replace")
-        real(source, target)
+        made.append("folder" if is_folder(descriptor) else "fsync")
 
     monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(os, "replace", replace)
+    before(monkeypatch, os, "replace", lambda *_: made.append("replace"))
     return made
 
 
@@ -91,21 +87,9 @@ def test_a_full_group_is_synced_before_the_next_file(tmp_path, calls, files, siz
     assert sorted(path.name for path in tmp_path.iterdir()) == [*names, "last.part"]
 
 
-def refusing(code: int, monkeypatch: pytest.MonkeyPatch, *, folders: bool):
-    """Makes fsync of folders, or of files, fail."""
-    real = os.fsync
-
-    def fsync(descriptor):
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode) == folders:
-            raise OSError(code, os.strerror(code))
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-
-
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS])
 def test_a_filesystem_that_cannot_sync_folders_is_written_to(tmp_path, monkeypatch, code):
-    refusing(code, monkeypatch, folders=True)
+    before(monkeypatch, os, "fsync", failing(code, is_folder))
     durable.make_folder(str(tmp_path / "a" / "b"))
     group = FileGroup()
     group.write(str(tmp_path / "a" / "b"), "c", b"c")

@@ -19,15 +19,6 @@ from kafkarec.sidecars import txn_index
 # ---- offsets
 
 
-@pytest.mark.parametrize("head", [b"\x1f\x8b", b"PAR1", b"PK\x03\x04"], ids=["gzip", "Parquet", "zip"])
-def test_a_file_that_is_no_log_is_named(tmp_path, head, request):
-    (tmp_path / "thing.log").write_bytes(head + b"whatever it is" * 20)
-    report = verified(tmp_path / "thing.log")
-    [finding] = report.findings
-    assert finding.kind == "no_log" and request.node.callspec.id in finding.detail
-    assert report.exit_status() == 1 and "salvage" not in str(report)
-
-
 def test_offsets_may_restart_in_a_file_of_archived_batches(tmp_path):
     """A file name that no broker writes; all batches begin at offset 0. Odd, but no error."""
     path = tmp_path / "archive.bin"
@@ -156,16 +147,6 @@ def test_a_failure_in_a_worker_stops_all(tmp_path, monkeypatch):
         for threads in (1, 2):
             with pytest.raises(kafkarec.MissingCodecError):
                 verify.verify(folders, threads=threads)
-
-
-def test_messages_inside_of_a_wrapper_have_checksums_of_their_own(tmp_path):
-    """That of the wrapper covers what was compressed, with the damage."""
-    inner = [builders.message(magic=1, offset=n, value=b"%d" % n) for n in range(3)]
-    damaged = [inner[0], inner[1][:-1] + b"x", inner[2]]
-    wrappers = [builders.wrapper(some, codec="gzip", offset=last) for some, last in ((damaged, 2), (inner, 5))]
-    report = verified(made(tmp_path, {0: wrappers}))
-    assert [one.reason for one in report.damage] == ["inner_crc_mismatch"]
-    assert report.exit_status() == 1 and report.total("batches") == 1
 
 
 def test_a_packed_file_that_is_no_copy_of_a_segment_is_listed(tmp_path):

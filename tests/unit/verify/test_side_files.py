@@ -42,6 +42,8 @@ def test_nothing_is_wrong_with_what_kafka_wrote(folder):
     """Recovery drops the epochs of emptied markers: a note in those folders, no finding in a broker's own."""
     allowed = {("producer_differs", "note")} if folder.parent.name == "indexes" else set()
     assert words(findings(folder)) <= allowed
+    if folder.parent.name == "segments":
+        assert verified(folder, sequences=True).exit_status(strict=True) == 0
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)

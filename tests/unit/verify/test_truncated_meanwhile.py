@@ -4,6 +4,7 @@ that the leader does not have. Nothing of that is damage or a loss."""
 import os
 
 import pytest
+from failing_calls import before
 from verify_reports import good, kinds, made, sequenced, verified
 
 from kafkarec.sidecars import producer_snapshot
@@ -13,8 +14,7 @@ _ZEROS = 1 << 20
 
 def _truncating(monkeypatch, truncate, times=1):
     """Call `truncate` after a file was opened, the first `times` times; returns a list that has the size of each."""
-    done = []
-    real = os.lseek
+    done, real = [], os.lseek
 
     def seek(descriptor, position, whence):
         size = real(descriptor, position, whence)
@@ -68,16 +68,14 @@ def test_a_leader_epoch_that_begins(tmp_path, monkeypatch):
         with (folder / f"{0:020}.log").open("ab") as file:
             file.write(good(5, leader_epoch=1))
 
-    real = os.open
     done = []
 
-    def opened(*args, **options):
-        if not done and str(args[0]).endswith(".log"):
+    def opened(path, *_):
+        if not done and str(path).endswith(".log"):
             done.append(True)
             begin()
-        return real(*args, **options)
 
-    monkeypatch.setattr(os, "open", opened)
+    before(monkeypatch, os, "open", opened)
     report = verified(folder)
     assert done and report.exit_status() == 0 and [one.batches for one in report.files] == [2], str(report)
 
@@ -91,15 +89,13 @@ def test_a_snapshot_that_is_replaced(tmp_path, monkeypatch):
     snapshot.write_bytes(producer_snapshot.write([first]))
     later.write_bytes(producer_snapshot.write([first._replace(last_sequence=11)]))
     assert not kinds(verified(folder), "error")
-    real = os.open
 
-    def opened(name, *args, **options):
+    def opened(name, *_):
         if str(name).endswith(".snapshot") and later.exists():
             path.write_bytes(sequenced(0, 7))
             later.rename(snapshot)
-        return real(name, *args, **options)
 
-    monkeypatch.setattr(os, "open", opened)
+    before(monkeypatch, os, "open", opened)
     report = verified(folder)
     assert not later.exists() and report.exit_status() == 0 and not kinds(report), str(report)
 

@@ -1,68 +1,22 @@
 """verify on files that cannot be read, and on those that a broker replaces or removes meanwhile."""
 
 import errno
-import os
 import sys
 
 import builders
 import pytest
+from unreadable_files import refuse_listing
 from verify_reports import good, kinds, made, verified
 from witness_folders import golden
 
 import kafkarec
 from kafkarec.sidecars import time_index
-from kafkarec.sources.folders import LocalFolder
-
-
-class Failing:
-    """A file object whose file fails on some ranges."""
-
-    def __init__(self, data, *bad):
-        self._data, self._bad, self._at = data, bad, 0
-        self.name = "disk.img"
-
-    def seek(self, offset, whence=os.SEEK_SET):
-        self._at = offset + (len(self._data) if whence == os.SEEK_END else 0)
-        return self._at
-
-    def tell(self):
-        return self._at
-
-    def read(self, size=-1):
-        stop = len(self._data) if size < 0 else min(self._at + size, len(self._data))
-        for bad in self._bad:
-            if self._at < bad.stop and bad.start < stop:
-                raise OSError(errno.EIO, "Input/output error")
-        result = self._data[self._at : stop]
-        self._at = stop
-        return result
-
-
-def test_bad_sectors_are_ranges_and_the_rest_is_read():
-    batches = [good(5 * i) for i in range(2000)]
-    size = len(batches[0])
-    data = b"".join(batches)
-    bad = range(8 * 4096, 9 * 4096)
-    report = verified(kafkarec.open(Failing(data, bad)))
-    [file] = report.files
-    unreadable = [one for one in file.damage if one.reason == "unreadable"]
-    assert unreadable and file.unreadable_bytes >= len(bad)
-    touched = {at for at in range(len(batches)) if at * size < bad.stop and bad.start < (at + 1) * size}
-    assert file.batches >= len(batches) - len(touched) - 2
-    assert "ddrescue" in str(report) and "?" in str(report)
 
 
 def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(tmp_path, monkeypatch):
     for name in ("good-0", "locked-0"):
         made(tmp_path, {0: [good(0)]}, name)
-    listed = LocalFolder.entries
-
-    def entries(folder):
-        if folder.path.endswith("locked-0"):
-            raise PermissionError(errno.EACCES, "Permission denied", folder.path)
-        return listed(folder)
-
-    monkeypatch.setattr(LocalFolder, "entries", entries)
+    refuse_listing(monkeypatch, "locked-0", errno.EACCES)
     report = verified(tmp_path)
     [finding] = report.own_findings
     assert (finding.kind, finding.severity) == ("unreadable_folder", "error")

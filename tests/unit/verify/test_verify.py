@@ -1,73 +1,15 @@
 """verify: golden logs are fine, cases that Kafka refuses are damage, anomalies that it accepts are reported."""
 
 import dataclasses
-import json
 
-import builders
 import golden
 import pytest
 from paths import SEGMENTS
-from verify_reports import kinds, verified
+from verify_reports import verified
 
 import kafkarec
 from kafkarec.ops import verify
 
-FOLDERS = sorted(path for path in SEGMENTS.iterdir() if path.name != "metadata-root")
-
-# Accepted by Kafka, written by no writer of Kafka's: golden case -> kinds. Other accepted cases have no finding.
-ODDITIES = {
-    "control-type-7": "control_type_unknown",
-    "control-value-version-9": "control_version_newer",
-    "v0-attributes-high-bits": "attributes_unknown",
-    "v0-attributes-timestamp-bit": "attributes_unknown",
-    "v0-inner-header-cut": "inner_trailing_bytes",
-    "v0-inner-magic-other": "inner_magic_differs",
-    "v0-inner-size-too-large": "inner_truncated",
-    "v0-value-length-minus-2": "length_below_minus_one message_trailing_bytes",
-    "v0-wrapper-offset-too-small": "inner_offset_above_wrapper",
-    "v1-inner-header-cut": "inner_trailing_bytes",
-    "v1-inner-offsets-descending": "inner_offsets_unordered inner_offset_above_wrapper",
-    "v1-inner-size-too-large": "inner_truncated",
-    "v1-inner-truncated": "inner_truncated",
-    "v1-value-length-minus-2": "length_below_minus_one message_trailing_bytes",
-    "v1-value-length-short": "message_trailing_bytes",
-    "v2-attributes-bit7": "attributes_unknown",
-    "v2-attributes-high-byte": "attributes_unknown",
-    "v2-base-offset-negative": "base_offset_negative",
-    "v2-base-timestamp-negative": "timestamp_negative",
-    "v2-gzip-count-zero": "count_zero_with_payload",
-    "v2-gzip-empty-stream-then-stream": "payload_several_streams",
-    "v2-gzip-record-over-two-streams": "payload_several_streams",
-    "v2-gzip-two-streams": "payload_several_streams",
-    "v2-gzip-zeros-behind": "payload_trailing_bytes",
-    "v2-header-key-not-utf8": "header_key_not_utf8",
-    "v2-header-key-surrogate-utf8": "header_key_not_utf8",
-    "v2-lz4-content-checksum-wrong": "payload_checksum_ignored",
-    "v2-lz4-count-zero": "count_zero_with_payload",
-    "v2-lz4-garbage-behind": "payload_trailing_bytes",
-    "v2-offset-delta-beyond-last": "record_offset_outside",
-    "v2-offset-delta-descending": "record_offsets_unordered",
-    "v2-offset-delta-negative": "record_offsets_unordered record_offset_outside",
-    "v2-producer-id-minus-2": "producer_id_invalid",
-    "v2-producer-without-sequence": "producer_without_sequence",
-    "v2-sequence-negative": "sequence_negative",
-    "v2-snappy-empty-stream-then-stream": "payload_several_streams",
-    "v2-snappy-record-over-two-streams": "payload_several_streams",
-    "v2-value-length-min": "length_below_minus_one",
-    "v2-varint-not-minimal": "varint_not_minimal",
-    "v2-varlong-10-bytes-high-bits": "varint_not_minimal",
-    "v2-zstd-empty-stream-then-stream": "payload_several_streams",
-    "v2-zstd-skippable-frame": "payload_several_streams",
-    "v2-zstd-two-streams": "payload_several_streams",
-    # one of the well-formed vectors
-    "v1-wrapper-all-inner-offsets-zero": "inner_offsets_unordered",
-    "v1-wrapper-offset-zero": "inner_offset_above_wrapper",
-    "v1-wrapper-with-v0-inner": "inner_magic_differs",
-    "v2-control-unknown-type": "control_type_unknown",
-    # two batches joined by hand: nothing shows that a cleaner removed the batches between them
-    "v0-offset-gaps": "offset_gap",
-    "v2-multi-batch": "offset_gap",
-}
 # Accepted by iterating, refused by a consumer with check.crcs: inner checksums are verify's to check.
 INNER_CRC = {"v0-inner-crc-wrong", "v1-inner-crc-wrong", "v1-inner-magic-2"}
 
@@ -78,36 +20,16 @@ def verified_bytes(tmp_path, data):
     return verified(path)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-@pytest.mark.parametrize("sequences", [False, True], ids=["", "sequences"])
-def test_a_brokers_own_logs_have_no_errors_or_anomalies(folder, sequences):
-    report = verified(folder, sequences=sequences)
-    assert report.ok and report.state == "ok", str(report)
-    assert kinds(report) == set()
-    assert report.exit_status(strict=True) == 0
-    [partition] = report.partitions
-    mine = [case for case in golden.segment_files() if case.name.startswith(f"{folder.name}/")]
-    wanted = [case for case in mine if case.name.endswith((".log", ".checkpoint"))]
-    assert partition.total("batches") == sum(len(case.json["batches"]) for case in wanted)
-    assert len(partition.files) == len(wanted)
-
-
 ACCEPTED = [case for case in golden.vectors() + golden.invalid() if case.json.get("exception") is None]
 
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=str)
-def test_what_kafka_accepts_silently_is_reported_and_nothing_else(case, tmp_path):
+def test_what_kafka_accepts_silently_is_no_damage(case, tmp_path):
+    """The fence has what is found instead, test_audit its words."""
     report = verified_bytes(tmp_path, case.bytes)
-    if case.name in INNER_CRC:
-        assert [one.reason for one in report.damage] == ["inner_crc_mismatch"]
-        return
-    assert report.damage == ()
-    if case.name == "v2-length-too-large":  # the end of a buffer for Kafka; the checksum proves the batch
-        assert kinds(report) == {"header_restored"} and report.exit_status() == 1
-        return
-    assert kinds(report) == set(ODDITIES.get(case.name, "").split())
-    assert report.exit_status() == 0
-    assert report.exit_status(strict=True) == (case.name in ODDITIES)
+    assert [one.reason for one in report.damage] == ["inner_crc_mismatch"] * (case.name in INNER_CRC)
+    # that length is the end of a buffer for Kafka; here the checksum proves the batch
+    assert report.exit_status() == (case.name in INNER_CRC or case.name == "v2-length-too-large")
 
 
 def body(record):
@@ -131,27 +53,12 @@ def test_the_largest_record_is_named(case, tmp_path):
     assert file.largest_record_offset == (offsets[0] if records else None)
 
 
-def test_the_report_is_frozen_printable_and_json(tmp_path):
-    good = builders.good_batch(3)
-    bad = builders.good_batch(3, base_offset=3)
-    report = verified_bytes(tmp_path, good + bad[:-1] + b"\xff" + builders.good_batch(3, base_offset=6))
-    assert not report.ok and report.exit_status() == 1
-    [damage] = report.damage
-    assert (damage.position, damage.length, damage.lost_from, damage.lost_to) == (len(good), len(bad), 3, 5)
-    [partition] = report.partitions
-    assert partition.lost_offsets == 3
-    for frozen, name in ((report, "path"), (partition, "topic"), (partition.files[0], "size")):
+def test_the_report_is_frozen():
+    report = verified(SEGMENTS / "txn-0")
+    for frozen, name in ((report, "path"), (report.partitions[0], "topic"), (report.files[0], "size")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(frozen, name, None)
-    as_json = json.loads(report.to_json())
-    assert as_json["state"] == "damaged" and as_json["ok"] is False
-    assert as_json["totals"]["good_bytes"] == 2 * len(good) and as_json["totals"]["files"] == 1
-    [file] = as_json["partitions"][0]["files"]
-    assert file["damage"][0]["reason"] == "crc_mismatch"
-    assert [state for state, _, _ in file["ranges"]] == ["good", "damaged", "good"]
-    assert "offsets 3 to 5 lost" in str(report) and "crc_mismatch: stored" in str(report)
-    assert "kafkarec salvage" in str(report)
-    assert repr(report).startswith("<Report: damaged, 1 partition")
+    assert repr(report).startswith("<Report: ok, 1 partition")
 
 
 def test_opened_objects_and_lists_are_accepted_too():
