@@ -120,24 +120,3 @@ def test_a_corrupt_batch_outside_of_the_range_by_its_header_is_skipped():
         above = builders.good_batch(1, base_offset=base)
         assert offsets_or_none(first + above + last, offsets=(0, 9)) == [0, 1, 2, 3, 8]
         assert offsets_or_none(first + spoiled(above) + last, offsets=(0, 9)) is None
-
-
-def test_the_bytes_of_all_payloads_have_a_limit():
-    """The limit is inclusive and per input; uncompressed batches do not count."""
-    sizes = [sum(map(len, builders.records(count))) for count in (5, 7)]
-    for codec in ("gzip", "lz4", "zstd", "snappy"):
-        five, seven = (builders.good_batch(count, codec=codec) for count in (5, 7))
-        data = five + builders.good_batch(50) + seven
-        decoder = decoder_of(input_limit=sum(sizes))
-        for _ in range(3):
-            assert chunks_of(decoder, data) == [(3, 62)]
-        for limits, at in (
-            ({"input_limit": sum(sizes) - 1}, len(data) - len(seven)),
-            ({"input_limit": sizes[0]}, len(data) - len(seven)),
-            ({"input_limit": sizes[0] - 1}, 0),
-            ({"input_limit": 10**6, "limit": sizes[1] - 1}, len(data) - len(seven)),
-            ({"input_limit": 10**6, "limit": sizes[0] - 1}, 0),
-        ):
-            with pytest.raises(kafkarec.LimitExceededError) as caught:
-                chunks_of(decoder_of(**limits), data)
-            assert caught.value.position == at, (codec, limits)
