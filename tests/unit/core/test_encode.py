@@ -172,18 +172,6 @@ def test_a_compressed_batch_ends_where_the_ratio_says(codec):
         assert at == len(rows) and len(splits) > 1
 
 
-def test_sequences_continue_from_the_largest_int_with_0():
-    rows = [row(n) for n in range(9)]
-    for first in (0, INT_MAX - 5, INT_MAX - 2, INT_MAX - 1, INT_MAX):
-        for batch_size in (0, len(expected_batch(rows[:2])), 16384):
-            data = in_every_way(rows, batch_size=batch_size, producer_id=7, producer_epoch=1, base_sequence=first)
-            sequences = [record.sequence for record in kafkarec.decode(data)]
-            assert sequences == [(first + n) % 2**31 for n in range(9)]
-            starts = [batch.base_sequence for batch in kafkarec.batches(data)]
-            assert starts == [sequences[batch.base_offset] for batch in kafkarec.batches(data)]
-            assert error_as_oracle(data) is None
-
-
 def test_a_refused_row_is_named():
     """Offsets must rise, timestamps be -1 or above, header keys not null. Rows of both loops."""
     for before in (0, 1, 2, 5):

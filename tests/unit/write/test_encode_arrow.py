@@ -1,8 +1,5 @@
 """encode from Arrow of all types and array offsets: it writes the rows that pyarrow lists."""
 
-import itertools
-import random
-
 import builders
 import c_stream
 import duckdb
@@ -82,16 +79,6 @@ def test_lists_that_are_all_empty_have_no_type(name):
 
 
 # ---- shapes
-
-
-def test_many_chunks_and_empty_ones():
-    chance = random.Random(4)
-    values = [None if chance.random() < 0.1 else chance.randbytes(chance.randrange(40)) for _ in range(500)]
-    cuts = [0, 0, *sorted(chance.randrange(501) for _ in range(40)), 500, 500]
-    chunks = [pa.array(values[low:high], pa.binary()) for low, high in itertools.pairwise(cuts)]
-    table = pa.table({"value": pa.chunked_array(chunks), "offset": pa.array(range(500))})
-    assert column(kafkarec.encode(table), "value") == values
-    assert kafkarec.encode(table, batch_size=300) == kafkarec.encode(table.combine_chunks(), batch_size=300)
 
 
 @pytest.mark.parametrize(
