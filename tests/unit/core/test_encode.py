@@ -11,7 +11,7 @@ import builders
 import pyarrow as pa
 import pytest
 from core_reading import INT_MAX, error_as_oracle
-from foreign_arrow import PAIR
+from foreign_arrow import as_arrow
 
 import kafkarec
 from kafkarec.write.encoding import record_input_of
@@ -19,7 +19,6 @@ from kafkarec.write.fields import BatchHeader, to_float32
 
 pytestmark = pytest.mark.core
 
-HEADERS = pa.list_(PAIR)
 VARINT_BORDERS = [0, 1, 63, 64, 8191, 8192, 2**20 - 1, 2**20, 2**27 - 1, 2**27, INT_MAX - 1, INT_MAX]
 
 
@@ -58,20 +57,6 @@ def messages(rows, magic, **fields):
     return b"".join(
         builders.message(magic=magic, offset=one[0], timestamp=stamp(one), key=one[2], value=one[3], **fields)
         for one in rows
-    )
-
-
-def as_arrow(rows):
-    columns = list(zip(*rows, strict=True))
-    headers = [[{"key": name, "value": value} for name, value in row] for row in columns[4]]
-    return pa.table(
-        {
-            "offset": pa.array(columns[0], pa.int64()),
-            "timestamp": pa.array(columns[1], pa.int64()),
-            "key": pa.array(columns[2], pa.binary()),
-            "value": pa.array(columns[3], pa.binary()),
-            "headers": pa.array(headers, HEADERS),
-        }
     )
 
 

@@ -187,20 +187,6 @@ def test_has_room_for():
     assert RecordBatchBuilder(batch_size=0).has_room_for(0, None, None) and not RecordBatchBuilder(batch_size=0).is_full
 
 
-def test_has_room_for_counts_the_next_record():
-    """With a producer's sequence of calls no batch is above batch_size, except one of a single record."""
-    for size in (0, 100, 200, 1000):
-        for magic in (0, 1, 2):
-            made = RecordBatchBuilder(magic=magic, batch_size=size)
-            count = 0
-            while made.has_room_for(count * 1000, b"k" * count, b"v"):
-                before = made.estimated_bytes_written
-                made.append(count * 1000, b"k" * count, b"v")
-                count += 1
-            assert len(made.build()) <= size or count == 1
-            assert count == 1 or before <= size
-
-
 def test_has_room_for_under_a_codec_is_an_estimate():
     made = RecordBatchBuilder(compression="gzip", batch_size=1000)
     made.append(0, None, b"v" * 2000)
@@ -236,19 +222,6 @@ def test_max_timestamp_and_its_offset():
             made.append(time, None, None)
         assert (made.max_timestamp, made.offset_of_max_timestamp) == (greatest, first), options
     assert RecordBatchBuilder().max_timestamp == -1
-
-
-def test_compression_ratio_is_of_the_records_alone():
-    for magic, overhead in ((2, 61), (1, 34), (0, 26)):
-        made, plain = (RecordBatchBuilder(magic=magic, compression=codec) for codec in ("gzip", "none"))
-        for each in (made, plain):
-            each.append(0, b"k" * 500, b"v" * 500)
-        assert made.compression_ratio == 1.0, "not built yet"
-        size, records = len(made.build()), len(plain.build()) - (overhead if magic == 2 else 0)
-        assert abs(made.compression_ratio - (size - overhead) / records) < 1e-6
-    plain = RecordBatchBuilder(magic=1)
-    plain.append(0, None, None)
-    assert plain.build() and plain.compression_ratio == 1.0
 
 
 def test_timestamps():
