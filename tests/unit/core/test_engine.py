@@ -33,34 +33,6 @@ def chunks_of(decoder, data):
     return result
 
 
-def test_a_chunk_ends_with_the_batch_that_fills_it():
-    """Counted are the bytes of records, of messages with their headers, of compressed payloads after decompression."""
-    made = []
-    for n in range(40):
-        rows = builders.records(n % 4 + 1, value=b"v" * (n % 7))
-        codec = ("none", "gzip", "lz4", "zstd", "snappy")[n % 5]
-        made.append((builders.batch(rows, base_offset=4 * n, codec=codec), len(rows), sum(map(len, rows))))
-    for n in range(40, 60):
-        message = builders.message(magic=n % 2, offset=4 * n, value=b"v" * (n % 5))
-        if n % 3:
-            made.append((message, 1, len(message)))
-        else:
-            made.append((builders.wrapper(message, magic=n % 2, offset=4 * n), 1, len(message)))
-    data = b"".join(raw for raw, _, _ in made)
-    for most in (1, 15, 16, 60, 61, 100, 250, 10_000):
-        wanted, batches, records, used = [], 0, 0, 0
-        for _, count, size in made:
-            batches, records, used = batches + 1, records + count, used + size
-            if used >= most:
-                wanted.append((batches, records))
-                batches = records = used = 0
-        wanted.append((batches, records))
-        decoder = decoder_of(chunk_bytes=most)
-        assert chunks_of(decoder, data) == wanted, most
-        assert chunks_of(decoder, data) == wanted, "the next input begins anew"
-    assert chunks_of(decoder_of(chunk_bytes=None), data) == [(60, sum(count for _, count, _ in made))]
-
-
 def spoiled(raw):
     """Return the batch with a wrong checksum and readable records."""
     at = 17 if raw[16] == 2 else 12
