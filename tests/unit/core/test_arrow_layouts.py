@@ -4,7 +4,6 @@ The encoder reads validity bits, offsets, views and lists itself; Python rows re
 """
 
 import itertools
-import mmap
 import struct
 
 import pyarrow as pa
@@ -45,18 +44,6 @@ def test_cells_of_every_layout():
         cells = [None if n in nulls else bytes([n]) * width for n in range(COUNT)]
         rows = [(n, 5, b"k", cell, []) for n, cell in enumerate(cells)]
         same(as_arrow(rows, value=pa.array(cells, pa.binary(width))), rows)
-
-
-def test_views_far_into_a_buffer():
-    """All four bytes of an offset are used."""
-    area = mmap.mmap(-1, (1 << 24) + 64)
-    places = (0, 1, 255, 256, 65_536, (1 << 24) - 7, 1 << 24, (1 << 24) + 40)
-    for n, place in enumerate(places):
-        area[place : place + 16] = b"%016d" % n
-    result = [bytes(area[place : place + 16]) for place in places]
-    views = b"".join(struct.pack("<i4sii", 16, text[:4], 0, place) for place, text in zip(places, result, strict=True))
-    column = pa.Array.from_buffers(pa.binary_view(), len(places), [None, pa.py_buffer(views), pa.py_buffer(area)])
-    assert kafkarec.decode(kafkarec.encode(pa.table({"value": column}))).column("value") == result
 
 
 def test_units_are_rounded_down_to_milliseconds():
