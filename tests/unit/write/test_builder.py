@@ -236,13 +236,18 @@ def test_timestamps():
 
 
 def test_keys_and_values_are_copied():
-    """As in Kafka, which writes at once, later changes of the caller's buffer have no effect."""
-    buffer = bytearray(b"before")
+    """As in Kafka, which writes at once, later changes of the caller's buffers and lists have no effect."""
     made = RecordBatchBuilder()
-    made.append(0, buffer, memoryview(buffer), [("h", buffer), (memoryview(b"raw"), None)])
-    buffer[:] = b"behind"
-    [row] = kafkarec.decode(made.build())
-    assert (row.key, row.value, row.headers) == (b"before", b"before", [("h", b"before"), ("raw", None)])
+    for n in range(2000):
+        buffer = bytearray(b"before %d" % n)
+        headers = [("h", buffer), (memoryview(b"raw"), None), (f"name {n}", b"%d" % n)]
+        made.append(0, buffer, memoryview(buffer), headers)
+        buffer[:6] = b"behind"
+        headers.clear()
+    for n, row in enumerate(kafkarec.decode(made.build())):
+        text = b"before %d" % n
+        assert (row.key, row.value) == (text, text)
+        assert row.headers == [("h", text), ("raw", None), (f"name {n}", b"%d" % n)]
 
 
 def test_delete_horizon_is_the_base_timestamp():
