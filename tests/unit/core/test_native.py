@@ -249,6 +249,17 @@ def zstd_frame(blocks, *, window=None, size=SIZE):
     return b"".join([ZSTD_MAGIC, descriptor, struct.pack("<Q", size), *blocks])
 
 
+def test_several_zstd_frames_and_large_ones_are_left_to_the_library(by_pointer):
+    """More than eight mebibytes are."""
+    frame = zstd_frame([raw_block(CONTENT, last=True)])
+    for payload in (frame + frame, frame + b"x", b"x" + frame):
+        assert not by_pointer("zstd", payload)
+    for size in (8 << 20, (8 << 20) + 1):
+        pieces = cut(builders.record_of_size(size), 100_000)
+        large = zstd_frame([raw_block(piece, last=piece is pieces[-1]) for piece in pieces], size=size)
+        assert by_pointer("zstd", large, 1) == (size == 8 << 20), size
+
+
 def test_a_zstd_window_at_the_contents_size(by_pointer, calls):
     """The window's exponent has five bits, its mantissa three; content larger than its window is left to a stream."""
     for exponent in range(4):
