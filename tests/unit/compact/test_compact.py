@@ -12,6 +12,8 @@ from kafkarec import compact
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.ops.compact import cleaned
 
+pytestmark = pytest.mark.core
+
 DAY = 86_400_000
 
 

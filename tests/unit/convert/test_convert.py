@@ -16,6 +16,8 @@ from kafkarec import LossError, codecs, convert
 from kafkarec.ops.convert import LOSSES, converted_batches
 from kafkarec.write import BatchHeader, record_input_of
 
+pytestmark = pytest.mark.core
+
 
 def rows(result):
     return list(zip(*(result.column(name) for name in result.schema.names), strict=True))
