@@ -18,21 +18,6 @@ def test_length_prefixed_batches_are_found():
     assert [damage.length for damage in skipped.damage] == [4] * 4
 
 
-def test_a_damaged_batch_with_later_looking_batches_inside_is_skipped_whole():
-    nested = builders.good_batch(2, base_offset=5_000) + builders.good_batch(2, base_offset=5_002)
-    outer = builders.batch(builders.records(3, value=nested), base_offset=1)
-    spoiled = builders.flipped(outer)
-    data = builders.good_batch(1) + spoiled + builders.good_batch(1, base_offset=4)
-    skipped = kafkarec.decode(data, errors="skip")
-    assert [record.offset for record in skipped] == [0, 4]
-    [damage] = skipped.damage
-    assert (damage.position, damage.length) == (len(builders.good_batch(1)), len(outer))
-    assert (damage.lost_from, damage.lost_to) == (1, 3)
-    assert damage.reason == "crc_mismatch"
-    data = builders.good_batch(1) + spoiled
-    assert [record.offset for record in kafkarec.decode(data, errors="skip")] == [0]
-
-
 def test_codec_errors_and_exceeded_limits_are_damage():
     bad = [
         builders.batch(codec="lz4", payload=b"no frame", count=1, base_offset=1),

@@ -89,6 +89,7 @@ REFUSED: dict[str, list[tuple[bytes, int | None, int | None]]] = {
         (b"\0\0\0\1\1\2\0" + varint(1), 0, 1),
         (b"\0\0\0\1\1\2\0" + varint(2) + b"h", 1, 2),
         (b"\0\0\0\1\1\2\0" + varint(INT_MAX), 0, INT_MAX),
+        (b"\0\0\0\1\1\6\0\1\0\1\0" + varint(9), 0, 9),
     ],
     "record_structure_invalid": [(b"\0\0\0\1\1\0" + b"!", 7, 6), (b"\0\0\0\1\1\2\0\1" + b"!!", 10, 8)],
     "varint_too_long": [

@@ -1,4 +1,4 @@
-"""Arrow arrays over hand-made buffers that pyarrow does not check."""
+"""Rows as Arrow columns, and Arrow arrays over hand-made buffers that pyarrow does not check."""
 
 from __future__ import annotations
 
@@ -18,6 +18,20 @@ LISTS = {
     "large_list": pa.large_list(PAIR),
     "map": pa.map_(pa.string(), pa.binary()),
 }
+
+
+def as_arrow(rows, **columns: pa.Array) -> pa.Table:
+    """Return rows as encode takes them as a table, in which these columns replace others."""
+    offsets, times, keys, values, headers = zip(*rows, strict=True)
+    pairs = [[{"key": name, "value": value} for name, value in row] for row in headers]
+    plain = {
+        "offset": pa.array(offsets, pa.int64()),
+        "timestamp": pa.array(times, pa.int64()),
+        "key": pa.array(keys, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "headers": pa.array(pairs, LISTS["list"]),
+    }
+    return pa.table({**plain, **columns})
 
 
 def packed(format_: str, *numbers: int) -> bytes:

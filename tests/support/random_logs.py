@@ -75,7 +75,7 @@ class Maker:
         }
         return builders.batch(self.records(), **(wanted | fields))
 
-    def control_batch(self, offset: int) -> bytes:
+    def control_batch(self, offset: int, **fields) -> bytes:
         kind = self.some(0, 1, 0, 1, 2, 3, 4, 5, 6, 7, -1, bits=16)
         key = struct.pack(">hh", self.some(0, 0, 1, bits=16), kind)
         value = self.message(kind)
@@ -84,14 +84,14 @@ class Maker:
         if not self.random.randrange(6):
             value = self.random.choice([None, b"", b"\0", (value or b"")[:-1], (value or b"") + b"more"])
         markers = [builders.record(offset_delta=i, key=key, value=value) for i in range(self.random.choice([1, 1, 2]))]
-        return builders.batch(
-            markers,
-            base_offset=offset,
-            codec=self.random.choice(["none", "none", "gzip"]),
-            attributes=self.random.choice([0x30, 0x20, 0x70]),
-            producer_id=self.some(7, bits=64),
-            producer_epoch=self.some(0, 1, bits=16),
-        )
+        wanted = {
+            "base_offset": offset,
+            "codec": self.random.choice(["none", "none", "gzip"]),
+            "attributes": self.random.choice([0x30, 0x20, 0x70]),
+            "producer_id": self.some(7, bits=64),
+            "producer_epoch": self.some(0, 1, bits=16),
+        }
+        return builders.batch(markers, **(wanted | fields))
 
     def message(self, kind: int) -> bytes:
         """Return a control record's value of a kind; its version is usually 0."""

@@ -2,6 +2,7 @@
 
 by_columns     decode, exported to Arrow
 by_records     decode, record by record
+by_tuples      decode, as the rows that encode takes
 decode_file    decode, as a file of a partition is read
 decode_source  decode, with what only other parts of kafkarec ask of the engine: ranges, transactions, limits
 read_batches   the same as the engine returns it, for its tables of batches
@@ -118,6 +119,12 @@ def by_columns(data, **options) -> list[dict[str, Any]]:
 
 def by_records(data, **options) -> list[dict[str, Any]]:
     return [record_row(record) for record in kafkarec.decode(data, columns=RECORD_FIELDS, **options)]
+
+
+def by_tuples(data) -> list[tuple[Any, ...]]:
+    """The rows as encode takes them."""
+    columns = kafkarec.decode(data, control=True, timestamp_unit="int64")
+    return [(*row[:4], list(row[4])) for row in columns.tuples()]
 
 
 def batch_attributes(batch) -> dict[str, Any]:

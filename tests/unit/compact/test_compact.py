@@ -4,7 +4,6 @@ import struct
 
 import broker_logs
 import builders
-import golden
 import pytest
 from builders import NOW
 
@@ -12,6 +11,8 @@ import kafkarec
 from kafkarec import compact
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.ops.compact import cleaned
+
+pytestmark = pytest.mark.core
 
 DAY = 86_400_000
 
@@ -266,32 +267,6 @@ def test_an_unreadable_control_record_raises():
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         compact(END + broken, now=NOW)
     assert (caught.value.reason, caught.value.position) == ("control_record_invalid", len(END))
-
-
-@pytest.mark.parametrize("case", golden.vectors(), ids=str)
-def test_the_vectors_keep_the_last_record_of_each_key(case):
-    try:
-        records = kafkarec.decode(case.bytes)
-        left = compact(case.bytes, now=NOW)
-    except kafkarec.KafkaRecordError as error:
-        assert error.reason == "batch_not_rewritable"
-        return
-    stable = left.stats.first_uncleanable_offset
-    last = {record.key: record.offset for record in records if record.offset < stable and record.key is not None}
-    kept = [record for record in kafkarec.decode(left) if record.offset < stable]
-    assert all(record.key is not None and last[record.key] <= record.offset for record in kept)
-    assert {record.key for record in kept} <= set(last)
-
-
-def test_the_vectors_of_odd_bytes_raise_only_kafka_errors():
-    for case in golden.invalid():
-        for settings in ({}, {"check_crcs": False}):
-            try:
-                left = compact(case.bytes, now=NOW, **settings)
-            except kafkarec.KafkaRecordError as error:
-                assert error.reason
-            else:
-                assert left.stats.bytes_read + left.stats.bytes_left_alone + left.remaining == len(case.bytes)
 
 
 def test_a_stream_yields_what_compact_returns():

@@ -105,18 +105,6 @@ def test_a_log_that_a_broker_cleaned_is_unchanged():
     assert broker_logs.rows(left) == broker_logs.rows(data)
 
 
-@pytest.mark.parametrize(
-    "folder", sorted(path.name for path in (golden.VECTORS / "segments").iterdir() if path.name[-1] == "0")
-)
-def test_segments_of_a_broker(folder):
-    log = kafkarec.open(golden.VECTORS / "segments" / folder)
-    left = compact(log, now=NOW)
-    last = {record.key: record.offset for record in log.read(isolation="read_committed") if record.key is not None}
-    kept = [record for record in kafkarec.decode(left) if record.offset < left.stats.first_uncleanable_offset]
-    assert {record.key: record.offset for record in kept} == last
-    assert len(kept) == len(last)
-
-
 def test_damage_is_reported_with_its_file(tmp_path):
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"a", b"2", 1) + one(b"b", b"2", 2, crc=5))
     pieces = cleaned(kafkarec.open(folder), now=NOW)

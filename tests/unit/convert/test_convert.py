@@ -16,6 +16,8 @@ from kafkarec import LossError, codecs, convert
 from kafkarec.ops.convert import LOSSES, converted_batches
 from kafkarec.write import BatchHeader, record_input_of
 
+pytestmark = pytest.mark.core
+
 
 def rows(result):
     return list(zip(*(result.column(name) for name in result.schema.names), strict=True))
@@ -90,25 +92,6 @@ def test_producer_state_and_offsets_are_kept(seed, asked):
 
 def covered(table):
     return [(row["base_offset"], row["last_offset"]) for row in table]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("codec, size", [("none", 1), ("gzip", None), ("lz4", 300), ("zstd", 1 << 20)])
-@pytest.mark.parametrize("folder", ["txn-0", "compacted-0", "logappend-0", "all-codecs-0", "__cluster_metadata-0"])
-def test_a_brokers_folders_have_the_same_records_afterwards(folder, codec, size):
-    data = golden.partition_bytes(folder)
-    result = convert(data, compression=codec, batch_size=size)
-    assert records(result) == records(data)
-    assert sequences(result) == sequences(data)
-    assert markers(result) == markers(data)
-    for isolation in ("read_committed", "read_uncommitted"):
-        before, after = (kafkarec.decode(each, isolation=isolation) for each in (data, result))
-        assert [tuple(before.column(name)) for name in before.schema.names] == [
-            tuple(after.column(name)) for name in after.schema.names
-        ]
-        assert after.last_stable_offset == before.last_stable_offset
-    horizons = {row["delete_horizon_ms"] for row in kafkarec.scan(data)}
-    assert {row["delete_horizon_ms"] for row in kafkarec.scan(result)} == horizons
 
 
 @pytest.mark.parametrize(

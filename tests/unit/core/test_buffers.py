@@ -19,7 +19,6 @@ from kafkarec._core import Source
 pytestmark = pytest.mark.core
 
 SLACK, ROUNDED = 64, 80
-FIXED = {"offset": [64], "timestamp": [64, 1], "timestamp_type": [8]}  # bits of the arrays for each row
 
 
 def held(address):
@@ -87,26 +86,6 @@ def test_the_buffers_of_a_small_input_in_memory_are_parts_of_one_page(names):
         assert inside == addresses
         assert all(address % 64 == 0 for address in inside)
         assert all(b - a >= SLACK for a, b in pairwise(inside))
-
-
-@pytest.mark.parametrize("name", FIXED)
-def test_memory_of_columns_of_numbers(name):
-    """For one batch, and for a second that does not fit: half as much again, or what is needed. After the first there
-    is space for as many more like it as the input has bytes for."""
-
-    def grown(room, rows):
-        return room if rows <= room else max(rows, room + room // 2)
-
-    for count in (*range(1, 30), 50, 100, 300):
-        chunk = read(reading.decoder(name), of(count))
-        assert_takes(chunk.address(0, 1), block(count, *FIXED[name]), count)
-        for more in (1, count // 2 + 1, 2 * count):
-            first, second = of(count), of(more)
-            alike = len(first + second) // len(first) - 1
-            room = grown(grown(count, count + alike * (count + count // 16)), count + more)
-            if block(room, *FIXED[name]) < 4096:
-                chunk = read(reading.decoder(name), first + second)
-                assert_takes(chunk.address(0, 1), block(room, *FIXED[name]), (count, more))
 
 
 @pytest.mark.parametrize("header", [(b"name", b"a value"), (b"a longer name", b"1")])

@@ -7,7 +7,6 @@ import itertools
 import random
 import struct
 
-import builders
 import lz4.block
 import lz4.frame
 import pytest
@@ -86,23 +85,6 @@ def test_zstd_equals_the_library_at_every_level():
         parameters = zstandard.ZstdCompressionParameters.from_level(level or 3, source_size=0)
         compress = zstandard.ZstdCompressor(compression_params=parameters).compress
         assert payloads(data, 2) == [*map(compress, contents(values, 2))], level
-
-
-def test_lz4_and_zstd_are_compressed_without_python_calls(monkeypatch):
-    """A codec's Python call holds the GIL; gzip and snappy have no other call."""
-    called = []
-
-    def compress(codec, *_):
-        called.append(codec)
-        return b"packed"
-
-    monkeypatch.setattr("kafkarec.codecs.compress", compress)
-    for codec in builders.CODEC_IDS:
-        for magic in (0, 1, 2) if codec != "zstd" else (2,):
-            data = kafkarec.encode([(0, 5, None, b"value" * 20, ())], compression=codec, magic=magic)
-            assert called == ([builders.CODEC_IDS[codec]] if codec in ("gzip", "snappy") else [])
-            assert data.endswith(b"packed") == bool(called)
-            called.clear()
 
 
 def room_for(codec, size):

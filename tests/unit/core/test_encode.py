@@ -11,15 +11,14 @@ import builders
 import pyarrow as pa
 import pytest
 from core_reading import INT_MAX, error_as_oracle
-from foreign_arrow import PAIR
+from foreign_arrow import as_arrow
 
 import kafkarec
 from kafkarec.write.encoding import record_input_of
-from kafkarec.write.fields import BatchHeader, to_float32
+from kafkarec.write.fields import BatchHeader
 
 pytestmark = pytest.mark.core
 
-HEADERS = pa.list_(PAIR)
 VARINT_BORDERS = [0, 1, 63, 64, 8191, 8192, 2**20 - 1, 2**20, 2**27 - 1, 2**27, INT_MAX - 1, INT_MAX]
 
 
@@ -58,20 +57,6 @@ def messages(rows, magic, **fields):
     return b"".join(
         builders.message(magic=magic, offset=one[0], timestamp=stamp(one), key=one[2], value=one[3], **fields)
         for one in rows
-    )
-
-
-def as_arrow(rows):
-    columns = list(zip(*rows, strict=True))
-    headers = [[{"key": name, "value": value} for name, value in row] for row in columns[4]]
-    return pa.table(
-        {
-            "offset": pa.array(columns[0], pa.int64()),
-            "timestamp": pa.array(columns[1], pa.int64()),
-            "key": pa.array(columns[2], pa.binary()),
-            "value": pa.array(columns[3], pa.binary()),
-            "headers": pa.array(headers, HEADERS),
-        }
     )
 
 
@@ -138,75 +123,6 @@ def test_a_key_or_value_of_every_size():
         )
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_compressed_batch_ends_where_the_ratio_says(codec):
-    """Estimated as the bytes so far times the ratio so far times 1.05, in floats, plus the uncompressed record."""
-    texts = [bytes([n % 7]) * (90 + n) for n in range(40)]
-    texts += [random.Random(n).randbytes(90 + n) for n in range(40)]  # the ratio rises again
-    rows = [row(n, 1000, b"k%d" % n, text) for n, text in enumerate(texts)]
-    alike = [row(n, 1000) for n in range(24)]  # equal batches, so the ratio stays
-    sizes = (300, 555, 1000, 1001, 1002, 1003, 2000)
-    for rows, batch_size in [*((rows, size) for size in sizes), *((alike, size) for size in range(90, 180, 9))]:
-        ratio = 1.0
-        at = 0
-        splits = []
-        for batch in kafkarec.batches(in_every_way(rows, compression=codec, batch_size=batch_size)):
-            inside = rows[at : at + batch.record_count]
-            used = 0
-            for number, one in enumerate(rows[at:]):
-                size = len(expected_batch([*inside[:1], one] if number else [one])) - 61
-                size -= len(expected_batch(inside[:1])) - 61 if number else 0
-                guess = int(to_float32(to_float32(to_float32(used) * to_float32(ratio)) * to_float32(1.05)))
-                assert (number == 0 or batch_size >= 61 + guess + size) == (number < len(inside)), (batch_size, at)
-                if number == len(inside):
-                    break
-                used += size
-            packed = batch.size_in_bytes - 61
-            seen = to_float32(to_float32(packed) / to_float32(used))
-            if seen > ratio:
-                ratio = max(to_float32(ratio + to_float32(0.05)), seen)
-            elif seen < ratio:
-                ratio = max(to_float32(ratio - to_float32(0.005)), seen)
-            at += len(inside)
-            splits.append(len(inside))
-        assert at == len(rows) and len(splits) > 1
-
-
-def test_sequences_continue_from_the_largest_int_with_0():
-    rows = [row(n) for n in range(9)]
-    for first in (0, INT_MAX - 5, INT_MAX - 2, INT_MAX - 1, INT_MAX):
-        for batch_size in (0, len(expected_batch(rows[:2])), 16384):
-            data = in_every_way(rows, batch_size=batch_size, producer_id=7, producer_epoch=1, base_sequence=first)
-            sequences = [record.sequence for record in kafkarec.decode(data)]
-            assert sequences == [(first + n) % 2**31 for n in range(9)]
-            starts = [batch.base_sequence for batch in kafkarec.batches(data)]
-            assert starts == [sequences[batch.base_offset] for batch in kafkarec.batches(data)]
-            assert error_as_oracle(data) is None
-
-
-def test_a_refused_row_is_named():
-    """Offsets must rise, timestamps be -1 or above, header keys not null. Rows of both loops."""
-    for before in (0, 1, 2, 5):
-        rows = [row(n) for n in range(before)]
-        cases = [(row(before, -2), "timestamp"), (row(-1), "offset")]
-        if before:
-            cases += [(row(before - 1), "offset"), (row(before - 2), "offset")]
-        for bad, word in cases:
-            table = as_arrow([*rows, bad])
-            facts = table.append_column("partition_leader_epoch", pa.array([3] * (before + 1), pa.int32()))
-            for source in ([*rows, bad], table, facts):
-                with pytest.raises(ValueError, match=rf"record {before}\b.*{word}|{word}.*record {before}\b"):
-                    kafkarec.encode(source)
-        assert in_every_way([*rows, row(before, -1)]) == expected_batch([*rows, row(before, -1)])
-        table = as_arrow([*rows, row(before), row(before + 1)])
-        offsets = pa.array([*range(before), None, before + 1], pa.int64())
-        missing = table.set_column(0, "offset", offsets)
-        facts = missing.append_column("partition_leader_epoch", pa.array([3] * (before + 2), pa.int32()))
-        for source, codec in itertools.product((missing, facts), ("none", "lz4")):
-            with pytest.raises(ValueError, match=rf"record {before}\b.*offset"):
-                kafkarec.encode(source, compression=codec)
-
-
 def test_rows_that_a_mask_keeps():
     """One byte per row, from `start` on; if no row is kept, the batch is empty."""
     rows = [(n, 1000 + n * 3 % 5, b"k%d" % n, None if n % 3 else b"v", [("h", None)] * (n % 2)) for n in range(10)]
@@ -259,29 +175,6 @@ def test_messages_are_written_byte_for_byte_by_encode_and_by_the_builder(magic):
         assert stamped == messages([(one[0], 33, *one[2:]) for one in LEGACY], 1, attributes=8)
 
 
-def named_sums(*sums):
-    """Return the fields of RowSummary, see `_c/encode.pxd`."""
-    offsets = ("first_offset", "last_offset", "least_offset", "greatest_offset", "falls", "fall_from", "fall_to")
-    timestamps = ("least_timestamp", "greatest_timestamp", "with_timestamp")
-    return dict(zip(("rows", *offsets, *timestamps, "with_headers", "headers"), sums, strict=True))
-
-
-def summed_up(rows):
-    """RecordInput.summary, in Python."""
-    if not rows:
-        return named_sums(*[0] * 13)
-    offsets = [row[0] for row in rows]
-    times = [-1 if row[1] is None else row[1] for row in rows]
-    headers = [len(row[4]) for row in rows]
-    falls = [pair for pair in itertools.pairwise(offsets) if pair[0] >= pair[1]]
-    return named_sums(
-        *(len(rows), offsets[0], offsets[-1], min(offsets), max(offsets)),
-        *(bool(falls), *(falls[0] if falls else (0, 0))),
-        *(min(times), max(times), len(times) - times.count(-1)),
-        *(len(headers) - headers.count(0), sum(headers)),
-    )
-
-
 def odd_rows(chosen, count):
     """Rows whose offsets mostly rise; null and extreme timestamps, nulls, headers, sizes at the borders of varints."""
     offset, rows = chosen.choice([-5, 0, 2**62]), []
@@ -292,25 +185,6 @@ def odd_rows(chosen, count):
         headers = [("h", b"v")] * chosen.choice([0, 0, 0, 1, 70])
         rows.append((offset, time, key, value, headers))
     return rows
-
-
-def test_a_summary_of_rows_is_that_of_a_loop_over_them():
-    chosen = random.Random(11)
-    for _ in range(60):
-        rows = odd_rows(chosen, chosen.randrange(1, 40))
-        table = as_arrow(rows)
-        pieces = pa.concat_tables([table.slice(n, 1) for n in range(len(rows))])
-        halves = pa.concat_tables([table[: len(rows) // 2], table[len(rows) // 2 :]])
-        start, stop = sorted(chosen.choices(range(len(rows) + 1), k=2))
-        for source in (table, pieces, halves, rows):
-            record_input = record_input_of(source)
-            assert record_input.summary(0, len(rows)) == summed_up(rows)
-            assert record_input.summary(start, stop) == summed_up(rows[start:stop])
-    without = record_input_of(pa.table({"value": pa.array([b"v", None])}))
-    assert without.summary(0, 2) == named_sums(2, -1, -1, -1, -1, True, -1, -1, -1, -1, 0, 0, 0)
-    for start, stop in ((0, 3), (-1, 1), (2, 1)):
-        with pytest.raises(ValueError, match=f"rows {start} to {stop} of 2"):
-            without.summary(start, stop)
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])

@@ -33,34 +33,6 @@ def chunks_of(decoder, data):
     return result
 
 
-def test_a_chunk_ends_with_the_batch_that_fills_it():
-    """Counted are the bytes of records, of messages with their headers, of compressed payloads after decompression."""
-    made = []
-    for n in range(40):
-        rows = builders.records(n % 4 + 1, value=b"v" * (n % 7))
-        codec = ("none", "gzip", "lz4", "zstd", "snappy")[n % 5]
-        made.append((builders.batch(rows, base_offset=4 * n, codec=codec), len(rows), sum(map(len, rows))))
-    for n in range(40, 60):
-        message = builders.message(magic=n % 2, offset=4 * n, value=b"v" * (n % 5))
-        if n % 3:
-            made.append((message, 1, len(message)))
-        else:
-            made.append((builders.wrapper(message, magic=n % 2, offset=4 * n), 1, len(message)))
-    data = b"".join(raw for raw, _, _ in made)
-    for most in (1, 15, 16, 60, 61, 100, 250, 10_000):
-        wanted, batches, records, used = [], 0, 0, 0
-        for _, count, size in made:
-            batches, records, used = batches + 1, records + count, used + size
-            if used >= most:
-                wanted.append((batches, records))
-                batches = records = used = 0
-        wanted.append((batches, records))
-        decoder = decoder_of(chunk_bytes=most)
-        assert chunks_of(decoder, data) == wanted, most
-        assert chunks_of(decoder, data) == wanted, "the next input begins anew"
-    assert chunks_of(decoder_of(chunk_bytes=None), data) == [(60, sum(count for _, count, _ in made))]
-
-
 def spoiled(raw):
     """Return the batch with a wrong checksum and readable records."""
     at = 17 if raw[16] == 2 else 12
@@ -120,24 +92,3 @@ def test_a_corrupt_batch_outside_of_the_range_by_its_header_is_skipped():
         above = builders.good_batch(1, base_offset=base)
         assert offsets_or_none(first + above + last, offsets=(0, 9)) == [0, 1, 2, 3, 8]
         assert offsets_or_none(first + spoiled(above) + last, offsets=(0, 9)) is None
-
-
-def test_the_bytes_of_all_payloads_have_a_limit():
-    """The limit is inclusive and per input; uncompressed batches do not count."""
-    sizes = [sum(map(len, builders.records(count))) for count in (5, 7)]
-    for codec in ("gzip", "lz4", "zstd", "snappy"):
-        five, seven = (builders.good_batch(count, codec=codec) for count in (5, 7))
-        data = five + builders.good_batch(50) + seven
-        decoder = decoder_of(input_limit=sum(sizes))
-        for _ in range(3):
-            assert chunks_of(decoder, data) == [(3, 62)]
-        for limits, at in (
-            ({"input_limit": sum(sizes) - 1}, len(data) - len(seven)),
-            ({"input_limit": sizes[0]}, len(data) - len(seven)),
-            ({"input_limit": sizes[0] - 1}, 0),
-            ({"input_limit": 10**6, "limit": sizes[1] - 1}, len(data) - len(seven)),
-            ({"input_limit": 10**6, "limit": sizes[0] - 1}, 0),
-        ):
-            with pytest.raises(kafkarec.LimitExceededError) as caught:
-                chunks_of(decoder_of(**limits), data)
-            assert caught.value.position == at, (codec, limits)

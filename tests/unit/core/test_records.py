@@ -5,16 +5,27 @@ record is tried alone (exact), before a long record (fast), after one (exact), a
 fast path needs. Both refuse for the same reason.
 """
 
+import itertools
+
 import builders
 import pytest
-from core_reading import INT_MAX, error_as_oracle, error_fields, varint_encodings
-from core_records import FIELDS, LENGTHS, REFUSED, body, near
+import reading
+from core_reading import (
+    INT_MAX,
+    assert_viewed_as_copied,
+    checked_rows,
+    error_as_oracle,
+    error_fields,
+    varint_encodings,
+)
+from core_records import LENGTHS, REFUSED, body, near
 
 import kafkarec
 
 pytestmark = pytest.mark.core
 
 LONG = builders.record(offset_delta=7, timestamp_delta=9, key=b"K" * 40, value=b"V" * 90)
+PROJECTIONS = [*([name] for name in reading.DEFAULT_COLUMNS), ["value", "key"], reading.RECORD_FIELDS]
 
 
 def placed(record):
@@ -45,16 +56,6 @@ def test_every_encoding_of_a_length_or_count(field):
             assert judged_error[1] == "varint_too_long", spelling.hex()
 
 
-def test_a_records_length_at_its_limits():
-    for fields in (body(), body(header_count=b"\x00", **dict.fromkeys(FIELDS[8:], b"")), b"\0\0\0\1\1\0"):
-        for length in near(len(fields)) | set(range(-3, len(fields) + 3)):
-            for data in placed(builders.sized(fields, length)):
-                error_as_oracle(data)
-        for spelling in varint_encodings(len(fields), 5):
-            for data in placed(spelling + fields):
-                error_as_oracle(data)
-
-
 def test_a_records_attributes_are_ignored():
     for attributes in (1, 0x7F, 0x80, 0xFF):
         assert judged(builders.sized(body(attributes=bytes([attributes])))) == ()
@@ -69,6 +70,26 @@ def test_a_bad_record_is_refused_for_the_same_reason_on_the_fast_and_the_exact_p
             assert error_of_record[4] == expected, fields.hex()
         if found is not None:
             assert error_of_record[5] == found, fields.hex()
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_a_refused_batch_leaves_no_trace_in_the_columns(reason):
+    """Under "skip": the bad record is after null cells of more and less than a byte of validity bits."""
+    kept = [
+        builders.batch([builders.record(headers=[(b"h", b"x")], offset_delta=n) for n in range(4)], base_offset=base)
+        for base in (0, 50)
+    ]
+    for fields, _, _ in REFUSED[reason]:
+        for nulls, tail in itertools.product((0, 1, 7, 8, 9), (b"", bytes(64))):
+            payload = builders.record(key=None, value=None) * nulls + builders.sized(fields) + tail
+            bad = builders.batch(payload=payload, count=nulls + 1, base_offset=4, base_timestamp=-1)
+            for before, behind in (kept, (b"", kept[1])):
+                alone = reading.by_columns(before + behind)
+                for names in PROJECTIONS:
+                    columns = kafkarec.decode(before + bad + behind, columns=names, errors="skip")
+                    assert checked_rows(columns) == [{name: row[name] for name in names} for row in alone]
+                    assert [(one.position, one.length) for one in columns.damage] == [(len(before), len(bad))]
+                assert_viewed_as_copied(before + bad + behind, errors="skip")
 
 
 def test_the_record_count_at_its_limits():

@@ -4,13 +4,15 @@ Random logs of few small batches, so that the limits of every rule occur: offset
 lengths one byte off, batches inside values, candidates without a following frame.
 """
 
-import random
+from array import array
 from collections import Counter
 from functools import cache
 
 import builders
+import damage
 import damage_oracle
 import pytest
+import random_logs
 import reading
 from builders import raw_varint, zigzag
 from fake_file import FakeFile
@@ -33,66 +35,36 @@ FRAMING = {
 }
 
 
-class Maker:
+class Maker(random_logs.Maker):
     """Makes one random log of pieces: whole batches, and others."""
 
-    def __init__(self, chance):
-        self.chance = chance
-        self.next = chance.choice([-9, -1, 0, 0, 1, 7, 1000, FAR - 1, FAR, FAR + 3, 2**40])
-        self.data = b""
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.next = self.pick(-9, -1, 0, 0, 1, 7, 1000, FAR - 1, FAR, FAR + 3, 2**40)
 
     def pick(self, *choices):
-        return self.chance.choice(choices)
+        return self.random.choice(choices)
 
-    def whole(self, offset=None, value=b"v"):
+    def whole(self, offset=None):
         """Return a batch or a message that a usual writer could have written."""
-        chance = self.chance
-        if offset is None:
-            offset = self.next
-        if chance.random() < 0.25:
-            made = builders.message(
-                magic=self.pick(0, 1),
-                offset=offset,
-                key=self.pick(None, b"", b"key"),
-                value=self.pick(None, value),
-                attributes=self.pick(0, 8),
-            )
+        offset = self.next if offset is None else offset
+        if self.random.random() < 0.25:
             self.next = offset + 1
-            if chance.random() < 0.15:
-                inner = builders.message(magic=0, offset=offset, value=value)
-                return builders.wrapper(inner, magic=0, offset=offset)
-            return made
+            key, value = self.pick(None, b"", b"key"), self.pick(None, b"v")
+            return builders.message(
+                magic=self.pick(0, 1), offset=offset, key=key, value=value, attributes=self.pick(0, 8)
+            )
         count = self.pick(0, 1, 1, 2, 3)
-        rows = [builders.record(offset_delta=n, key=self.pick(None, b"k"), value=value) for n in range(count)]
         delta = max(count - 1, 0) + self.pick(0, 0, 0, 2)
         self.next = offset + delta + 1
-        if chance.random() < 0.05:
-            codec = self.pick("zstd", "zstd", 5, 7)
-            return builders.batch(rows or builders.records(1), base_offset=offset, last_offset_delta=delta, codec=codec)
-        return builders.batch(rows, base_offset=offset, last_offset_delta=delta, attributes=self.pick(0, 0, 8, 0x40))
+        rows = [builders.record(offset_delta=n, key=self.pick(None, b"k"), value=b"v") for n in range(count)]
+        return builders.batch(rows, base_offset=offset, last_offset_delta=delta, attributes=self.pick(0, 0, 0, 8, 0x40))
 
-    def odd(self, offset):
-        """Return a legal batch with fields that no usual writer writes."""
-        one = builders.good_batch(1, base_offset=offset)
-        return self.pick(
-            builders.with_crc(builders.patched(one, 21, self.pick(b"\x80\0", b"\0\x80"))),
-            builders.good_batch(1, base_offset=offset, last_offset_delta=-1),
-            builders.good_batch(1, base_offset=offset, producer_id=self.pick(-2, -1, 0)),
-            builders.good_batch(1, base_offset=offset, producer_epoch=self.pick(-2, -1, 0)),
-            builders.good_batch(1, base_offset=offset, base_sequence=self.pick(-2, -1, 0)),
-            builders.message(magic=self.pick(0, 1), offset=offset, attributes=self.pick(0x10, 0x40, -128)),
-            builders.message(magic=self.pick(0, 1), offset=offset, trailing=self.pick(b"x", bytes(4))),
-            builders.with_crc(builders.patched(one, 57, b"\xff\xff\xff\xff")),
-            self.unmeasured(builders.message(magic=self.pick(0, 1), offset=offset, key=b"key", value=b"value")),
-        )
-
-    def unmeasured(self, raw):
+    def unmeasured(self, offset):
         """Return a message whose key or value has a length field that differs from its bytes."""
-        at = 18 if raw[16] == 0 else 26
         length = self.pick(-(2**31), -1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 2**31 - 1)
-        return builders.with_legacy_crc(
-            builders.patched(raw, self.pick(at, at + 7), length.to_bytes(4, "big", signed=True))
-        )
+        wrong = {self.pick("key_length", "value_length"): length}
+        return builders.message(magic=self.pick(0, 1), offset=offset, key=b"key", value=b"value", **wrong)
 
     def near(self):
         """Return an offset at the limit of some rule."""
@@ -101,106 +73,68 @@ class Maker:
 
     def junk(self):
         n = self.pick(1, 2, 4, 5, 6, 11, 12, 13, 16, 17, 18, 30, 61, 80)
-        return self.pick(b"\xff" * n, bytes(n), bytes(self.chance.choice(b"\0\0\0\1\2\x0e\x3d\x80") for _ in range(n)))
+        return self.pick(b"\xff" * n, bytes(n), bytes(self.pick(*b"\0\0\0\1\2\x0e\x3d\x80") for _ in range(n)))
 
     def run(self):
-        """Return consecutive batches, the last sometimes damaged or cut."""
+        """Return consecutive batches, some odd, the last sometimes damaged or cut."""
         kept = self.next
         offset = self.near()
         parts = []
         for _ in range(self.pick(1, 1, 1, 2, 3)):
-            parts.append(self.odd(offset) if self.chance.random() < 0.1 else self.whole(offset))
+            odd = self.pick(self.batch, self.legacy, self.odd, self.unmeasured)
+            parts.append((odd if self.random.random() < 0.1 else self.whole)(offset))
             offset = self.pick(self.next, self.next, self.next, self.near())
-        if self.chance.random() < 0.3:
+        if self.random.random() < 0.3:
             parts[-1] = self.spoiled(parts[-1])
-        if self.chance.random() < 0.6:
+        if self.random.random() < 0.6:
             self.next = kept
         return b"".join(parts)
 
     def spoiled(self, raw):
         """Damage a bit, the length or the magic, or remove or zero a part."""
-        chance = self.chance
         size = int.from_bytes(raw[8:12], "big")
-        at = chance.randrange(len(raw))
-        stop = min(at + self.pick(1, 2, 8, 40), len(raw))
-        claim = self.pick(
-            -1,
-            0,
-            13,
-            14,
-            21,
-            22,
-            49,
-            size - 12,
-            size - 1,
-            size + 1,
-            size + 12,
-            size + 17,
-            2 * size + 12,
-            size + 61,
-            2**31 - 1,
-            2**31 - 12,
-            2**31 - 13,
-            400,
-        )
+        fixed = self.pick(-1, 0, 13, 14, 21, 22, 49, 400, 2**31 - 1, 2**31 - 12, 2**31 - 13)
+        claim = self.pick(fixed, 2 * size + 12, size + self.pick(-12, -1, 1, 12, 17, 61))
+        one = damage.Stored(raw, array("q", range(len(raw))))
         return self.pick(
             raw[:-1] + bytes([raw[-1] ^ 1]),
-            builders.patched(raw, at, bytes([raw[at] ^ 1 << chance.randrange(8)])),
             builders.patched(raw, 8, claim.to_bytes(4, "big", signed=True)),
-            builders.patched(raw, 16, bytes([self.pick(3, 255, 0, 1, 2)])),
-            raw[:at] + raw[stop:],
-            raw[:at],
-            raw[at:],
-            builders.patched(raw, at, bytes(stop - at)),
+            damage.aimed(self.random, one, [0]).data,
+            damage.elsewhere(self.random, one, [0]).data,
         )
 
     def holding(self):
         """Return a damaged batch whose values are batches, some with other bytes before them."""
         base, kept = self.next, self.next
-        rows = []
-        for n in range(self.pick(1, 1, 2, 3)):
-            value = self.pick(b"", b"", b"\0\0\0\0\7") + self.run() + self.pick(b"", b"", b"", b"more", self.junk())
-            rows.append(
-                builders.record(
-                    offset_delta=n,
-                    timestamp_delta=self.pick(0, 0, 1, 2**40, -(2**62)),
-                    value=value,
-                    key=self.pick(None, b"", b"k", b"key"),
-                    headers=self.pick((), ((b"h", b"v"),)),
-                    attributes=self.pick(0, 0, 0, 0, 0, 0, 1),
-                )
+        rows = [
+            builders.record(
+                offset_delta=n,
+                timestamp_delta=self.pick(0, 0, 1, 2**40, -(2**62)),
+                value=self.pick(b"", b"", b"\0\0\0\0\7") + self.run() + self.pick(b"", b"", b"more", self.junk()),
+                key=self.pick(None, b"", b"k", b"key"),
+                attributes=self.pick(0, 0, 0, 0, 0, 0, 1),
             )
-        if self.chance.random() < 0.2:  # the smallest possible record, and one byte less
+            for n in range(self.pick(1, 1, 2, 3))
+        ]
+        if self.random.random() < 0.2:  # the smallest possible record, and one byte less
             rows.insert(0, self.pick(b"\x0c\0\0\0\1\1\0", b"\x0a\0\0\0\1\1", b"\x0e\0\0\0\1\1\0\0"))
         raw = builders.batch(rows, base_offset=base)
-        if self.chance.random() < 0.3:  # one field of a record before the values, or its varint
-            at = 61 + self.chance.randrange(12)
-            new = self.pick(
-                b"\x01",
-                b"\x7f",
-                b"\x80",
-                b"\xff" * 5,
-                b"\x80\x80\x80\x80\0",
-                b"\x80" * 5 + b"\0",
-                b"\x80" * 9 + b"\1",
-                b"\x80" * 10 + b"\1",
-                bytes([self.chance.randrange(256)]),
-            )
-            raw = raw[:at] + new + raw[at + self.pick(1, 1, 0, len(new)) :]
+        if self.random.random() < 0.3:  # one field of a record before the values, or its varint
+            at, byte = 61 + self.random.randrange(12), bytes([self.random.randrange(256)])
+            long = self.pick(b"\x80" * 4 + b"\0", b"\x80" * 5 + b"\0", b"\x80" * 9 + b"\1", b"\x80" * 10 + b"\1")
+            new = self.pick(byte, b"\x7f", b"\x80", long, long)
+            raw = raw[:at] + new + raw[at + self.pick(1, 0, len(new)) :]
             return builders.patched(raw, 8, (len(raw) - 12).to_bytes(4, "big"))
         self.next = self.pick(kept, base + len(rows))
-        if self.chance.random() < 0.2:
-            return raw
-        at = self.pick(8, 9, 11, 16, 17, 21, 60)
-        return self.pick(builders.patched(raw, at, bytes([raw[at] ^ self.pick(1, 2, 0x80)])), self.spoiled(raw))
+        return self.spoiled(raw) if self.random.random() < 0.8 else raw
 
     def claiming(self):
         """Return a batch whose length leads to a border of a later batch, or next to it."""
         raw = self.whole()
         following = [self.whole() for _ in range(self.pick(1, 2, 3))]
-        if self.chance.random() < 0.5:
+        if self.random.random() < 0.5:
             following[0] = self.spoiled(following[0])
-        border = sum(map(len, following[: self.chance.randrange(len(following) + 1)]))
+        border = sum(map(len, following[: self.random.randrange(len(following) + 1)]))
         size = len(raw) + border + self.pick(-12, -1, 0, 0, 0, 1, 5, 11, 12) - 12
         return builders.patched(raw, 8, max(size, 0).to_bytes(4, "big")) + b"".join(following)
 
@@ -212,26 +146,11 @@ class Maker:
         front = self.pick(builders.varint(size), padded, b"\x80" + builders.varint(size), size.to_bytes(4, "big"))
         return self.pick(b"", b"", b"abc", b"\xff" * 4, b"abcd") + front + run
 
-    def piece(self):
-        kind = self.chance.random()
-        if kind < 0.25:
-            return self.whole()
-        if kind < 0.35:
-            return self.junk()
-        if kind < 0.5:
-            return self.spoiled(self.whole())
-        if kind < 0.65:
-            return self.run()
-        if kind < 0.8:
-            return self.holding()
-        return self.measured() if kind < 0.9 else self.claiming()
-
     def made(self):
-        parts = [self.whole()] if self.chance.random() < 0.7 else []
-        for _ in range(self.chance.randrange(2, 7)):
-            parts.append(self.piece())
-        parts.append(self.pick(b"", b"", self.whole(), self.whole()[: self.chance.randrange(70)], self.junk()))
-        return b"".join(parts)
+        makers = (self.whole, self.whole, self.junk, self.run, self.holding, self.measured, self.claiming)
+        pieces = [self.pick(*makers, lambda: self.spoiled(self.whole()))() for _ in range(self.random.randrange(2, 7))]
+        last = self.pick(b"", b"", self.whole(), self.whole()[: self.random.randrange(70)], self.junk())
+        return b"".join([self.pick(self.whole(), b""), *pieces, last])
 
 
 @cache
@@ -268,8 +187,8 @@ def same(data, start=0, stop=None, window=0, **options):
 def test_random_logs_are_read_as_by_the_damage_oracle():
     met = Counter()
     for seed in range(LOGS):
-        chance = random.Random(f"search {seed}")
-        data = Maker(chance).made()
+        maker = Maker(seed)
+        data, chance = maker.made(), maker.random
         borders = [(0, None), (0, None), (0, chance.randrange(len(data) + 1)), (0, max(len(data) - 5, 0))]
         window = chance.choice([0, 0, 0, 61, 64, 300])
         options = {"file": chance.random() < 0.4, "later_segment": chance.random() < 0.3}
@@ -339,19 +258,6 @@ def test_a_run_of_more_than_four_mebibytes_is_no_value():
     for size, batches in (((1 << 22) - 1, 0), (1 << 22, 0), ((1 << 22) + 1, 2)):
         run = first + of_size(size, base_offset=1)
         assert len(same(b"\xff" * 9 + builders.varint(len(run)) + run + b"\xff" * 40).batches) == batches, size
-
-
-def test_candidates_at_a_records_value_are_no_batches_of_the_log():
-    """The header's length is wrong, the records are right: a candidate where a value begins is no batch of the log."""
-    inside = builders.good_batch(1, base_offset=5)
-    front, behind = builders.good_batch(4), builders.good_batch(4, base_offset=8)
-    for value in (inside + b"!", inside + b"\xff" * 40, inside + inside[:50], inside):
-        for before in ((), (b"v",), (b"v" * 300, b"w"), (b"",), (None,)):
-            values = enumerate([*before, value, b"last"])
-            rows = [builders.record(offset_delta=n, key=b"key", value=each) for n, each in values]
-            bad = builders.patched(builders.batch(rows, base_offset=4), 8, (10**7).to_bytes(4, "big"))
-            for window in (0, 64, 256):
-                assert same(front + bad + behind, window=window).batches == [0, len(front + bad)]
 
 
 def test_a_wrong_length_that_leads_to_a_batch_in_a_value_is_not_followed():

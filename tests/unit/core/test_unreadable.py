@@ -1,6 +1,6 @@
 """Unreadable bytes: the zeros in their place are never treated as data, by any check.
 
-tests/unit/read/test_windows.py has unreadable bytes anywhere in random logs, and errors that are no damage.
+tests/unit/read/test_windows.py has unreadable bytes anywhere in random logs, test_input.py errors that are no damage.
 """
 
 import builders
@@ -27,8 +27,13 @@ def refused(data, *bad, **options):
     return caught.value.reason, caught.value.position
 
 
-def test_zeros_of_an_unreadable_span_pass_no_check_of_records_left_out():
-    """The records of an aborted transaction are left out, but its batch is checked."""
+def reasons(data, *bad):
+    decoded = read(file(data, *bad), errors="skip")
+    return [(damage.position, damage.length, damage.reason) for damage in decoded.damage]
+
+
+def test_zeros_in_place_of_unreadable_bytes_pass_no_check():
+    """Nor where no checksum is asked for, nor of an aborted transaction, whose records are left out."""
     aborted = builders.batch(
         [builders.record(key=None, value=bytes(20_000))],
         attributes=0x10,
@@ -36,14 +41,13 @@ def test_zeros_of_an_unreadable_span_pass_no_check_of_records_left_out():
         producer_epoch=0,
         base_sequence=0,
     )
-    left_out = {"aborted": ((7, 0, 9),), "stable_offset": 1000}
-    assert [row["offset"] for row in checked_rows(read(file(aborted + BEHIND), engine=left_out))] == [1, 2, 3]
-    assert refused(aborted + BEHIND, BAD, engine=left_out) == ("unreadable", 0)
-
-
-def reasons(data, *bad):
-    decoded = read(file(data, *bad), errors="skip")
-    return [(damage.position, damage.length, damage.reason) for damage in decoded.damage]
+    left_out = {"engine": {"aborted": ((7, 0, 9),), "stable_offset": 1000}}
+    assert [row["offset"] for row in checked_rows(read(file(aborted + BEHIND), **left_out))] == [1, 2, 3]
+    for options in ({}, {"check_crcs": False}, left_out):
+        assert refused(aborted + BEHIND, BAD, **options) == ("unreadable", 0)
+        decoded = read(file(aborted + BEHIND, BAD), errors="skip", **options)
+        assert [record.offset for record in decoded] == [1, 2, 3]
+        assert [(one.position, one.length, one.reason) for one in decoded.damage] == [(0, len(aborted), "unreadable")]
 
 
 def test_an_unreadable_end_is_damage():

@@ -131,21 +131,18 @@ def test_decode_each_equals_decode_of_each_value(values, most):
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_value_has_one_budget_for_all_its_payloads(codec):
-    """Twenty decompression bombs in one value count together: a task holds a whole value."""
-    one = builders.batch([builders.record(value=bytes(50_000))], codec=codec)
-    values = [one * 2, one * 3, None, one]
-    with pytest.raises(kafkarec.LimitExceededError) as caught:
-        list(kafkarec.decode_each(values, max_decompressed_bytes=120_000))
-    assert (caught.value.value_index, caught.value.position) == (1, 2 * len(one))
-    [piece] = kafkarec.decode_each(values, max_decompressed_bytes=120_000, errors="skip")
-    assert list(piece.offsets) == [0, 2, 4, 4, 5]
-    assert [(value, row, damage.reason) for value, row, damage in piece.damage] == [(1, 4, "limit_exceeded")]
-
-
-def test_uncompressed_bytes_do_not_count_against_the_budget():
-    one = builders.batch([builders.record(value=bytes(50_000))])
-    [piece] = kafkarec.decode_each([one * 4], max_decompressed_bytes=100_000)
-    assert len(piece.records) == 4
+    """Twenty decompression bombs in one value count together: a task holds a whole value. Uncompressed batches do not
+    count."""
+    record = builders.record(value=bytes(50_000))
+    one, plain, budget = builders.batch([record], codec=codec), builders.batch([record]), 2 * len(record)
+    values = [one + plain + one, one * 3, None, one]
+    for most, place in ((budget, (1, 2 * len(one))), (budget - 1, (0, len(one + plain)))):
+        with pytest.raises(kafkarec.LimitExceededError) as caught:
+            list(kafkarec.decode_each(values, max_decompressed_bytes=most))
+        assert (caught.value.value_index, caught.value.position) == place
+    [piece] = kafkarec.decode_each(values, max_decompressed_bytes=budget, errors="skip")
+    assert list(piece.offsets) == [0, 3, 5, 5, 6]
+    assert [(value, row, damage.reason) for value, row, damage in piece.damage] == [(1, 5, "limit_exceeded")]
 
 
 @pytest.mark.parametrize("errors", ["raise", "skip"])

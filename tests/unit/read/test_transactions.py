@@ -1,4 +1,7 @@
-"""isolation="read_committed" on hand-made logs: markers, open transactions, overrides."""
+"""isolation="read_committed" on hand-made logs: odd control batches, overrides, columns that are left out.
+
+tests/unit/state/test_transactions.py compares it with a slow implementation on any log of transactions.
+"""
 
 import copy
 
@@ -10,15 +13,9 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def data_batch(base, pid, count=2, *, transactional=True):
-    attributes = builders.TRANSACTIONAL if transactional else 0
-    return builders.good_batch(
-        count, base_offset=base, attributes=attributes, producer_id=pid, producer_epoch=0, base_sequence=0
-    )
-
-
-def plain(base):
-    return data_batch(base, -1, transactional=False)
+def data_batch(base, pid, count=2):
+    who = {"producer_id": pid, "producer_epoch": 0, "base_sequence": 0}
+    return builders.good_batch(count, base_offset=base, attributes=builders.TRANSACTIONAL, **who)
 
 
 def committed(data, **options):
@@ -26,8 +23,8 @@ def committed(data, **options):
     return [record.offset for record in columns]
 
 
-def end(base, pid, epoch=0, *, commit):
-    return builders.end_marker(commit=commit, producer_id=pid, producer_epoch=epoch, base_offset=base)
+def end(base, pid, *, commit):
+    return builders.end_marker(commit=commit, producer_id=pid, base_offset=base)
 
 
 def control_batch(base, *types):
@@ -41,41 +38,15 @@ def control_batch(base, *types):
     )
 
 
-LOGS = {
-    "aborted and committed, interleaved": (
-        [
-            *(data_batch(0, 1), data_batch(2, 2), end(4, 1, commit=False)),
-            *(data_batch(5, 2), end(7, 2, commit=True), data_batch(8, 1), end(10, 1, commit=True)),
-        ],
-        [2, 3, 5, 6, 8, 9],
-    ),
-    # KIP-890: the end marker has the epoch after that of its data.
-    "a marker of the next epoch": ([data_batch(0, 1), end(2, 1, 1, commit=False)], []),
-    "an abort ends its own transaction only": (
-        [data_batch(0, 1), plain(2), end(4, 1, commit=False), data_batch(5, 1), end(7, 1, commit=True)],
-        [2, 3, 5, 6],
-    ),
-    "a marker without data": ([end(0, 9, commit=False), plain(1)], [1, 2]),
-    "idempotent data of a transactional producer": (
-        [data_batch(0, 1, transactional=False), data_batch(2, 1), end(4, 1, commit=False)],
-        [0, 1],
-    ),
-    "ABORT is the first record of the control batch": ([data_batch(0, 1), control_batch(2, 0, 1)], []),
-    "COMMIT is the first record of the control batch": ([data_batch(0, 1), control_batch(2, 1, 0)], [0, 1]),
-    "an empty control batch": ([plain(0), control_batch(2)], [0, 1]),
-    "an open transaction": ([data_batch(0, 1), data_batch(2, 2), end(4, 1, commit=True), plain(5)], [0, 1]),
-}
-
-
-@pytest.mark.parametrize("name", LOGS)
-def test_the_committed_records(name):
-    batches, offsets = LOGS[name]
-    assert committed(b"".join(batches)) == offsets
+@pytest.mark.parametrize("types, offsets", [((0, 1), []), ((1, 0), [0, 1])], ids=["ABORT", "COMMIT"])
+def test_the_first_record_of_a_control_batch_counts(types, offsets):
+    assert committed(data_batch(0, 1) + control_batch(2, *types)) == offsets
 
 
 def test_the_last_stable_offset_is_that_of_the_first_open_transaction():
-    columns = kafkarec.decode(b"".join(LOGS["an open transaction"][0]), isolation="read_committed")
-    assert columns.last_stable_offset == 2
+    log = data_batch(0, 1) + data_batch(2, 2) + end(4, 1, commit=True) + builders.good_batch(2, base_offset=5)
+    columns = kafkarec.decode(log, isolation="read_committed")
+    assert columns.last_stable_offset == 2 and columns.column("offset") == [0, 1]
     assert len(columns.batches) == 4
 
 

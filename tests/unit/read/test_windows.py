@@ -90,18 +90,6 @@ def test_only_batches_with_an_unreadable_byte_are_lost(length):
         assert {one.reason for one in decoded.damage} == {"unreadable"}
 
 
-def test_zeros_in_place_of_an_unreadable_page_are_not_data():
-    """A batch whose unreadable bytes were zeros has a right checksum with zeros in their place: still damage."""
-    zeros = builders.batch(builders.records(1, value=bytes(20_000)), base_offset=0)
-    following = builders.batch(builders.records(3), base_offset=1)
-    decoded = read(FakeFile(zeros + following, 1 << 20, 8192, [range(8192, 8200)]), errors="skip", check_crcs=False)
-    assert [record.offset for record in decoded] == [1, 2, 3]
-    assert [(one.position, one.length, one.reason) for one in decoded.damage] == [(0, len(zeros), "unreadable")]
-    tail = read(FakeFile(following + bytes(9000), 1 << 20, 8192, [range(8192, 8200)]), errors="skip")
-    assert [one.reason for one in tail.damage] == ["unreadable"]
-    reading.assert_tiles(following + bytes(9000), tail)
-
-
 @pytest.mark.parametrize("present", [0, 1, 61, 5000, 12_345])
 def test_a_file_that_shrinks_is_damage_from_there_on(present):
     data = golden.partition_bytes("all-codecs-0")
@@ -113,27 +101,13 @@ def test_a_file_that_shrinks_is_damage_from_there_on(present):
     reading.assert_tiles(data, decoded)
 
 
-def test_an_error_that_is_no_damage_is_raised_unchanged():
-    class Refusing(FakeFile):
-        def is_damage(self, error):
-            return False
-
-        def read_at(self, position, length):
-            if position >= 128:
-                raise ConnectionResetError("the server went away")
-            return super().read_at(position, length)
-
-    data = golden.partition_bytes("all-codecs-0")
-    for errors in ("raise", "skip"):
-        with pytest.raises(ConnectionResetError, match="went away"):
-            read(Refusing(data, 128), errors=errors)
-
+def test_more_bytes_than_were_asked_for_are_refused():
     class Broken(FakeFile):
         def read_at(self, position, length):
             return b"x" * (length + 1)
 
     with pytest.raises(ValueError, match="returned"):
-        read(Broken(data))
+        read(Broken(golden.partition_bytes("all-codecs-0")))
 
 
 def test_a_large_batch_is_checked_before_it_is_held():

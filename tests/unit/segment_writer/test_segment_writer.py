@@ -151,14 +151,6 @@ def test_records_are_cut_into_batches_that_fit_a_segment(folder):
         assert len(writer.segments) > 10 and all(one.size <= 1000 for one in writer.segments)
 
 
-def test_a_segment_is_rolled_by_record_time(folder):
-    times = [0, WEEK, WEEK + 1, 5, 2 * WEEK + 1, 2 * WEEK + 2]  # the third is later than the first by more than a week
-    with SegmentWriter(folder) as writer:
-        for number, time in enumerate(times):
-            writer.append(batch(number, 1, base_timestamp=builders.NOW + time))
-        assert bases(writer) == [0, 2, 5]
-
-
 def test_without_record_times_the_clock_decides(folder, monkeypatch):
     clock = [builders.NOW]
     monkeypatch.setattr(time, "time_ns", lambda: clock[0] * 1_000_000)
@@ -167,13 +159,6 @@ def test_without_record_times_the_clock_decides(folder, monkeypatch):
             writer.append(builders.message(magic=0, offset=offset))
             clock[0] += WEEK // 2
         assert bases(writer) == [0, 3]
-
-
-def test_a_segment_is_rolled_when_an_index_is_full(folder):
-    with SegmentWriter(folder, index_interval_bytes=0, max_index_size=48) as writer:
-        for offset in range(0, 30, 3):
-            writer.append(batch(offset, base_timestamp=builders.NOW + offset))
-        assert bases(writer) == [0, 12, 24]  # three time entries, and the one at the end
 
 
 def test_a_segment_is_rolled_where_offsets_do_not_fit_an_index(folder):

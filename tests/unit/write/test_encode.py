@@ -5,6 +5,7 @@ import threading
 import time
 from collections import namedtuple
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -13,6 +14,7 @@ import plain_logs
 import pyarrow as pa
 import pytest
 import subprocesses
+from reading import by_tuples
 
 import kafkarec
 from kafkarec.write import BatchHeader, record_input_of
@@ -20,11 +22,6 @@ from kafkarec.write import BatchHeader, record_input_of
 pytestmark = pytest.mark.core
 
 NOW = builders.NOW
-
-
-def read(data):
-    decoded = kafkarec.decode(data, control=True, timestamp_unit="int64")
-    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in decoded]
 
 
 # ---- rows of Python
@@ -76,12 +73,12 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("whole", [list, tuple, iter], ids=["list", "tuple", "iterator"])
 def test_rows_of_every_kind(kind, whole):
-    assert read(kafkarec.encode(whole([KINDS[kind](row) for row in ROWS]))) == ROWS
+    assert by_tuples(kafkarec.encode(whole([KINDS[kind](row) for row in ROWS]))) == ROWS
 
 
 def test_a_dict_may_omit_fields():
     rows = [{"value": b"a"}, {"key": b"b", "topic": "t", "partition": 0}, {}]
-    assert read(kafkarec.encode(rows)) == [
+    assert by_tuples(kafkarec.encode(rows)) == [
         (0, None, None, b"a", []),
         (1, None, b"b", None, []),
         (2, None, None, None, []),
@@ -101,7 +98,7 @@ def test_a_dict_may_omit_fields():
     ids=str,
 )
 def test_times(time, ms):
-    assert read(kafkarec.encode([(0, time, None, None, [])]))[0][1] == ms
+    assert by_tuples(kafkarec.encode([(0, time, None, None, [])]))[0][1] == ms
 
 
 # ---- threads
@@ -110,17 +107,9 @@ def test_times(time, ms):
 def test_one_input_in_many_threads():
     record_input = record_input_of([(n, NOW, b"k", b"v%d" % n, [("a", b"b")]) for n in range(3000)])
     wanted = record_input.write(BatchHeader(codec=3))
-    outputs = []
-
-    def write():
-        outputs.append(record_input.write(BatchHeader(codec=3)))
-
-    threads = [threading.Thread(target=write) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert outputs == [wanted] * 8
+    with ThreadPoolExecutor(8) as pool:
+        outputs = pool.map(lambda _: record_input.write(BatchHeader(codec=3)), range(8))
+        assert list(outputs) == [wanted] * 8
 
 
 @pytest.mark.slow

@@ -1,8 +1,5 @@
 """encode from Arrow of all types and array offsets: it writes the rows that pyarrow lists."""
 
-import itertools
-import random
-
 import builders
 import c_stream
 import duckdb
@@ -10,15 +7,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from foreign_arrow import PAIR
+from reading import by_tuples
 
 import kafkarec
 
 pytestmark = pytest.mark.core
-
-
-def read(data):
-    result = kafkarec.decode(data, control=True, timestamp_unit="int64")
-    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in result]
 
 
 def column(data, name):
@@ -52,16 +45,16 @@ def test_every_array_may_have_another_offset():
     ]
     for start in range(4):
         part = rows[start:]
-        assert read(kafkarec.encode(part)) == wanted[start:]
-        assert read(kafkarec.encode(pa.chunked_array([rows[:start], part]))) == wanted
-        assert read(kafkarec.encode(pa.table(pa.RecordBatch.from_struct_array(part)))) == wanted[start:]
-    assert read(kafkarec.encode(rows[1:2])) == wanted[1:2]
+        assert by_tuples(kafkarec.encode(part)) == wanted[start:]
+        assert by_tuples(kafkarec.encode(pa.chunked_array([rows[:start], part]))) == wanted
+        assert by_tuples(kafkarec.encode(pa.table(pa.RecordBatch.from_struct_array(part)))) == wanted[start:]
+    assert by_tuples(kafkarec.encode(rows[1:2])) == wanted[1:2]
 
 
 def test_columns_of_type_null():
     nothing = pa.nulls(2)
     table = pa.table({"timestamp": nothing, "key": nothing, "value": ["a", "b"], "headers": nothing})
-    assert read(kafkarec.encode(table)) == [(0, None, None, b"a", []), (1, None, None, b"b", [])]
+    assert by_tuples(kafkarec.encode(table)) == [(0, None, None, b"a", []), (1, None, None, b"b", [])]
     pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.null())]))
     table = pa.table({"value": ["a"], "headers": pa.array([[{"key": "k", "value": None}]], pairs)})
     assert column(kafkarec.encode(table), "headers") == [[("k", None)]]
@@ -78,20 +71,10 @@ EMPTY_LISTS = {
 
 @pytest.mark.parametrize("name", EMPTY_LISTS)
 def test_lists_that_are_all_empty_have_no_type(name):
-    assert read(kafkarec.encode(EMPTY_LISTS[name]())) == [(0, None, None, b"a", [])]
+    assert by_tuples(kafkarec.encode(EMPTY_LISTS[name]())) == [(0, None, None, b"a", [])]
 
 
 # ---- shapes
-
-
-def test_many_chunks_and_empty_ones():
-    chance = random.Random(4)
-    values = [None if chance.random() < 0.1 else chance.randbytes(chance.randrange(40)) for _ in range(500)]
-    cuts = [0, 0, *sorted(chance.randrange(501) for _ in range(40)), 500, 500]
-    chunks = [pa.array(values[low:high], pa.binary()) for low, high in itertools.pairwise(cuts)]
-    table = pa.table({"value": pa.chunked_array(chunks), "offset": pa.array(range(500))})
-    assert column(kafkarec.encode(table), "value") == values
-    assert kafkarec.encode(table, batch_size=300) == kafkarec.encode(table.combine_chunks(), batch_size=300)
 
 
 @pytest.mark.parametrize(
@@ -138,17 +121,17 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_anything_with_the_arrow_protocol(name):
-    assert read(kafkarec.encode(OTHERS[name]())) == ITS_ROWS
+    assert by_tuples(kafkarec.encode(OTHERS[name]())) == ITS_ROWS
 
 
 def test_texts_of_polars_and_duckdb():
     """Both export string views."""
     frame = pl.DataFrame({"key": ["a", None], "value": ["x" * 30, "short"]})
-    assert read(kafkarec.encode(frame)) == [(0, None, b"a", b"x" * 30, []), (1, None, None, b"short", [])]
+    assert by_tuples(kafkarec.encode(frame)) == [(0, None, b"a", b"x" * 30, []), (1, None, None, b"short", [])]
     result = duckdb.sql("select 'a' || i as key, make_timestamp(1000000 * i) as timestamp from range(3) t(i)")
-    assert read(kafkarec.encode(result)) == [(i, 1000 * i, b"a%d" % i, None, []) for i in range(3)]
+    assert by_tuples(kafkarec.encode(result)) == [(i, 1000 * i, b"a%d" % i, None, []) for i in range(3)]
     result = duckdb.sql("select 'a'::blob as value, map {'h': 'v'::blob} as headers")
-    assert read(kafkarec.encode(result)) == [(0, None, None, b"a", [("h", b"v")])]
+    assert by_tuples(kafkarec.encode(result)) == [(0, None, None, b"a", [("h", b"v")])]
 
 
 # ---- columns of batch fields
@@ -175,7 +158,7 @@ def test_columns_that_decode_left_out_are_missing_not_wrong(decoded_part):
     for names in (("value",), ("key", "value"), ("offset", "value"), ("timestamp", "value")):
         for part in (decoded_part(*names), decoded_part(*names)[1:]):
             data = kafkarec.encode(part)
-            rows = read(data)
+            rows = by_tuples(data)
             (batch,) = kafkarec.batches(data)
             assert (batch.base_offset, batch.last_offset) == (rows[0][0], rows[-1][0]), names
             times = [row[1] for row in rows if row[1] is not None]

@@ -1,7 +1,7 @@
 """Estimates of sizes and of compression ratios; tests/jvm/test_builder.py compares them with Kafka's."""
 
-import threading
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import typed_control
@@ -32,14 +32,9 @@ def test_the_estimator_learns_per_topic_and_codec():
 
 def test_the_estimator_counts_every_threads_step():
     estimator = CompressionRatioEstimator()
-    threads = [
-        threading.Thread(target=lambda: [estimator.update_estimation("t", "lz4", 50.0 + n) for n in range(300)])
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(lambda: [estimator.update_estimation("t", "lz4", 50.0 + n) for n in range(300)])
     assert estimator.estimation("t", "lz4") >= 349
     with pytest.raises(ValueError, match="none, gzip, snappy, lz4, zstd"):
         estimator.estimation("t", "brotli")
