@@ -146,6 +146,7 @@ def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
                         keys=tuple(segment.keys.items()),
                         followed_by=partition.followed_by.get(segment.path),
                         context=partition.context if not number and begin.position == segment.begin else None,
+                        must_rise=partition.first_offset is not None,
                         next_base_offset=later if is_end and not is_cut and not options.where else None,
                     )
                 )
