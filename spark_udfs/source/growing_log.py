@@ -148,6 +148,9 @@ class GrowingLog:
                     self._hold_back(opened, below, next_base)
                 else:
                     below = deque(takewhile(lambda each: each.is_misfit or each.first_offset < offset, every), _MISFITS)
+                    # behind a batch that ends at the offset none is below it: it is not known which of the two is wrong
+                    while len(below) > 1 and below[-2].next_offset >= offset and not below[-2].is_misfit:
+                        below.pop()
                 for batch in reversed(below):
                     if batch.end <= found.end:
                         return found

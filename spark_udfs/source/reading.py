@@ -44,18 +44,12 @@ _CHEAPEST = {"records": "offset", "batches": "position"}
 _POSITION = {"records": "batch_position", "batches": "position"}
 
 
-def read_splits(splits: Iterable[Split], options: ReadOptions, columns: Columns) -> Iterator[pa.RecordBatch]:
-    """The work of a task: loads kafkarec, reads each split, logs its error if it fails, and then one line."""
-    with closing(TaskCounters()) as counters:
-        yield from _read_splits(splits, options, columns, counters)
-
-
 @report_cause_first
-def _read_splits(
-    splits: Iterable[Split], options: ReadOptions, columns: Columns, counters: TaskCounters
-) -> Iterator[pa.RecordBatch]:
-    for split in splits:
-        yield from read_split(split, options, columns, counters)
+def read_splits(splits: Iterable[Split], options: ReadOptions, columns: Columns) -> Iterator[pa.RecordBatch]:
+    """The work of a task: loads kafkarec, reads each split, logs one line, and its error if it fails."""
+    with closing(TaskCounters()) as counters:
+        for split in splits:
+            yield from read_split(split, options, columns, counters)
 
 
 def read_split(
