@@ -46,15 +46,6 @@ def _count_by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions
     """Adds the batches of a split; False: the data source has to read it."""
     start, stop = split.start_offset or 0, split.uncommitted.last_stable_offset
     stop = stop if split.end_offset is None else min(stop, split.end_offset)
-    base, last, count = map(pc.field, ("base_offset", "last_offset", "record_count"))
-    is_read = base.is_null() | (base < stop)
-    if not options.includeControl:
-        is_read &= ~pc.field("is_control")
-    # where a column is null, the header does not tell either
-    is_told = pc.field("compression").is_valid() & (base >= start) & (last < stop)
-    is_told &= (count >= 0) & (count <= pc.add(pc.subtract(last, base), 1))
-    if split.uncommitted.aborted:
-        is_told &= ~pc.field("is_transactional")
     scanned = part.scan_pieces(
         start_offset=split.start_offset,
         end_offset=split.end_offset,
@@ -68,10 +59,23 @@ def _count_by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions
             if split.followed_by is not None and max(table.column("next_offset"), default=0) > split.followed_by[1]:
                 return False  # the next segment, in another folder, has some of these offsets too
             headers = pa.table(table)
-            read = headers.filter(is_read)
-            if len(read.filter(is_told)) < len(read):
+            base, last, count = map(headers.column, ("base_offset", "last_offset", "record_count"))
+            is_read = pc.less(pc.fill_null(base, -1), stop)
+            if not options.includeControl:
+                is_read = pc.and_(is_read, pc.invert(headers.column("is_control")))
+            is_told = [
+                pc.is_valid(headers.column("compression")),
+                pc.greater_equal(base, start),
+                pc.less(last, stop),
+                pc.less_equal(count, pc.add(pc.subtract(last, base), 1)),
+                pc.greater_equal(count, 0),
+            ]
+            if split.uncommitted.aborted:
+                is_told.append(pc.invert(headers.column("is_transactional")))
+            # where a column is null, the header does not tell either
+            if not all(pc.all(each.filter(is_read), skip_nulls=False, min_count=0).as_py() for each in is_told):
                 return False
             counters.add_piece(table, has_control=False)
-            returned, every = (pc.sum(each.column("record_count")).as_py() or 0 for each in (read, headers))
+            returned, every = (pc.sum(each).as_py() or 0 for each in (count.filter(is_read), count))
             counters.add(records=returned - every)
     return True
