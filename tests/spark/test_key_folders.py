@@ -23,8 +23,8 @@ from stream_engine import Query, caught_up
 import kafkarec
 import spark_udfs
 from kafkarec.distributed import inferred_type
+from spark_udfs.source.growing_log import GrowingLog
 from spark_udfs.source.listing import DataLoss
-from spark_udfs.source.stream import StreamReader
 
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 TXN = SEGMENTS / "txn-0"
@@ -327,14 +327,14 @@ def test_a_stream_with_where_and_one_whose_new_folder_is_of_another_type(days):
 @pytest.mark.parametrize("lists_twice", [False, True])
 def test_a_folder_that_appears_after_its_offsets_is_a_loss(days, caplog, monkeypatch, lists_twice):
     """lists_twice: a file disappears after the first listing that has the folder."""
-    real, disappears = StreamReader._report_missing, []
+    real, disappears = GrowingLog.clamp_reporting_loss, []
 
-    def report_missing(self, *arguments):
+    def clamp(self, *arguments, **options):
         if disappears:
             raise disappears.pop()
-        real(self, *arguments)
+        return real(self, *arguments, **options)
 
-    monkeypatch.setattr(StreamReader, "_report_missing", report_missing)
+    monkeypatch.setattr(GrowingLog, "clamp_reporting_loss", clamp)
     first = days / f"date={DAYS[0]}"
     first.rename(days.parent / "later")
     for strict in ("true", "false"):
