@@ -10,18 +10,19 @@ The ranges are those of the rows that the data source returns in PERMISSIVE mode
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
-from .read_functions import Splits, plan_and_run, read_options
+from .read_functions import plan_and_run, read_options
 from .schema import NamedValues
+from .source.counters import COUNTS, OF_THE_LAST, TaskCounters, counted_splits
+from .source.gaps import GAP
 from .source.listing import CONTINUE_ADVICE, DataLoss
-from .source.log_end import GAP
 from .source.options import ReadOptions
-from .source.planning import counted
-from .source.reading import COUNTS, OF_THE_LAST, OFFSET_COLUMNS, TaskCounters, read_split
+from .source.planning import Split, counted
+from .source.reading import OFFSET_COLUMNS, read_split
 
 COLUMNS = (
     "topic string, partition int, file string, position bigint, length bigint, lost_from bigint, lost_to bigint, "
@@ -131,8 +132,8 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     0 of 2 files damaged: 0 ranges, 0 of 18016 bytes; 149 batches with 267 records and 26 control records are good
     """
     chosen = read_options(spark, path, options, "damage_report")
-    results = plan_and_run(spark, "damage_report", chosen, partial(_count_damage, chosen))
-    counts = [each for result in results for each in result]
+    body = partial(counted_splits, "damage_report", partial(_read_completely, options=chosen))
+    counts = [*chain.from_iterable(plan_and_run(spark, "damage_report", chosen, body))]
     counts.sort(key=lambda each: (each["file"], each["begin"]))
     files: dict[str, NamedValues] = {}
     rows = []
@@ -149,17 +150,12 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark, tuple(keys))
 
 
-def _count_damage(chosen: ReadOptions, splits: Splits) -> list[NamedValues]:
-    """In a task: the rows of its counters, after reading the splits completely."""
-    every = replace(chosen, mode="PERMISSIVE", includeControl=True)
-    with closing(TaskCounters("damage_report")) as counters:
-        for split in splits:
-            # a file that cannot be read is damage, and so is one that a broker has removed, replaced or truncated
-            # since it was planned
-            try:
-                for _ in read_split(split._replace(followed_by=None), every, OFFSET_COLUMNS, counters):
-                    pass
-            except (OSError, DataLoss) as error:
-                why = str(error).removesuffix(CONTINUE_ADVICE)  # an option that is not here
-                counters.add_unread(split, "unreadable", why)
-    return counters.rows
+def _read_completely(split: Split, counters: TaskCounters, *, options: ReadOptions) -> None:
+    """In a task. A file that cannot be read is damage, and so is one that a broker has removed, replaced or truncated
+    since it was planned."""
+    every = replace(options, mode="PERMISSIVE", includeControl=True)
+    try:
+        for _ in read_split(split._replace(followed_by=None), every, OFFSET_COLUMNS, counters):
+            pass
+    except (OSError, DataLoss) as error:
+        counters.add_unread("unreadable", str(error).removesuffix(CONTINUE_ADVICE))  # an option that is not here

@@ -14,9 +14,9 @@ import pickle
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from datetime import date, datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from . import cluster
@@ -24,12 +24,13 @@ from .errors import log_to_stderr, logger, report_cause_first
 from .schema import NamedValues
 from .source import columns, planning, selection
 from .source.batch import BatchReader, warn_of_mode
+from .source.counters import counted_splits, gap_texts
 from .source.header_counts import count_split
 from .source.listing import Listing
 from .source.options import ReadOptions, instant, parse
-from .source.paths import TopicPartition, display_url, key_types
+from .source.paths import TopicPartition, key_types
 from .source.planning import Split
-from .source.reading import TaskCounters, read_splits
+from .source.reading import read_splits
 
 Splits = tuple[Split, ...]
 Tasks = list[Splits]
@@ -189,10 +190,10 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     The result is an int; its `.partitions` has the records of each partition: {"orders-0": 70, ...}.
 
     The headers of batches have the numbers, so nothing is decompressed, except the splits with a batch that a bound of
-    the offsets cuts, of magic 0 and 1, whose headers have none, and with read_committed of a producer with an aborted
-    transaction there. Checksums are checked, and damage is treated as by the source: FAILFAST raises its error, the
-    other modes count the records that they would return. What only decoding shows is not seen: records that do not
-    agree with a header whose checksum is right.
+    the offsets cuts, of magic 0 and 1, whose headers have none, and with read_committed of transactions one of which
+    was aborted. Checksums are checked, and damage is treated as by the source: FAILFAST raises its error, the other
+    modes count the records that they would return. What only decoding shows is not seen: records that do not agree with
+    a header whose checksum is right.
 
     checkCrcs=False reads headers only, and counts the records of damaged payloads.
 
@@ -201,28 +202,20 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     """
     chosen = read_options(spark, path, options, "count")
     partitions = Counter[str]()
-    results = plan_and_run(spark, "count", chosen, partial(_count, chosen))
-    for counts, missing in results:  # in order of the tasks, so of the partitions
-        partitions.update(counts)
+    call = planning.damage_report_call(chosen)
+    body = partial(counted_splits, "count", partial(count_split, options=chosen))
+    for row in chain.from_iterable(plan_and_run(spark, "count", chosen, body)):  # in order of the partitions
+        name = row["file"] if row["partition"] is None else f"{row['topic']}-{row['partition']}"
+        partitions[name] += row["records"]
+        missing = gap_texts(row)
+        if row["damaged"]:
+            ranges = "1 damaged range is" if row["damaged"] == 1 else f"{row['damaged']} damaged ranges are"
+            missing.append(f"{row['file']}: {ranges} left out")
         for each in missing:
-            logger.warning("kafkarec count: %s; %s", each, planning.damage_report_call(chosen))
+            logger.warning("kafkarec count: %s; %s", each, call)
     records = RecordCount(partitions.total())
-    records.partitions = dict(partitions)
+    records.partitions = dict(+partitions)
     return records
-
-
-def _count(chosen: ReadOptions, splits: Splits) -> tuple[Counter[str], list[str]]:
-    """In a task: the records of each partition that has any, and what is missing in its splits."""
-    counts = Counter[str]()
-    with closing(TaskCounters("count")) as counters:
-        for split in splits:
-            name = display_url(split.path) if split.partition is None else f"{split.topic}-{split.partition}"
-            counts[name] += count_split(split, chosen, counters)
-    missing = counters.gap_texts()
-    if counters.damaged:
-        ranges = "1 damaged range is" if counters.damaged == 1 else f"{counters.damaged} damaged ranges are"
-        missing.append(f"{', '.join(dict.fromkeys(row['file'] for row in counters.rows))}: {ranges} left out")
-    return +counts, missing
 
 
 # ---- offsets_at ------------------------------------------------------------------------------------------

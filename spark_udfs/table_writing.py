@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -24,6 +25,7 @@ from .errors import log_to_stderr, logger
 from .read_functions import Splits, Tasks, read_options, run_tasks
 from .schema import Columns, NamedValues
 from .source import batch, columns, growing_log, planning, publishing, reading, selection
+from .source.counters import TaskCounters, damaged_ranges, gap_texts
 from .source.growing_log import GrowingLog
 from .source.listing import Listing
 from .source.options import MODES as DAMAGE_MODES
@@ -154,7 +156,7 @@ def write_table(
     except BaseException:
         cluster.call_where_files_are(spark, _abort, plan.job)
         raise
-    damaged = sum(each["damaged"] for each in results)
+    damaged = sum(row["damaged"] for each in results for row in each["rows"])
     amount = written.rows, len(written.files), written.bytes, damaged, time.monotonic() - began
     text = "kafkarec write_table table=%s rows=%d files=%d bytes=%d damaged=%d seconds=%.3f"
     logger.info(text, display_url(plan.job.path), *amount)
@@ -261,7 +263,8 @@ def _plan_partitions(chosen: ReadOptions, empty: _Plan, listed: Partitions) -> _
 
 def _commit(plan: _Plan, layout: _Layout, results: Sequence[NamedValues]) -> WrittenTable:
     """Commits what the tasks have staged. results: of `_stage_rows`"""
-    files, damage, gaps = ([one for each in results for one in each[name]] for name in ("files", "damage", "gaps"))
+    files, counts = ([one for each in results for one in each[name]] for name in ("files", "rows"))
+    damage, gaps = [*damaged_ranges(counts)], [*chain.from_iterable(map(gap_texts, counts))]
     names = [path.partition("/")[2].removesuffix(STAGED) for path, _, _ in files]  # without the folder of the attempt
     publisher = publishing.publisher(plan.job)
     offsets, starts = {**plan.table_ends, **plan.ends}, {**plan.starts, **plan.table_starts}
@@ -278,7 +281,7 @@ def _commit(plan: _Plan, layout: _Layout, results: Sequence[NamedValues]) -> Wri
     notes = [*plan.notes, *gaps[:MOST_GAPS]]
     if len(gaps) > MOST_GAPS:
         notes.append(f"{len(gaps) - MOST_GAPS} more gaps between segments")
-    more = sum(each["damaged"] for each in results) - len(damage)
+    more = sum(each["damaged"] for each in counts) - len(damage)
     if more:
         notes.append(f"{more} more damaged ranges, which were only counted")
     written: dict[str, dict[int, list[int]]] = {}
@@ -296,8 +299,7 @@ def _abort(job: WriteJob) -> None:
 
 
 def _stage_rows(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> NamedValues:
-    """Stages the rows of splits; returns the files (path, rows, bytes), the damaged ranges, their number, and the
-    missing offsets."""
+    """Stages the rows of splits; returns the files (path, rows, bytes), and the rows of TaskCounters."""
     name = attempt_name(*task_and_attempt())
     store = publishing.publisher(job).store
     with store.attempt_folder(job, name) as folder:
@@ -309,7 +311,7 @@ def _stage_rows(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Spl
             compression=layout.compression,
             leave_out=layout.helping,
         )
-        with closing(reading.TaskCounters("write_table")) as counters:
+        with closing(TaskCounters("write_table")) as counters:
             try:
                 for split in splits:
                     values = {**dict(split.keys), "topic": split.topic, "partition": split.partition}
@@ -319,8 +321,7 @@ def _stage_rows(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Spl
             finally:
                 parquet.drop()
     files = [(f"{name}/{each.path}", each.rows, each.size) for each in written]
-    found = {"damage": counters.damage(), "damaged": counters.damaged, "gaps": counters.gap_texts()}
-    return {"files": files, **found}
+    return {"files": files, "rows": counters.rows}
 
 
 def _with_text(rows: Any, split: Split) -> Any:

@@ -11,7 +11,8 @@
 | selection | partitions and offsets, by the options of Spark's Kafka source |
 | planning | splits: what each task reads, and read_committed leaves out; in a task: opens the planned file |
 | reading | in a task: reads a split as Arrow record batches |
-| log_end | what follows the last batch of a split: an incomplete one, or missing offsets |
+| counters | in a task: what it has read, and what follows the last batch of each split |
+| gaps | offsets that are missing between segments |
 | header_counts | in a task: counts the records of a split by headers |
 | columns | a user's schema or list of columns, metadata, the batches view |
 | batch | the reader of `spark.read` |

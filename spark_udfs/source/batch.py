@@ -15,7 +15,7 @@ from spark_udfs.capabilities import DataSourceReader, InputPartition
 from spark_udfs.errors import logger, report_cause_first
 from spark_udfs.schema import Columns, SparkColumn
 
-from . import columns, log_end, options, paths, planning, reading, selection
+from . import columns, gaps, options, paths, planning, reading, selection
 from .listing import Listing
 from .paths import Partitions
 from .planning import Split
@@ -59,7 +59,7 @@ class BatchReader(DataSourceReader):
     def plan_tasks(self) -> list[tuple[Split, ...]]:
         """The splits of each task; logs what is missing between segments, as no task can tell the driver."""
         splits = self.plan_splits()
-        log_end.warn_of_gaps(self.options, splits)
+        gaps.warn_of_gaps(self.options, splits)
         return planning.group_into_tasks(self.options, splits)
 
     @report_cause_first

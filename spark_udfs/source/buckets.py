@@ -57,7 +57,7 @@ from spark_udfs.bootstrap import distributed
 from spark_udfs.errors import logger
 from spark_udfs.schema import NamedValues
 
-from .log_end import last_batch
+from .gaps import last_batch
 from .options import StorageOptions
 from .paths import open_segment
 from .staging import (

@@ -21,7 +21,7 @@ from typing import Any
 from spark_udfs.bootstrap import distributed
 from spark_udfs.schema import NamedValues
 
-from .log_end import last_batch
+from .gaps import last_batch
 from .paths import open_segment
 from .staging import (
     EMPTY_LOG,

@@ -23,7 +23,7 @@ from spark_udfs import decoding
 from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import logger, warn_of_some
 
-from . import log_batches, log_end, options, paths, planning
+from . import gaps, log_batches, options, paths, planning
 from .listing import report_loss
 from .log_batches import LogBatch
 from .paths import NO_END, PartitionLog, Partitions, TopicPartition, Uncommitted
@@ -41,12 +41,12 @@ class GrowingLog:
     """One partition's log, and what is known of it from one listing to the next.
 
     listed_log   its segments, as of the last update
-    late         those in folders that have appeared since the update before. A folder of an archive may appear after
-                 the following one; a broker adds segments at the end only, to the folder that exists
+    late         those in folders that have appeared since the last call of `forget_except`. A folder of an archive may
+                 appear after the following one; a broker adds segments at the end only, to the folder that exists
     start        the first segment's base offset
     end          the offset after the last batch; `clamp_reporting_loss` knows a last segment without batches, too
     waiting      the last batch if it is not read yet, and why
-    rewritten    the offsets before which the last segment had other batches since the last call of `forget_except`
+    rewritten    the offsets before which the last segment had other batches since then
     """
 
     def __init__(self, chosen: options.ReadOptions) -> None:
@@ -55,7 +55,6 @@ class GrowingLog:
         self._ends: dict[tuple[str, int | None], int] = {}  # path and size of a segment before the last one -> its end
         self._seen: Any = None
         self._seen_since, self._is_settled = 0.0, False
-        self._folders: set[str] = set()
         self._aborted: dict[tuple[int, int], int] = {}
         self._is_damaged = False
         self._warned: set[str] = set()  # about undecided transactions
@@ -66,14 +65,15 @@ class GrowingLog:
         self._packed: set[str] = set()
         self.late: list[kafkarec.Segment] = []
         self.rewritten: set[int] = set()
+        self.listed_log = PartitionLog(None, None, (), {})
         self.start = self.end = 0
 
     def update(self, found: PartitionLog) -> None:
         """Takes a new listing, and reads what is new at the log's end."""
+        known = {os.path.dirname(each.path) for each in self.listed_log.segments if each.listed_size != 0}
         self.listed_log, self.start = found, found.segments[0].base_offset or 0
-        known, filled = self._folders, [each for each in found.segments if each.listed_size != 0]
-        self._folders = {os.path.dirname(each.path) for each in filled}
-        self.late = [each for each in filled if known and os.path.dirname(each.path) not in known]
+        filled = [each for each in found.segments if each.listed_size != 0]
+        self.late += [each for each in filled if known and os.path.dirname(each.path) not in known]
         last = found.segments[-1].path
         is_remote, now = "://" in last, time.monotonic()
         status = None if is_remote else os.stat(last)
@@ -148,6 +148,9 @@ class GrowingLog:
                     self._hold_back(opened, below, next_base)
                 else:
                     below = deque(takewhile(lambda each: each.is_misfit or each.first_offset < offset, every), _MISFITS)
+                    # behind a batch that ends at the offset none is below it: it is not known which of the two is wrong
+                    while len(below) > 1 and below[-2].next_offset >= offset and not below[-2].is_misfit:
+                        below.pop()
                 for batch in reversed(below):
                     if batch.end <= found.end:
                         return found
@@ -219,7 +222,7 @@ class GrowingLog:
         elif offset in self.rewritten:
             problem = "and the log was truncated before it and written again"
         elif not is_end and self._gap_end(offset) is not None:
-            problem = log_end.missing_offset_text(self.listed_log, offset)
+            problem = gaps.missing_offset_text(self.listed_log, offset)
         if problem is not None:
             report_loss(self._options, f"{name}: {why} {offset}, {problem}")
         return end if offset > known_end else max(offset, self.start)
@@ -310,6 +313,7 @@ class GrowingLog:
             at: batch for at, batch in self._before.items() if at in offsets or at in (self.end, self._stable)
         }
         self.rewritten.clear()
+        self.late.clear()
         first = 0 if self._is_damaged else min(offsets, default=0)
         self._aborted = {ids: begin for ids, begin in self._aborted.items() if ids[1] >= first}
 
@@ -359,7 +363,7 @@ def plan_splits(
         log, begin, end = spans[key]
         if begin < end:
             parts[key] = log.between_offsets(begin, end)._replace(uncommitted=log.uncommitted(begin, end))
-    return [each._replace(must_rise=True) for each in planning.plan_splits(chosen, parts)]
+    return planning.plan_splits(chosen, parts)
 
 
 def _incomplete_batch(opened: kafkarec.Segment, position: int) -> kafkarec.Damage | None:

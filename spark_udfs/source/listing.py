@@ -125,16 +125,12 @@ class Listing:
 
     def _names_now(self) -> _Names:
         """Folder -> relevant names in it, for each root, the partition folders below it and the key folders that
-        `where` allows; "" -> the roots, and what is to replace a segment in a folder of files that a glob matches.
-        OSError for a folder that cannot be listed, which the listing of the folder above would leave out, unless
-        failOnDataLoss is false."""
+        `where` allows, and the folder of files that a glob matches; "" -> the roots. OSError for a folder that cannot
+        be listed, which the listing of the folder above would leave out, unless failOnDataLoss is false."""
         roots = self.finder.roots()
         waiting = [root for root in roots if os.path.isdir(root)]
-        matched = {os.path.dirname(root) for root in {*roots} - {*waiting, *paths.given_paths(self.options)}}
-        inside = (os.path.join(folder, name) for folder in matched for name in os.listdir(folder))
-        swaps = (each for each in inside if each.endswith(f"{_LOG}{_SWAP}"))
-        alone = (each for each in swaps if not os.path.lexists(each.removesuffix(_SWAP)))
-        names: _Names = {"": frozenset([*roots, *alone])}
+        waiting += {os.path.dirname(root) for root in {*roots} - {*waiting, *paths.given_paths(self.options)}}
+        names: _Names = {"": frozenset(roots)}
         while waiting:
             folder = waiting.pop()
             if folder not in names:
@@ -145,15 +141,14 @@ class Listing:
 
 def _problem(before: _Names, after: _Names, may_grow: bool) -> str:
     """Why segments that were listed between these two may not be all; empty: they are."""
-    for folder, names in after.items():
-        swaps = sorted(name for name in names if name.endswith(_SWAP) and name.removesuffix(_SWAP) not in names)
-        if swaps:
-            own, swap = os.path.split(os.path.join(folder, swaps[0]))
-            above, own = os.path.split(own)
+    for folder in filter(None, after):
+        replaced = (name.removesuffix(_SWAP) for name in after[folder] if name.endswith(_SWAP))
+        missing = min((name for name in replaced if name not in after[folder]), default=None)
+        if missing is not None:
+            above, own = os.path.split(folder)
             return (
-                f"{above}: {own} has {swap} and no {swap.removesuffix(_SWAP)}: the replacement of that segment "
-                f"was interrupted, and only that file has its offsets. A broker that starts there completes the "
-                f"renaming"
+                f"{above}: {own} has {missing}{_SWAP} and no {missing}: the replacement of that segment was "
+                f"interrupted, and only that file has its offsets. A broker that starts there completes the renaming"
             )
     for folder in {**before, **after}:
         first, then = before.get(folder), after.get(folder)

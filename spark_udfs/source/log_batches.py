@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
-from functools import partial
 from itertools import chain, islice, pairwise, repeat
-from operator import add, le
+from operator import add
 from typing import NamedTuple
 
 from spark_udfs.bootstrap import distributed, kafkarec
@@ -75,22 +74,18 @@ def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | Non
     following = [] if next_base is None else [LogBatch("", end, end, next_base, next_base, leader_epoch=_NO_LIMIT)]
     kept: list[LogBatch] = []
     doubt = None  # the number of the first of them that does not follow
-    for table, _ in _tables(opened, begin, end):
+    for found in _batches_as_read(opened, begin, end):
         if not kept:  # in a segment no offset is below its name's
-            low = table.first_offsets[0]
+            low = found[0].first_offset
             start = start._replace(next_offset=low if begin else max(low, opened.base_offset or 0))
-        made = map(partial(LogBatch, opened.path), *table)
-        if _is_in_order((kept or [start])[-1], table):
-            every = chain(kept, made)
-            yield from islice(every, max(0, len(kept) + len(table.begins) - _WINDOW))
-            kept = [*every]
-        else:
-            kept += made
-            doubt = _first_doubtful(start, kept)
-            if doubt is not None:
-                break
-            yield from kept[:-_WINDOW]
-            kept = kept[-_WINDOW:]
+        kept += found
+        doubt = next(
+            (at for at, (one, other) in enumerate(pairwise([start, *kept])) if not one.is_followed_by(other)), None
+        )
+        if doubt is not None:
+            break
+        yield from kept[:-_WINDOW]
+        kept = kept[-_WINDOW:]
         first = kept[0]
         start = LogBatch("", first.begin, first.begin, 0, first.first_offset, first.leader_epoch)
     last = (kept or [start])[-1]
@@ -104,30 +99,16 @@ def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | Non
     at = kept[known].begin if known else start.end
     # what proves the first ones may be before them
     read_from = 0 if doubt < 2 * _BESIDE and not known else at
-    checked = (
-        LogBatch(opened.path, *row, restored=restored.get(row[0], ()))
-        for table, restored in _tables(opened, read_from, end, check_crcs=True)
-        for row in zip(*table, strict=True)
-    )
+    checked = chain.from_iterable(_batches_as_read(opened, read_from, end, check_crcs=True))
     before = [] if read_from or opened.base_offset is None else [LogBatch("", next_offset=opened.base_offset)]
     yield from (each for each in _judged(chain(before, checked, following)) if each.path and each.begin >= at)
 
 
-class _Table(NamedTuple):
-    """Columns of consecutive batches, in the order of the fields of LogBatch."""
-
-    begins: list[int]
-    ends: list[int]
-    first_offsets: list[int]
-    next_offsets: list[int]
-    leader_epochs: list[int]
-
-
-def _tables(
+def _batches_as_read(
     opened: kafkarec.Segment, begin: int, end: int, *, check_crcs: bool = False
-) -> Iterator[tuple[_Table, dict[int, Collection[str]]]]:
-    """The batches in these bytes, and position -> the restored fields of one. A wrapper message has no first offset;
-    the next offset of the batch before it is used."""
+) -> Iterator[list[LogBatch]]:
+    """The batches in these bytes, some thousands at a time. A wrapper message has no first offset; the next offset of
+    the batch before it is used."""
     before = opened.base_offset or 0
     part = opened.between(min(begin, end), end).copy(later_segment=False)
     with closing(part.scan_pieces(errors="skip", check_crcs=check_crcs)) as tables:
@@ -142,24 +123,9 @@ def _tables(
                 ]
             if None in epochs:
                 epochs = [_NO_EPOCH if epoch is None else epoch for epoch in epochs]
-            before = nexts[-1]
-            found = _Table(begins, [*map(add, begins, sizes)], bases, nexts, epochs)
-            yield found, {each.position: each.fields for each in table.restored}
-
-
-def _is_in_order(before: LogBatch, table: _Table) -> bool:
-    """Whether all follow; False: maybe not all. For thousands of batches, without a loop in Python."""
-    return (
-        table.begins == [before.end, *table.ends[:-1]]
-        and all(map(le, chain([before.next_offset], table.next_offsets), table.first_offsets))
-        and all(map(le, chain([before.leader_epoch], table.leader_epochs), table.leader_epochs))
-        and table.next_offsets[-1] - before.next_offset <= _MAX_JUMP
-    )
-
-
-def _first_doubtful(start: LogBatch, found: list[LogBatch]) -> int | None:
-    pairs = enumerate(pairwise([start, *found]))
-    return next((number for number, (one, other) in pairs if not one.is_followed_by(other)), None)
+            before, restored = nexts[-1], {each.position: each.fields for each in table.restored}
+            rows = zip(begins, map(add, begins, sizes), bases, nexts, epochs, strict=True)
+            yield [LogBatch(opened.path, *row, restored=restored.get(row[0], ())) for row in rows]
 
 
 def _judged(found: Iterable[LogBatch]) -> Iterator[LogBatch]:

@@ -55,8 +55,8 @@ def parse(given: Given, use: str, cores: int | None = None) -> ReadOptions:
 
     cores: the default of minPartitions; None: not known
     """
-    set_by_user = _parsed(given, use)
-    chosen = ReadOptions(**{"minPartitions": cores or 1, **set_by_user}, given=set_by_user)
+    texts, values = _parsed(given, use)
+    chosen = ReadOptions(**{"minPartitions": cores or 1, **values}, given=texts)
     for several in (
         ("subscribe", "subscribePattern", "assign"),
         ("maxOffsetsPerTrigger", "maxBytesPerTrigger"),
@@ -72,12 +72,13 @@ def parse(given: Given, use: str, cores: int | None = None) -> ReadOptions:
 
 def parse_for_write(given: Given) -> WriteOptions:
     """The options for writing; errors as `parse`."""
-    return WriteOptions(**_parsed(given, "write"))
+    return WriteOptions(**_parsed(given, "write")[1])
 
 
-def _parsed(given: Given, use: str) -> schema.NamedValues:
-    """Name -> value of the options that the user has set, in the order of the table."""
+def _parsed(given: Given, use: str) -> tuple[Given, schema.NamedValues]:
+    """Name -> text, and name -> value, of the options that the user has set; the texts in the order of the table."""
     known = {each.name.lower(): each for each in TABLE}
+    texts: dict[str, str] = {}
     values: schema.NamedValues = {}
     for name, text in given.items():
         option = known.get(_ALIASES.get(name.lower(), name.lower()))
@@ -86,11 +87,12 @@ def _parsed(given: Given, use: str) -> schema.NamedValues:
         if option.name in values:
             raise ValueError(f"option {option.name} is set twice, also as {name}")
         try:
-            values[option.name] = option.read(text)
+            values[option.name] = value = option.read(text)
+            texts[option.name] = str(value) if isinstance(value, StorageOptions) else text
         except ValueError as error:
             shown = f"option {option.name}" if option.read is storage_options else f"option {option.name}={text!r}"
             raise ValueError(f"{shown}: {error}") from None
-    return {each.name: values[each.name] for each in TABLE if each.name in values}
+    return {each.name: texts[each.name] for each in TABLE if each.name in texts}, values
 
 
 def _is_for(use: str, option: Option) -> bool:
@@ -291,10 +293,10 @@ class _Options:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(_Options):
-    """The options for spark.read, spark.readStream and the functions that read. given: name and value of each option
-    that the user has set."""
+    """The options for spark.read, spark.readStream and the functions that read. given: name and text of each option
+    that the user has set; of storageOptions the names only."""
 
-    given: Mapping[str, Any] = field(default_factory=dict)
+    given: Given = field(default_factory=dict)
     # the paths of load([a, b])
     paths: tuple[str, ...] = _option(lambda given: tuple(map(str, json.loads(given))), (), _PARTITIONS)
     basePath: str | None = _option(str, None, _PARTITIONS)  # the folder below which key=value folders become columns

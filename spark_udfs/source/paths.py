@@ -71,7 +71,7 @@ class PartitionLog(NamedTuple):
         the last one
     followed_by: path of a segment -> (path, base offset) of the one of another folder that follows it, if the planning
         cannot know that their offsets do not overlap
-    first_offset: no record in these bytes has a lower one; None: that of the first segment's name
+    first_offset: of the bytes between two borders: no record in these has a lower one; None: they are no such bytes
     wanted: the offsets to read
     context: the position in the first segment from which batches are read for what they prove; None: there is no need
     uncommitted: of these bytes, for read_committed; None: not known yet

@@ -10,19 +10,18 @@ pieces together have exactly the records and the damage of the file.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import warn_of_some
 
 from .listing import report_loss
-from .options import ReadOptions, StorageOptions, offsets_to_json
+from .options import ReadOptions
 from .paths import (
     NO_END,
     Keys,
@@ -146,6 +145,7 @@ def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
                         keys=tuple(segment.keys.items()),
                         followed_by=partition.followed_by.get(segment.path),
                         context=partition.context if not number and begin.position == segment.begin else None,
+                        must_rise=partition.first_offset is not None,
                         next_base_offset=later if is_end and not is_cut and not options.where else None,
                     )
                 )
@@ -411,8 +411,9 @@ def plan_text(chosen: ReadOptions, tasks: Sequence[Sequence[Split]]) -> str:
 
 
 def options_text(chosen: ReadOptions) -> str:
-    """The options that were given, with paths, in the order of the table of options."""
-    return " ".join(f"{name}={_option_text(name, value)}" for name, value in chosen.given.items())
+    """The options as they were given, in the order of the table of options."""
+    paths = {"path": display_url(chosen.path or ""), "paths": ",".join(map(display_url, chosen.paths))}
+    return " ".join(f"{name}={paths.get(name, text)}" for name, text in chosen.given.items())
 
 
 def damage_report_call(chosen: ReadOptions) -> str:
@@ -423,19 +424,6 @@ def damage_report_call(chosen: ReadOptions) -> str:
 def paths_text(chosen: ReadOptions) -> str:
     """The path that is read, or the list of them, as Python writes it."""
     return repr(display_url(chosen.path) if chosen.path else [*map(display_url, chosen.paths)])
-
-
-def _option_text(name: str, value: Any) -> str:
-    if isinstance(value, StorageOptions):
-        return str(value)
-    if name in ("path", "paths"):
-        return ",".join(map(display_url, [value] if isinstance(value, str) else value))
-    if isinstance(value, str):
-        return value
-    if isinstance(value, tuple):
-        return ",".join(value)
-    by_partition = isinstance(value, dict) and any(isinstance(key, tuple) for key in value)
-    return json.dumps(offsets_to_json(value) if by_partition else value)
 
 
 def counted(count: int, one: str, several: str = "") -> str:

@@ -10,68 +10,46 @@ One file is open at a time, one piece (8 MiB of payload and the batch being deco
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from itertools import compress
-from typing import TYPE_CHECKING, Any
+from operator import le
+from typing import TYPE_CHECKING
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs import decoding, schema
 from spark_udfs.bootstrap import distributed, kafkarec
-from spark_udfs.errors import logger, report_cause_first
+from spark_udfs.errors import report_cause_first
 from spark_udfs.schema import Columns, NamedValues, SparkColumn
 
 from . import planning
 from .columns import key_values
-from .log_end import GAP, SplitEnd, batches_of
+from .counters import TaskCounters, batches_of, log_range
 from .options import ReadOptions
 from .paths import display_url, open_segment
 from .planning import Split
 
 if TYPE_CHECKING:
-    from .log_end import Piece
+    from .counters import Piece
 
 
 # Larger pieces are no faster. Spark limits the workers' memory only if spark.executor.pyspark.memory is set, and one of
 # 512 MiB then has little of it left when it starts.
 PIECE_BYTES, LIMITED_PIECE_BYTES = 8 << 20, 4 << 20
 LARGEST_BATCH = 64 << 20
-# Per task, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
-MOST_RANGES = 10_000
-# What is counted of a split; COUNTS are added up over the splits of a file.
-COUNTS = (
-    "bytes",
-    "batches",
-    "records",
-    "control_records",
-    "damaged",
-    "damaged_bytes",
-    "remaining",
-    "incomplete",
-    "missing_offsets",
-)
-OF_THE_LAST = ("incomplete_position", "last_offset")
 OFFSET_COLUMNS = tuple(each for each in schema.RECORD_COLUMNS if each.name == "offset")
 # Read if only constant columns are selected: one column is needed for the number of rows.
 _CHEAPEST = {"records": "offset", "batches": "position"}
 _POSITION = {"records": "batch_position", "batches": "position"}
 
 
-def read_splits(splits: Iterable[Split], options: ReadOptions, columns: Columns) -> Iterator[pa.RecordBatch]:
-    """The work of a task: loads kafkarec, reads each split, logs its error if it fails, and then one line."""
-    with closing(TaskCounters()) as counters:
-        yield from _read_splits(splits, options, columns, counters)
-
-
 @report_cause_first
-def _read_splits(
-    splits: Iterable[Split], options: ReadOptions, columns: Columns, counters: TaskCounters
-) -> Iterator[pa.RecordBatch]:
-    for split in splits:
-        yield from read_split(split, options, columns, counters)
+def read_splits(splits: Iterable[Split], options: ReadOptions, columns: Columns) -> Iterator[pa.RecordBatch]:
+    """The work of a task: loads kafkarec, reads each split, logs one line, and its error if it fails."""
+    with closing(TaskCounters()) as counters:
+        for split in splits:
+            yield from read_split(split, options, columns, counters)
 
 
 def read_split(
@@ -89,7 +67,6 @@ def read_split(
         with planning.opened_split(options, split) as part:
             if part is None:
                 return
-            end = SplitEnd(part, split)
             if split.context is not None:
                 counters.add(bytes=split.context - split.begin)  # not counted twice
             with closing(read_pieces(part, split, options, rows.sources)) as decoded:
@@ -105,12 +82,11 @@ def read_split(
                             )
                             raise distributed.overlap(f"{split.topic}-{split.partition}", *spans)
                     if split.must_rise and options.mode == "FAILFAST":
-                        end.demand_rising(piece)
+                        _demand_rising(split, counters.next_offset, piece)
                     counters.add_piece(piece, options.includeControl)
-                    end.add(piece)
                     yield from decoding.split_by_size(rows.batch(piece), LARGEST_BATCH, options.maxRecordsPerBatch)
-            counters.add_end(end)
-            yield from _incomplete_end(end, rows, options, counters)
+            counters.add_gap()
+            yield from _incomplete_end(part, rows, options, counters)
     except kafkarec.KafkaRecordError as error:
         if not decoding.is_damage(error):
             raise
@@ -121,21 +97,37 @@ def read_split(
             error.add_note(f"{planning.damage_report_call(options)} lists all damage")
             raise
         # not a segment at all, for example an encrypted object
-        yield rows.damage_rows([counters.add_unread(split, str(error.reason), str(error))])
+        yield rows.damage_rows([counters.add_unread(str(error.reason), str(error))])
+
+
+def _demand_rising(split: Split, low: int | None, piece: Piece) -> None:
+    """CorruptRecordError if offsets of a piece do not rise from `low`, that after what was read, up to the next
+    segment's: no checksum covers a batch's base offset."""
+    batches = batches_of(piece)
+    if not len(batches):
+        return
+    positions, bases, lasts, nexts = map(batches.column, ("position", "base_offset", "last_offset", "next_offset"))
+    if low is None and split.start_offset is None:
+        low = split.first_offset
+    firsts = [last if base is None else base for base, last in zip(bases, lasts, strict=True)]
+    befores, high = [firsts[0] if low is None else low, *nexts][: len(firsts)], split.next_base_offset
+    if not all(map(le, befores, firsts)) or (high is not None and nexts[-1] > high):
+        at = next((number for number, offset in enumerate(firsts) if offset < befores[number]), -1)
+        raise planning.order_error(split.path, positions[at], firsts[at])
 
 
 def _incomplete_end(
-    end: SplitEnd, rows: _RowBuilder, options: ReadOptions, counters: TaskCounters
+    part: kafkarec.Segment, rows: _RowBuilder, options: ReadOptions, counters: TaskCounters
 ) -> Iterator[pa.RecordBatch]:
     """The row of an incomplete batch at the log's end, if endOfLog=strict; in FAILFAST mode its error."""
-    incomplete = end.incomplete_end()
+    incomplete = counters.incomplete_end(part)
     if incomplete is None:
         return
     is_damage = options.endOfLog == "strict"
     counters.add(incomplete=incomplete.length)
     counters.rows[-1]["incomplete_position"] = incomplete.position
     if not is_damage:
-        _warn("incomplete batch at the log's end", incomplete)
+        log_range("incomplete batch at the log's end", incomplete)
         return
     counters.add(remaining=-incomplete.length, bytes=-incomplete.length)
     if options.mode == "FAILFAST":
@@ -204,7 +196,6 @@ class _RowBuilder:
             "_file_path": path,
             **key_values(split.keys, columns, path),
         }
-        self.repeated: dict[tuple[str, Any], pa.Array] = {}
         sources = schema.kafkarec_names(columns)
         has_positions = self.has_reasons or "_batch_crc" in self.schema.names or split.context is not None
         if has_positions and self.position_column not in sources:
@@ -246,12 +237,6 @@ class _RowBuilder:
 
     def _column_array(self, column: SparkColumn, table: pa.Table, piece: Piece, count: int) -> pa.Array:
         wanted = schema.arrow_type(column.type)
-        if column.source == "timestamp_type" and self.position_column == _POSITION["records"]:
-            types = set(batches_of(piece).column("timestamp_type"))
-            if len(types) == 1:  # nearly always one value for all records
-                type_ = types.pop()
-                value = schema.NO_TIMESTAMP_TYPE if type_ is None else int(type_)
-                return self._repeated(column.name, value, wanted, count)
         if column.source is not None:
             return decoding.to_spark_type(_one_array(table.column(column.source)), column, wanted)
         if column.name == "_batch_crc":
@@ -259,106 +244,8 @@ class _RowBuilder:
             positions = _one_array(table.column(self.position_column))
             rows = pc.index_in(positions, value_set=_one_array(batches.column("position")))
             return _one_array(batches.column("crc")).cast(wanted).take(rows)
-        return self._repeated(column.name, self.constants.get(column.name), wanted, count)
-
-    def _repeated(self, name: str, value: Any, wanted: pa.DataType, count: int) -> pa.Array:
-        made = self.repeated.get((name, value))
-        if made is None or len(made) < count:
-            made = self.repeated[name, value] = pa.repeat(pa.scalar(value, wanted), count)
-        return made.slice(0, count)
+        return pa.repeat(pa.scalar(self.constants.get(column.name), wanted), count)
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
-
-
-class TaskCounters:
-    """What a task has read, for its result and for one line in the executor's log. what: the verb of that line.
-
-    rows: of each split topic, partition, file, keys, begin; COUNTS and OF_THE_LAST, as in damage.DamageReport, but
-        `records` with those of control batches if they are read; ranges: the damaged ones and missing offsets, with
-        decoding.REASON_FIELDS
-    """
-
-    def __init__(self, what: str = "read") -> None:
-        self.what = what
-        self.rows: list[NamedValues] = []
-        self.damaged, self.started = 0, time.monotonic()
-
-    def add_split(self, split: Split) -> None:
-        """Begins the row of a split."""
-        row = {"topic": split.topic, "partition": split.partition, "file": display_url(split.path), "keys": split.keys}
-        counts = {**dict.fromkeys(COUNTS, 0), **dict.fromkeys(OF_THE_LAST)}
-        self.rows.append({**row, **counts, "begin": split.begin, "ranges": []})
-
-    def add(self, **counts: int) -> None:
-        for name, number in counts.items():
-            self.rows[-1][name] += number
-
-    def add_piece(self, piece: Piece, has_control: bool) -> None:
-        batches = batches_of(piece)
-        records = sum(filter(None, batches.column("record_count"))) if batches is piece else len(piece)
-        if has_control:
-            control = compress(batches.column("record_count"), batches.column("is_control"))
-            self.add(control_records=sum(filter(None, control)))
-        size = sum(batches.column("size_in_bytes")) + piece.remaining
-        self.add(batches=len(batches), records=records, remaining=piece.remaining, bytes=size)
-        for each in piece.damage:
-            self.add_damage(each)
-
-    def add_damage(self, damage: kafkarec.Damage) -> None:
-        self.add(damaged=1, damaged_bytes=damage.length, bytes=damage.length)
-        self.damaged += 1
-        if self.damaged <= 100:  # a completely damaged disk must not fill the log
-            _warn("damaged", damage)
-        self._list_range(damage)
-
-    def add_unread(self, split: Split, reason: str, why: str) -> kafkarec.Damage:
-        """Adds what was not read of a split as damage."""
-        begin = split.begin + self.rows[-1]["bytes"]
-        length = max(0, (begin if split.end is None else split.end) - begin)
-        rest = kafkarec.Damage(split.path, begin, length, None, None, begin + length, reason, why)
-        self.add_damage(rest)
-        return rest
-
-    def add_end(self, end: SplitEnd) -> None:
-        """Adds the last offset, and the missing ones after it, which are logged."""
-        self.rows[-1]["last_offset"] = end.last_offset
-        gap = end.gap()
-        if gap is not None:
-            self.add(missing_offsets=(gap.lost_to or 0) - (gap.lost_from or 0) + 1)
-            self._list_range(gap)
-            _warn("missing offsets", gap)
-
-    def _list_range(self, damage: kafkarec.Damage) -> None:
-        if self.damaged <= MOST_RANGES or damage.reason == GAP:
-            self.rows[-1]["ranges"].append(decoding.reason_values(damage))
-
-    def damage(self) -> list[NamedValues]:
-        """The damaged ranges of all splits, each with topic, partition and file."""
-        return [
-            {name: row[name] for name in ("topic", "partition", "file")} | each
-            for row in self.rows
-            for each in row["ranges"]
-            if each["reason"] != GAP
-        ]
-
-    def gap_texts(self) -> list[str]:
-        """A clause for the missing offsets behind each split."""
-        return [
-            f"{row['file']}: {each['detail']}" for row in self.rows for each in row["ranges"] if each["reason"] == GAP
-        ]
-
-    def close(self) -> None:
-        """Logs the line."""
-        files = dict.fromkeys(row["file"] for row in self.rows)
-        counts = " ".join(
-            f"{name}={sum(row[name] for row in self.rows)}"
-            for name in ("bytes", "batches", "records", "damaged", "incomplete")
-        )
-        seconds, first = time.monotonic() - self.started, next(iter(files), "nothing")
-        logger.info("kafkarec %s files=%d %s seconds=%.3f first=%s", self.what, len(files), counts, seconds, first)
-
-
-def _warn(what: str, damage: kafkarec.Damage) -> None:
-    logger.warning("%s: %s", what, decoding.corrupt_record_json(damage))

@@ -18,7 +18,7 @@ from typing import Any
 from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import logger
 
-from .log_end import missing_offset_text
+from .gaps import missing_offset_text
 from .options import ReadOptions
 from .paths import PartitionLog, Partitions, TopicPartition
 

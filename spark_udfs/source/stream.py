@@ -29,7 +29,7 @@ from spark_udfs.capabilities import (
 from spark_udfs.errors import logger, report_cause_first
 from spark_udfs.schema import Columns
 
-from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
+from . import columns, gaps, growing_log, options, planning, reading, selection, worker_path
 from .batch import requested_columns, select_and_warn, warn_of_mode
 from .growing_log import GrowingLog
 from .listing import Listing, report_loss
@@ -193,7 +193,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before, after = offsets_from_json(start), offsets_from_json(end)
         splits = self._with_logs(lambda logs: self._splits(logs, before, after))
         columns.check_key_values(splits, self.columns)
-        log_end.warn_of_gaps(self.options, splits)
+        gaps.warn_of_gaps(self.options, splits)
         return [InputPartition(each) for each in planning.group_into_tasks(self.options, splits)]
 
     def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:

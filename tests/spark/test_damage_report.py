@@ -10,7 +10,7 @@ from source_rows import log_folder, read, repeated, spoil
 
 import kafkarec
 from spark_udfs import count, damage, damage_report, schema
-from spark_udfs.source import log_end, options, reading
+from spark_udfs.source import counters, gaps, options
 from spark_udfs.source.batch import BatchReader
 from spark_udfs.source.stream import StreamReader
 
@@ -43,7 +43,7 @@ def test_ranges_equal_those_of_the_local_api_and_of_the_data_source(tmp_path, cu
 
 
 def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "MOST_RANGES", 2)
+    monkeypatch.setattr(counters, "MOST_RANGES", 2)
     batches = [bytes(batch.raw) for batch in kafkarec.batches(TXN)]
     bad = [flipped(raw) if number % 2 else raw for number, raw in enumerate(batches)]
     log_folder(tmp_path / "orders-0", (0, b"".join(bad)))
@@ -118,7 +118,7 @@ def test_the_driver_looks_first_where_a_segment_may_be_missing(tmp_path, caplog,
     """Where it cannot look at all ends: at the one with the most offsets for its bytes. Of many gaps it names some."""
     folder = tmp_path / "orders-0"
     log_folder(folder, *((30 * n, repeated(TXN, n + 1, 30)[n * len(TXN) :]) for n in range(40) if n != 20))
-    monkeypatch.setattr(log_end, "GAP_SEARCH_BYTES", log_end.BYTES_PER_FILE + len(TXN))
+    monkeypatch.setattr(gaps, "GAP_SEARCH_BYTES", gaps.BYTES_PER_FILE + len(TXN))
     (told,) = driver_warnings(caplog, tmp_path)
     assert told.startswith(f"{folder}/{570:020}.log: offsets 600 to 629 are missing")
     monkeypatch.undo()
@@ -177,7 +177,7 @@ def test_text_names_file_byte_reason_and_offsets():
 
 
 def test_text_counts_control_records_apart_and_has_each_incomplete_end():
-    counts = dict.fromkeys(reading.COUNTS, 0)
+    counts = dict.fromkeys(counters.COUNTS, 0)
     files = [
         {"file": f"/logs/t-{number}/0.log"}
         | counts

@@ -34,7 +34,7 @@ def damage_of(rows):
 
 def told(caplog):
     """What the tasks warn of."""
-    return [each.message for each in caplog.records if each.levelno == logging.WARNING and each.module == "reading"]
+    return [each.message for each in caplog.records if each.levelno == logging.WARNING and each.module == "counters"]
 
 
 @pytest.mark.parametrize("left", CUTS)
@@ -106,7 +106,7 @@ def test_a_batchs_end_and_preallocated_zeros_are_no_such_end(tmp_path, caplog, z
         for mode in options.MODES:
             rows = read(tmp_path, mode=mode, endOfLog="strict", **CORRUPT)
             assert len(rows) == (OFFSET if end == AT else 865) and not damage_of(rows)
-    assert {each.levelno for each in caplog.records if each.module == "reading"} == {logging.INFO}
+    assert {each.levelno for each in caplog.records if each.module == "counters"} == {logging.INFO}
     found = report(tmp_path, endOfLog="strict")
     (file,) = found.files
     assert (file["incomplete"], file["remaining"], file["damaged"]) == (0, zeros, 0)

@@ -23,6 +23,7 @@ from stream_engine import Query, caught_up
 import kafkarec
 import spark_udfs
 from kafkarec.distributed import inferred_type
+from spark_udfs.source.growing_log import GrowingLog
 from spark_udfs.source.listing import DataLoss
 
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
@@ -323,12 +324,23 @@ def test_a_stream_with_where_and_one_whose_new_folder_is_of_another_type(days):
         every.reader.partitions(json.loads(every.log[-1]), every.reader.latestOffset(json.loads(every.log[-1]), None))
 
 
-def test_a_folder_that_appears_after_its_offsets_is_a_loss(days, caplog):
+@pytest.mark.parametrize("lists_twice", [False, True])
+def test_a_folder_that_appears_after_its_offsets_is_a_loss(days, caplog, monkeypatch, lists_twice):
+    """lists_twice: a file disappears after the first listing that has the folder."""
+    real, disappears = GrowingLog.clamp_reporting_loss, []
+
+    def clamp(self, *arguments, **options):
+        if disappears:
+            raise disappears.pop()
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(GrowingLog, "clamp_reporting_loss", clamp)
     first = days / f"date={DAYS[0]}"
     first.rename(days.parent / "later")
     for strict in ("true", "false"):
         query = caught_up(days, failOnDataLoss=strict)
         (days.parent / "later").rename(first)
+        disappears += [FileNotFoundError()] * lists_twice
         log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
         if strict == "true":
             with pytest.raises(

@@ -19,8 +19,8 @@ import kafkarec
 from kafkarec.sources import folders
 from spark_udfs import schema
 from spark_udfs.source import KafkarecDataSource, options, planning
+from spark_udfs.source.gaps import GAP
 from spark_udfs.source.listing import DataLoss
-from spark_udfs.source.log_end import GAP
 
 FIRST, BAD = (f"{offset:020}.log" for offset in (0, 1000))
 VIEWS = ("records", "batches")

@@ -455,6 +455,24 @@ def test_of_two_last_batches_whose_offsets_fall_neither_is_passed(tmp_path, wron
     assert [offset for offset, _ in query.rows["orders", 0]] == [0, 1, wrong, *range(10, 14)]
 
 
+def test_damage_before_a_batch_whose_offset_is_one_that_was_read_is_not_passed(tmp_path):
+    """Of the batches before and behind the damage, either may have the wrong offset: a restart begins at the first."""
+    batches = [good_batch(1, base_offset=offset) for offset in range(20)]
+    bad = [flipped(batches[10]), patched(batches[11], 0, (9).to_bytes(8, "big"))]
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:10])))
+    for options in ({}, TELLS):
+        log_folder(folder, (0, b"".join(batches[:10])))
+        query = caught_up(tmp_path, **options)
+        log_folder(folder, (0, b"".join([*batches[:10], *bad, *batches[12:]])))
+        query.restart()
+        if not options:
+            with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
+                query.run()
+    query.run()
+    assert len(query.damage) == 1
+    assert [offset for offset, _ in query.rows["orders", 0]] == [*range(10), 9, *range(12, 20)]
+
+
 @pytest.mark.parametrize("start", [30, 50, 51, 53])
 def test_a_start_up_to_a_waiting_batch_is_no_loss(tmp_path, start):
     """An offset that the log has, which a checkpoint of an earlier version may have passed."""

@@ -139,7 +139,7 @@ def test_every_option_can_be_described():
                     assert planning.options_text(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
     assert planning.options_text(options.parse(given, "read")) == (
         "path=s3://bucket/kafka-? storageOptions=StorageOptions(secret) where=date >= '2026-11-01' AND hour < 3 "
-        "subscribe=a,b startingOffsets=earliest checkCrcs=false maxPartitionBytes=8192"
+        "subscribe=a,b startingOffsets=earliest checkCrcs=false maxPartitionBytes=8k"
     )
 
 
@@ -166,7 +166,7 @@ def test_explain_names_what_a_read_reads(spark_session, capsys):
     planned = f"{size} bytes: path={path} storageOptions=StorageOptions(secret)"
     spark_udfs.read_log(spark_session, path, maxPartitionBytes="8k", **secret).explain()
     shown = capsys.readouterr().out
-    assert f"read_log[3 tasks, 3 splits, {planned} maxPartitionBytes=8192" in shown
+    assert f"read_log[3 tasks, 3 splits, {planned} maxPartitionBytes=8k" in shown
     spark_udfs.read_log(spark_session, path, subscribe="txn", **secret).explain()
     shown += capsys.readouterr().out
     assert f"read_log[1 task, 2 splits, {planned}" in shown

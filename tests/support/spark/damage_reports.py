@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from spark_udfs import cluster, damage, damage_report
-from spark_udfs.source.log_end import GAP
+from spark_udfs.source.gaps import GAP
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,7 @@
-"""What follows the last batch of a split: an incomplete one, at a log's end, or missing offsets.
+"""Offsets that no segment has, between two of them, and the last batch of a segment, by which they are seen.
 
-| the end of a log | what it is | endOfLog=tail | endOfLog=strict |
-|---|---|---|---|
-| a batch's end, or that and at least 12 zeros (preallocated) | complete | | |
-| an incomplete batch | a broker was or is writing there; or the file was cut | logged and counted | damage |
-
-In a segment that another one follows, an incomplete batch is damage in both. Nothing is said if the query asks for
-offsets that end before it. Offsets that no segment has, between two of them, are logged by the task that reads the
-first one, and by the driver as far as it can know them cheaply; damage_report lists them.
+They are logged by the task that reads the segment before them, and by the driver as far as it can know them cheaply;
+damage_report lists them.
 """
 
 from __future__ import annotations
@@ -16,83 +10,19 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
-from operator import le
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import warn_of_some
 
 from .options import ReadOptions
-from .paths import NO_END, PartitionLog, open_segment
-from .planning import LAST_OFFSET, Split, damage_report_call, order_error
-
-if TYPE_CHECKING:
-    Piece = kafkarec.RecordColumns | kafkarec.BatchTable
+from .paths import PartitionLog, open_segment
+from .planning import LAST_OFFSET, Split, damage_report_call
 
 # The reason of missing offsets: the kind of finding that `kafkarec verify` has for them.
 GAP = "segment_gap"
 # For gaps the driver reads headers of at most so many bytes, where each file counts as more: of 128 indexed files.
 GAP_SEARCH_BYTES, BYTES_PER_FILE = 128 << 20, 1 << 20
-
-
-class SplitEnd:
-    """The end of what a task has read of a split. `add` takes each piece of it.
-
-    last_offset: the last offset of the last good batch; None: there is none
-    """
-
-    def __init__(self, part: kafkarec.Segment, split: Split) -> None:
-        self._part, self._split = part, split
-        self._remaining = 0
-        self._next_offset: int | None = None
-        self._is_damage = False  # what was read last
-        self.last_offset: int | None = None
-
-    def add(self, piece: Piece) -> None:
-        batches = batches_of(piece)
-        self._remaining += piece.remaining  # bytes after the batches that are no damage
-        position = -1
-        if len(batches):
-            last = batches[-1:]  # not batches[-1], which makes a dictionary of all columns
-            (self.last_offset,), (self._next_offset,), (position,) = map(
-                last.column, ("last_offset", "next_offset", "position")
-            )
-            self._is_damage = False
-        if piece.damage:
-            self._is_damage = piece.damage[-1].position > position
-
-    def demand_rising(self, piece: Piece) -> None:
-        """CorruptRecordError if offsets of the next piece do not rise from what was read, up to the next segment's: no
-        checksum covers a batch's base offset."""
-        split, batches = self._split, batches_of(piece)
-        if not len(batches):
-            return
-        positions, bases, lasts, nexts = map(batches.column, ("position", "base_offset", "last_offset", "next_offset"))
-        low = split.first_offset if split.start_offset is None else None
-        low = low if self._next_offset is None else self._next_offset
-        firsts = [last if base is None else base for base, last in zip(bases, lasts, strict=True)]
-        befores, high = [firsts[0] if low is None else low, *nexts][: len(firsts)], split.next_base_offset
-        if not all(map(le, befores, firsts)) or (high is not None and nexts[-1] > high):
-            at = next((number for number, offset in enumerate(firsts) if offset < befores[number]), -1)
-            raise order_error(split.path, positions[at], firsts[at])
-
-    def incomplete_end(self) -> kafkarec.Damage | None:
-        """The incomplete batch after the last piece, as Damage; None: there is none, or the offsets that the query asks
-        for end before it."""
-        stable = self._split.uncommitted.last_stable_offset
-        if stable < NO_END and self._split.is_log_end and not self._remaining:
-            # read_committed has stopped before the log's end, which may be a cut batch: the transaction's marker
-            for table in self._part.scan_pieces(errors="skip", end_offset=self._split.end_offset):
-                self.add(table)
-        wanted, following = self._split.end_offset, self._next_offset
-        if wanted is not None and following is not None and following >= wanted:
-            return None
-        end = self._part.size if self._part.end is None else self._part.end
-        return distributed.incomplete_end(self._part, end - self._remaining, self._remaining, following)
-
-    def gap(self) -> kafkarec.Damage | None:
-        """The missing offsets behind what was read, as `gap_after`; None if the segment ends in damage."""
-        return None if self._is_damage else gap_after(self._split, self._next_offset)
 
 
 def gap_after(split: Split, next_offset: int | None) -> kafkarec.Damage | None:
@@ -154,11 +84,6 @@ def last_batch(segment: kafkarec.Segment, begin: int = 0) -> Any:
     if not is_whole or any(table.damage or table.remaining for table in tables):
         raise ValueError(f"{segment.path} does not end with a whole batch: salvage this log first (kafkarec salvage)")
     return last
-
-
-def batches_of(piece: Piece) -> kafkarec.BatchTable:
-    """The batches of a piece of records, or the piece itself if it is a table of batches."""
-    return piece.batches if isinstance(piece, kafkarec.RecordColumns) else piece
 
 
 def missing_offset_text(partition: PartitionLog, offset: int) -> str | None:
