@@ -273,8 +273,8 @@ def parse(key: bytes | None, value: bytes | None) -> ControlRecord:
     # KIP-853) and Kafka itself fails on it. Here it is read, and a value that is not one of version 1 is read as 0.
     if version == 1:
         with suppress(InvalidRecordError):
-            return of(kind, kind_id, version, *_reader(kind_id, 1)(data))
-    return of(kind, kind_id, version, *_reader(kind_id, 0)(data))
+            return of(kind, kind_id, version, *_attributes(kind_id, 1, data))
+    return of(kind, kind_id, version, *_attributes(kind_id, 0, data))
 
 
 def as_json(record: ControlRecord) -> dict[str, Any]:
@@ -305,43 +305,32 @@ def _schemas() -> dict[type[ControlRecord], MessageSchema]:
     return {of: each.value for of, text in _MESSAGES.items() for each in parse_table(text).values()}
 
 
-@cache
-def _reader(kind_id: int, version: int) -> Callable[[bytes], tuple[Any, ...]]:
-    """A reader of the attributes of a record of this type, from a value that is read as one of this version."""
-    from .messages import Cursor, MessageError, fields_reader
+def _attributes(kind_id: int, version: int, data: bytes) -> tuple[Any, ...]:
+    """The attributes of a record of this type, from a value that is read as one of this version."""
+    from .messages import Cursor, MessageError, read_message
 
-    schema = _schemas()[CLASSES[kind_id]]
-    attributes_at = fields_reader(schema.struct, version, schema.is_flexible(version), _object_maker)
     # The size of a message limits its objects: an element of an array has five bytes or more, and counts nine.
-    objects = 2 * _LARGEST_MESSAGE
-
-    def read(data: bytes) -> tuple[Any, ...]:
-        try:
-            attributes: tuple[Any, ...] = attributes_at(Cursor(data, 2, objects))
-        except MessageError as error:
-            _refuse(error.what, error.expected, error.found)
-        return attributes
-
-    return read
+    cursor = Cursor(data, 2, 2 * _LARGEST_MESSAGE)
+    try:
+        attributes: tuple[Any, ...] = read_message(_schemas()[CLASSES[kind_id]], version, cursor, _made)
+    except MessageError as error:
+        _refuse(error.what, error.expected, error.found)
+    return attributes
 
 
-def _object_maker(of: MessageStruct) -> Callable[[dict[str, Any]], Any]:
-    """Makes an object of a struct's class; of a record's own fields, a tuple of its attributes."""
-    from uuid import UUID
+def _made(of: MessageStruct, fields: dict[str, Any]) -> Any:
+    """An object of a struct's class; of a record's own fields, a tuple of its attributes."""
+    for field in of.fields:
+        if field.name in fields and field.is_array:
+            fields[field.name] = tuple(fields[field.name])
+        elif field.name in fields and field.type == "uuid":
+            from uuid import UUID
 
-    from .messages import uuid_bytes
+            from .messages import uuid_bytes
 
-    convert: dict[str, Callable[[Any], Any]] = {field.name: tuple for field in of.fields if field.is_array}
-    convert |= {field.name: lambda text: UUID(bytes=uuid_bytes(text)) for field in of.fields if field.type == "uuid"}
+            fields[field.name] = UUID(bytes=uuid_bytes(fields[field.name]))
     make = _STRUCTS.get(of.name)
-
-    def made(read: dict[str, Any]) -> Any:
-        for name in convert:
-            if name in read:
-                read[name] = convert[name](read[name])
-        return tuple(read.values()) if make is None else make(*read.values())
-
-    return made
+    return tuple(fields.values()) if make is None else make(*fields.values())
 
 
 def _fields_by_name(of: MessageStruct, made: Any) -> dict[str, Any]:
