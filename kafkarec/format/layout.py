@@ -142,6 +142,20 @@ def first_fields(data: Any, at: int = 0) -> BatchStart:
     return BatchStart._make(START.unpack_from(data, at))
 
 
+def batch_start(data: Any) -> BatchStart | None:
+    """The fields that every magic begins with, of a batch that may begin with these bytes; None: they are too few, or
+    their magic or their length is that of no batch."""
+    start = first_fields(data) if len(data) >= UP_TO_MAGIC else None
+    if start is None or start.magic not in MAGICS or start.batch_length < LEAST_SIZES[start.magic] - LOG_OVERHEAD:
+        return None
+    return start
+
+
+def batch_header(data: Any) -> V2Header | None:
+    """The header of the batch of magic 2 that these bytes begin with; None: another magic, or fewer bytes."""
+    return v2_header(data) if len(data) >= V2_OVERHEAD and data[V2_AT.magic] == BATCH_MAGIC else None
+
+
 def message_header(data: Any) -> MessageHeader:
     """The header of a message of magic 0 (with timestamp -1) or 1; any other magic is read as 1. struct.error if it is
     cut."""

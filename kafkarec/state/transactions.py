@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, overload
 from kafkarec._lazy import cached_property
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.layout import BATCH_MAGIC, LOG_APPEND_TIME, V2_OVERHEAD, first_fields, v2_header
+from kafkarec.format.layout import LOG_APPEND_TIME, V2_OVERHEAD, batch_header
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import match_markers
 from kafkarec.recover.marker_matching import MatchedTransactions, Note
@@ -341,12 +341,10 @@ def _has_append_time(segment: Any, position: int) -> bool:
     if position < 0:
         return False
     try:
-        head = segment.raw(position, V2_OVERHEAD)
+        header = batch_header(segment.raw(position, V2_OVERHEAD))
     except (OSError, KafkaRecordError):
         return False
-    if len(head) < V2_OVERHEAD or first_fields(head).magic != BATCH_MAGIC:
-        return False
-    return v2_header(head).attributes & LOG_APPEND_TIME != 0
+    return header is not None and header.attributes & LOG_APPEND_TIME != 0
 
 
 def listing(segments: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER) -> TransactionListing:

@@ -135,14 +135,12 @@ def _headers(segments: Sequence[SegmentFile], want: Want, errors: str, record_ra
         yield from walk(chosen, headers, start_of=start_of)
 
 
-def record_batches(
-    segment: SegmentFile, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING
-) -> Iterator[RecordBatch]:
+def record_batches(segment: SegmentFile, decode_request: DecodeRequest) -> Iterator[RecordBatch]:
     """The batches of a segment. A batch's bytes are read when they are used."""
     source = SegmentBytes(segment, segment.named_request(decode_request._replace(skip=False)))
     errors = "skip" if decode_request.skip else "raise"
     with segment.opened():
-        yield from Batches((step.rows for step in _headers([segment], HEADERS, errors, record_range)), source)
+        yield from Batches((step.rows for step in _headers([segment], HEADERS, errors, EVERYTHING)), source)
 
 
 def _segments_in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Generator[SegmentFile]:
