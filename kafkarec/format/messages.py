@@ -196,14 +196,10 @@ def read_message(schema: MessageSchema, version: int, cursor: Cursor, make: Make
 def _steps(of: MessageStruct, version: int) -> list[tuple[str, Read, MessageField]]:
     """How the fields of a struct are read that a version has."""
     return [
-        (field.name, _default if field.tag is not None else _reader(field), field)
+        (field.name, (lambda _, field: default_of(field, version)) if field.tag is not None else _reader(field), field)
         for field in of.fields
         if field.is_in(version)
     ]
-
-
-def _default(cursor: Cursor, field: MessageField) -> Any:
-    return default_of(field, cursor.version)
 
 
 def _reader(field: MessageField) -> Read:

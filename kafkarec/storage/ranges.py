@@ -88,8 +88,9 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
 
 
 def request_within(decode_request: DecodeRequest, record_range: RecordRange) -> DecodeRequest:
-    """The request for the batches that may have offsets of the range."""
-    return decode_request._replace(options=decode_request.options._replace(offsets=record_range.offsets))
+    """The request for what may be in the range."""
+    options = decode_request.options._replace(offsets=record_range.offsets, times=record_range.times)
+    return decode_request._replace(options=options)
 
 
 def start_position(segment: SegmentFile, record_range: RecordRange) -> int:
