@@ -150,7 +150,7 @@ def _transaction(
         one.records,
         one.bytes,
         _none_if_negative(one.coordinator_epoch),
-        tuple(name for name in names if name is not None),
+        tuple(filter(None, names)),
     )
 
 
