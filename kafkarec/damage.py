@@ -113,10 +113,6 @@ class Restored(NamedTuple):
         return self._asdict() | {"fields": fields}
 
 
-def _number_text(reason: str, value: int) -> str:
-    return f"0x{value & 0xFFFFFFFF:08x}" if REASONS[reason].in_hexadecimal else str(value)
-
-
 def message(reason: str, fault: dict[str, Any]) -> str:
     """The message: the reason's sentence, the place, the expected and the found value. `fault` has the keys position,
     base_offset, expected, found, record, detail and file."""
@@ -137,10 +133,9 @@ def comparison_text(reason: str, fault: Mapping[str, Any]) -> str:
     keys expected, found and detail."""
     entry = REASONS[reason]
     sides = []
-    if entry.expected and fault.get("expected") is not None:
-        sides.append(f"{entry.expected} {_number_text(reason, fault['expected'])}")
-    if entry.found and fault.get("found") is not None:
-        sides.append(f"{entry.found} {_number_text(reason, fault['found'])}")
+    for word, value in ((entry.expected, fault.get("expected")), (entry.found, fault.get("found"))):
+        if word and value is not None:
+            sides.append(f"{word} 0x{value & 0xFFFFFFFF:08x}" if entry.in_hexadecimal else f"{word} {value}")
     if fault.get("detail"):
         sides.append(fault["detail"])
     return ", ".join(sides)

@@ -25,7 +25,6 @@ from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.log_reading import Selection, splits
 from kafkarec.storage.names_by_content import order_by_content
 from kafkarec.storage.ranges import RecordRange
-from kafkarec.storage.raw_batches import BatchSlice, SegmentBytes
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
@@ -295,15 +294,6 @@ class Segment(SegmentFile, Readable):
         damage as the file.
         """
         return splits(self, max_bytes)
-
-    def slice(self, start_offset: int | range | None = None, end_offset: int | None = None) -> BatchSlice:
-        """The unchanged bytes of the batches that may have offsets of a range, whose end is exclusive. Batches are not
-        cut: the first one may begin below the range, the last one may end above it."""
-        if isinstance(start_offset, range):
-            end_offset, start_offset = start_offset.stop, start_offset.start
-        every = request(control=True)
-        batches = log_reading.record_batches(self, every, RecordRange.of(start_offset, end_offset))
-        return BatchSlice(SegmentBytes(self, every), list(batches))
 
 
 class Log(PartitionFiles, Readable):

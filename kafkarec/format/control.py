@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, dataclass_transform
 
 from kafkarec.errors import InvalidRecordError, LimitExceededError
 
@@ -69,11 +69,13 @@ _MESSAGES: dict[type[ControlRecord], str] = {}
 _STRUCTS: dict[str, Any] = {}
 
 
+@dataclass_transform(frozen_default=True)
 def _register(*types: ControlRecordType, dump_name: str, message: str) -> Callable[[type[_Record]], type[_Record]]:
     """Makes a class that of the records of these types. message: its name and fields; the notation:
     `message_schemas.py`, in the order of the attributes."""
 
     def registered(of: type[_Record]) -> type[_Record]:
+        of = dataclass(frozen=True, slots=True)(of)
         CLASSES.update(dict.fromkeys(types, of))
         DUMP_NAMES.update(dict.fromkeys(types, dump_name))
         _MESSAGES[of] = message
@@ -82,10 +84,11 @@ def _register(*types: ControlRecordType, dump_name: str, message: str) -> Callab
     return registered
 
 
+@dataclass_transform(frozen_default=True)
 def _struct(of: type[_Struct]) -> type[_Struct]:
     """Makes a class that of the message's structs with its name."""
-    _STRUCTS[of.__name__] = of
-    return of
+    _STRUCTS[of.__name__] = made = dataclass(frozen=True, slots=True)(of)
+    return made
 
 
 @_register(
@@ -98,7 +101,6 @@ value 0
   coordinatorEpoch int32
 """,
 )
-@dataclass(frozen=True, slots=True)
 class EndTxnMarker(ControlRecord):
     """ABORT or COMMIT: the end of the open transaction of the batch's producer id (KIP-98)."""
 
@@ -106,7 +108,6 @@ class EndTxnMarker(ControlRecord):
 
 
 @_struct
-@dataclass(frozen=True, slots=True)
 class LeaderChangeVoter:
     """A voter of an election. `voter_directory_id` is None in version 0, which does not have it (KIP-853)."""
 
@@ -128,7 +129,6 @@ value 0-1 flexible 0+
     voterDirectoryId uuid 1+
 """,
 )
-@dataclass(frozen=True, slots=True)
 class LeaderChangeRecord(ControlRecord):
     """LEADER_CHANGE: who leads the quorum from here on, and who voted for it (KIP-595)."""
 
@@ -146,7 +146,6 @@ value 0 flexible 0+
   lastContainedLogTimestamp int64
 """,
 )
-@dataclass(frozen=True, slots=True)
 class SnapshotHeaderRecord(ControlRecord):
     """SNAPSHOT_HEADER: the append time in ms of the last record that the snapshot covers (KIP-630)."""
 
@@ -161,7 +160,6 @@ class SnapshotHeaderRecord(ControlRecord):
 value 0 flexible 0+
 """,
 )
-@dataclass(frozen=True, slots=True)
 class SnapshotFooterRecord(ControlRecord):
     """SNAPSHOT_FOOTER: the end of a complete snapshot (KIP-630)."""
 
@@ -175,7 +173,6 @@ value 0 flexible 0+
   kRaftVersion int16
 """,
 )
-@dataclass(frozen=True, slots=True)
 class KRaftVersionRecord(ControlRecord):
     """KRAFT_VERSION: the finalized kraft.version; from 1 on voters may change (KIP-853)."""
 
@@ -183,7 +180,6 @@ class KRaftVersionRecord(ControlRecord):
 
 
 @_struct
-@dataclass(frozen=True, slots=True)
 class Endpoint:
     """An endpoint of a voter."""
 
@@ -193,7 +189,6 @@ class Endpoint:
 
 
 @_struct
-@dataclass(frozen=True, slots=True)
 class KRaftVersionFeature:
     """The range of kraft.version that a voter supports."""
 
@@ -202,7 +197,6 @@ class KRaftVersionFeature:
 
 
 @_struct
-@dataclass(frozen=True, slots=True)
 class KRaftVoter:
     """One member of the voter set."""
 
@@ -233,7 +227,6 @@ value 0 flexible 0+
     maxSupportedVersion int16
 """,
 )
-@dataclass(frozen=True, slots=True)
 class KRaftVotersRecord(ControlRecord):
     """KRAFT_VOTERS: the whole voter set from here on (KIP-853)."""
 
@@ -273,8 +266,8 @@ def parse(key: bytes | None, value: bytes | None) -> ControlRecord:
     # KIP-853) and Kafka itself fails on it. Here it is read, and a value that is not one of version 1 is read as 0.
     if version == 1:
         with suppress(InvalidRecordError):
-            return of(kind, kind_id, version, *_reader(kind_id, 1)(data))
-    return of(kind, kind_id, version, *_reader(kind_id, 0)(data))
+            return of(kind, kind_id, version, *_attributes(kind_id, 1, data))
+    return of(kind, kind_id, version, *_attributes(kind_id, 0, data))
 
 
 def as_json(record: ControlRecord) -> dict[str, Any]:
@@ -305,43 +298,32 @@ def _schemas() -> dict[type[ControlRecord], MessageSchema]:
     return {of: each.value for of, text in _MESSAGES.items() for each in parse_table(text).values()}
 
 
-@cache
-def _reader(kind_id: int, version: int) -> Callable[[bytes], tuple[Any, ...]]:
-    """A reader of the attributes of a record of this type, from a value that is read as one of this version."""
-    from .messages import Cursor, MessageError, fields_reader
+def _attributes(kind_id: int, version: int, data: bytes) -> tuple[Any, ...]:
+    """The attributes of a record of this type, from a value that is read as one of this version."""
+    from .messages import Cursor, MessageError, read_message
 
-    schema = _schemas()[CLASSES[kind_id]]
-    attributes_at = fields_reader(schema.struct, version, schema.is_flexible(version), _object_maker)
     # The size of a message limits its objects: an element of an array has five bytes or more, and counts nine.
-    objects = 2 * _LARGEST_MESSAGE
-
-    def read(data: bytes) -> tuple[Any, ...]:
-        try:
-            attributes: tuple[Any, ...] = attributes_at(Cursor(data, 2, objects))
-        except MessageError as error:
-            _refuse(error.what, error.expected, error.found)
-        return attributes
-
-    return read
+    cursor = Cursor(data, 2, 2 * _LARGEST_MESSAGE)
+    try:
+        attributes: tuple[Any, ...] = read_message(_schemas()[CLASSES[kind_id]], version, cursor, _made)
+    except MessageError as error:
+        _refuse(error.what, error.expected, error.found)
+    return attributes
 
 
-def _object_maker(of: MessageStruct) -> Callable[[dict[str, Any]], Any]:
-    """Makes an object of a struct's class; of a record's own fields, a tuple of its attributes."""
-    from uuid import UUID
+def _made(of: MessageStruct, fields: dict[str, Any]) -> Any:
+    """An object of a struct's class; of a record's own fields, a tuple of its attributes."""
+    for field in of.fields:
+        if field.name in fields and field.is_array:
+            fields[field.name] = tuple(fields[field.name])
+        elif field.name in fields and field.type == "uuid":
+            from uuid import UUID
 
-    from .messages import uuid_bytes
+            from .messages import uuid_bytes
 
-    convert: dict[str, Callable[[Any], Any]] = {field.name: tuple for field in of.fields if field.is_array}
-    convert |= {field.name: lambda text: UUID(bytes=uuid_bytes(text)) for field in of.fields if field.type == "uuid"}
+            fields[field.name] = UUID(bytes=uuid_bytes(fields[field.name]))
     make = _STRUCTS.get(of.name)
-
-    def made(read: dict[str, Any]) -> Any:
-        for name in convert:
-            if name in read:
-                read[name] = convert[name](read[name])
-        return tuple(read.values()) if make is None else make(*read.values())
-
-    return made
+    return tuple(fields.values()) if make is None else make(*fields.values())
 
 
 def _fields_by_name(of: MessageStruct, made: Any) -> dict[str, Any]:

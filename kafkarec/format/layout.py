@@ -103,43 +103,39 @@ DELETE_HORIZON = 0x40
 LATEST_CODEC = max(Compression).value
 
 
-class MagicLayout(NamedTuple):
-    """What differs between the magics.
+# Each by magic: the least size (of a batch of magic 2 that of its header, after which the records begin), where the
+# checksum is, the first byte that it covers (the last one is the batch's), the attribute bits that have a meaning, the
+# highest codec id (zstd came with magic 2, KIP-110).
+LEAST_SIZES = (*(LOG_OVERHEAD + size for size in MESSAGE_OVERHEAD), V2_OVERHEAD)
+CRC_AT = (MESSAGE_AT.crc, MESSAGE_AT.crc, V2_AT.crc)
+CHECKED_FROM = (MESSAGE_AT.magic, MESSAGE_AT.magic, V2_AT.attributes)
+USED_BITS = (CODEC_MASK, CODEC_MASK | LOG_APPEND_TIME, 0x7F)
+LATEST_CODECS = (Compression.LZ4.value, Compression.LZ4.value, LATEST_CODEC)
 
-    least_size     the least size in bytes: of a message; of a batch its header, after which the records begin
-    crc_at         the position of the checksum
-    checked_from   the first byte that the checksum covers; the last one is the batch's last
-    used_bits      the attribute bits that have a meaning
-    latest_codec   the highest codec id: zstd came with magic 2 (KIP-110)
-    """
-
-    least_size: int
-    crc_at: int
-    checked_from: int
-    used_bits: int
-    latest_codec: int
-
-
-_OF_MESSAGE = MESSAGE_AT.crc, MESSAGE_AT.magic
-_BY_MAGIC = (
-    MagicLayout(LOG_OVERHEAD + MESSAGE_OVERHEAD[0], *_OF_MESSAGE, CODEC_MASK, Compression.LZ4),
-    MagicLayout(LOG_OVERHEAD + MESSAGE_OVERHEAD[1], *_OF_MESSAGE, CODEC_MASK | LOG_APPEND_TIME, Compression.LZ4),
-    MagicLayout(V2_OVERHEAD, V2_AT.crc, V2_AT.attributes, 0x7F, LATEST_CODEC),
-)
-LATEST_MAGIC = len(_BY_MAGIC) - 1
-MAGICS = range(len(_BY_MAGIC))
+MAGICS = range(len(LEAST_SIZES))
+LATEST_MAGIC = MAGICS[-1]
 BATCH_MAGIC = 2
 """The first magic of batches with a header of their own; those below are of messages (KIP-98)."""
 BATCH_MAGICS = MAGICS[BATCH_MAGIC:]
-LEAST_SIZES, CRC_AT, CHECKED_FROM, USED_BITS, LATEST_CODECS = (
-    tuple(map(int, column)) for column in zip(*_BY_MAGIC, strict=True)
-)
-"""The fields of `MagicLayout`, each by magic."""
 
 
 def first_fields(data: Any, at: int = 0) -> BatchStart:
     """The fields at byte `at` that every magic begins with. struct.error if fewer than 17 bytes follow."""
     return BatchStart._make(START.unpack_from(data, at))
+
+
+def batch_start(data: Any) -> BatchStart | None:
+    """The fields that every magic begins with, of a batch that may begin with these bytes; None: they are too few, or
+    their magic or their length is that of no batch."""
+    start = first_fields(data) if len(data) >= UP_TO_MAGIC else None
+    if start is None or start.magic not in MAGICS or start.batch_length < LEAST_SIZES[start.magic] - LOG_OVERHEAD:
+        return None
+    return start
+
+
+def batch_header(data: Any) -> V2Header | None:
+    """The header of the batch of magic 2 that these bytes begin with; None: another magic, or fewer bytes."""
+    return v2_header(data) if len(data) >= V2_OVERHEAD and data[V2_AT.magic] == BATCH_MAGIC else None
 
 
 def message_header(data: Any) -> MessageHeader:

@@ -20,8 +20,7 @@ The tables have the names, ids, types, versions, tags and defaults of Kafka 4.4'
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kafkarec._lazy import cached_property
@@ -102,65 +101,38 @@ class RecordType:
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).upper()
 
 
-@dataclass
-class _Lines:
-    """The lines of one message: those of its own fields, and those of its structs by their names."""
-
-    own: list[str] = field(default_factory=list)
-    structs: dict[str, list[str]] = field(default_factory=dict)
-
-
 def parse(table: str) -> dict[str, RecordType]:
     """Record types by name, in the order of the table."""
     record_types: dict[str, RecordType] = {}
     for block in re.split(r"\n(?=[0-9-]+ )", table.strip("\n")):
-        head, *lines = block.splitlines()
+        head, *parts = re.split(r"\n(?=key |value )", block)
         number, name = head.split()
-        parts = _versions_and_lines(lines)
-        suffix = ("Key", "Value") if "key" in parts else ("", "")
-        key = _schema(name + suffix[0], *parts["key"]) if "key" in parts else None
-        value = _schema(name + suffix[1], *parts["value"])
-        record_types[name] = RecordType(None if number == "-" else int(number), name, key, value)
+        *keys, value = (part.split(" ", 1)[1] for part in parts)
+        key = _schema(f"{name}Key", keys[0]) if keys else None
+        value_schema = _schema(f"{name}Value" if keys else name, value)
+        record_types[name] = RecordType(None if number == "-" else int(number), name, key, value_schema)
     return record_types
 
 
-def _versions_and_lines(lines: list[str]) -> dict[str, tuple[str, _Lines]]:
-    """The versions and the lines of "key" and of "value"."""
-    parts: dict[str, tuple[str, _Lines]] = {}
-    target: list[str] = []
-    for line in lines:
-        if not line.startswith(" "):
-            word, versions = line.split(maxsplit=1)
-            part = _Lines()
-            parts[word] = (versions, part)
-            target = part.own
-        elif line.endswith(":"):
-            target = part.structs.setdefault(line.strip(" :"), [])
-        elif line.startswith("    "):
-            target.append(line)
-        else:
-            part.own.append(line)
-    return parts
-
-
-def _schema(name: str, versions: str, lines: _Lines) -> MessageSchema:
-    words = versions.split()
-    first, last = _version_range(words[0])
+def _schema(name: str, text: str) -> MessageSchema:
+    own, *of_structs = re.split(r"\n  (\w+):\n", text)
+    texts = dict(zip(of_structs[::2], of_structs[1::2], strict=True))
+    head, *own_lines = own.splitlines()
+    versions, *words = head.split()
+    first, last = _version_range(versions)
     newest = first if last is None else last
-    flexible = int(words[2].rstrip("+")) if len(words) > 1 else None
+    flexible = int(words[1].rstrip("+")) if words else None
     structs: dict[str, MessageStruct] = {}
 
     def struct_of(of: str) -> MessageStruct | None:
-        if of not in lines.structs:
-            return None
-        if of not in structs:
-            structs[of] = MessageStruct(of, tuple(fields_of(lines.structs[of])), newest)
-        return structs[of]
+        if of in texts and of not in structs:
+            structs[of] = MessageStruct(of, fields_of(texts[of].splitlines()), newest)
+        return structs.get(of)
 
-    def fields_of(texts: list[str]) -> Iterator[MessageField]:
-        return (_field(text.split(), first, struct_of) for text in texts)
+    def fields_of(lines: list[str]) -> tuple[MessageField, ...]:
+        return tuple(_field(line.split(), first, struct_of) for line in lines)
 
-    struct = MessageStruct(name, tuple(fields_of(lines.own)))
+    struct = MessageStruct(name, fields_of(own_lines))
     always = _ALWAYS if flexible == first else flexible
     return MessageSchema(struct, first, newest, always)
 

@@ -64,9 +64,13 @@ def refuse(what: str, kafka: str | None, expected: int | None = None, found: int
 
 
 class Cursor:
-    """A read position in the bytes of one message, and how many more objects may be created for it."""
+    """A read position in the bytes of one message, how many more objects may be created for it, and, while one is read,
+    its version and what is made of its structs: see read_message."""
 
-    __slots__ = ("data", "objects_left", "pos")
+    __slots__ = ("data", "is_flexible", "make", "objects_left", "pos", "version")
+    version: int
+    is_flexible: bool
+    make: Make | None
 
     def __init__(self, data: bytes, pos: int = 0, objects: int = MAX_OBJECTS) -> None:
         self.data = data
@@ -77,16 +81,16 @@ class Cursor:
     def left(self) -> int:
         return len(self.data) - self.pos
 
-    def number(self, form: struct.Struct, what: str = "a number") -> Any:
-        """The number of this form that follows; what: its name in an error message."""
+    def number(self, form: struct.Struct, name: str, kind: str = "field") -> Any:
+        """The number of this form that follows. name, kind: what an error message calls it"""
         start = self.pos
         if form.size > len(self.data) - start:
-            refuse(f"the message ends inside of {what}", _UNDERFLOW, form.size, len(self.data) - start)
+            refuse(f"the message ends inside of {kind} {name}", _UNDERFLOW, form.size, len(self.data) - start)
         self.pos = start + form.size
         return form.unpack_from(self.data, start)[0]
 
     def int16(self) -> int:
-        value: int = self.number(FIXED["int16"])
+        value: int = self.number(FIXED["int16"], "number", "a")
         return value
 
     def unsigned_varint(self) -> int:
@@ -126,8 +130,8 @@ class Cursor:
             )
 
 
-Read = Callable[[Cursor], Any]
-Make = Callable[[MessageStruct], Callable[[dict[str, Any]], Any]]
+Read = Callable[[Cursor, MessageField], Any]
+Make = Callable[[MessageStruct, dict[str, Any]], Any]
 
 FIXED = {
     "bool": struct.Struct(">?"),
@@ -152,109 +156,16 @@ def uuid_bytes(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "==")
 
 
-def _fixed_reader(of: str, name: str) -> Read:
-    form, what = FIXED[of], f"field {name}"
-    if of == "uuid":
-        return lambda cursor: uuid_text(cursor.number(form, what))
-    return lambda cursor: cursor.number(form, what)
-
-
-def _length_reader(of: str, flexible: bool) -> Callable[[Cursor], int]:
-    if flexible:
-        return lambda cursor: wrapped(cursor.unsigned_varint() - 1, 32)
-    form = FIXED["int16" if of == "string" else "int32"]
-    return lambda cursor: int(cursor.number(form, "a length"))
-
-
 # Java replaces an encoded surrogate, whole or cut after two bytes, by one U+FFFD; Python replaces each of its bytes.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def java_text(data: bytes) -> str:
     """Decodes UTF-8 with the replacement characters that Java puts in place of malformed bytes."""
-    return _SURROGATE.sub(b"\xef\xbf\xbd", data).decode("utf-8", "replace")
-
-
-def _demand_nullable(name: str, nullable: bool) -> None:
-    if not nullable:
-        refuse(f"field {name} is null and must not be", f"non-nullable field {name} was serialized as null")
-
-
-def _string(cursor: Cursor, length: int, name: str) -> str:
-    if length > LONGEST_STRING:
-        kafka = f"string field {name} had invalid length {length}"
-        refuse(f"string {name} is longer than its type allows", kafka, LONGEST_STRING, length)
-    blob = cursor.next_bytes(length, f"field {name}")
     try:
-        return blob.decode()
+        return data.decode()
     except UnicodeDecodeError:
-        return java_text(blob)
-
-
-def _bytes(cursor: Cursor, length: int, name: str) -> bytes:
-    return cursor.next_bytes(length, f"field {name}")
-
-
-_OF_A_LENGTH: dict[str, Callable[[Cursor, int, str], Any]] = {"string": _string, "bytes": _bytes}
-
-
-def _sized_reader(of: str, name: str, nullable: bool, flexible: bool) -> Read:
-    """Reads a length and that many bytes: a string or bytes."""
-    length_of, content_of = _length_reader(of, flexible), _OF_A_LENGTH[of]
-
-    def read(cursor: Cursor) -> Any:
-        length = length_of(cursor)
-        if length < 0:
-            _demand_nullable(name, nullable)
-            return None
-        return content_of(cursor, length, name)
-
-    return read
-
-
-def _array_reader(name: str, nullable: bool, flexible: bool, element: Read) -> Read:
-    length_of = _length_reader("array", flexible)
-
-    def read(cursor: Cursor) -> list[Any] | None:
-        count = length_of(cursor)
-        if count < 0:
-            _demand_nullable(name, nullable)
-            return None
-        if count > cursor.left:
-            refuse(
-                f"array {name} declares more elements than bytes are left",
-                f"Tried to allocate a collection of size {count}, but there are only {cursor.left} bytes remaining.",
-                cursor.left,
-                count,
-            )
-        cursor.charge(count)
-        return [element(cursor) for _ in range(count)]
-
-    return read
-
-
-def _struct_reader(field: MessageField, of: MessageStruct, version: int, flexible: bool, make: Make | None) -> Read:
-    read = fields_reader(of, version, flexible, make)
-    if field.is_array or not field.nullable:
-        return read
-    if field.tag is not None:
-        return lambda cursor: read(cursor) if cursor.unsigned_varint() > 0 else None
-    return lambda cursor: read(cursor) if cursor.number(FIXED["int8"], "a struct") >= 0 else None
-
-
-def _reader(field: MessageField, version: int, flexible: bool, make: Make | None) -> Read:
-    nullable = field.nullable and not field.is_array
-    if field.struct:
-        read = _struct_reader(field, field.struct, version, flexible, make)
-    elif field.type in _OF_A_LENGTH:
-        # In Kafka's error messages an element of an array is named by the field's name and " element".
-        name = f"{field.name} element" if field.is_array else field.name
-        read = _sized_reader(field.type, name, nullable, flexible)
-    else:
-        read = _fixed_reader(field.type, field.name)
-    if field.is_array:
-        return _array_reader(field.name, field.nullable, flexible, read)
-    return read
+        return _SURROGATE.sub(b"\xef\xbf\xbd", data).decode("utf-8", "replace")
 
 
 def default_of(field: MessageField, version: int) -> Any:
@@ -266,75 +177,130 @@ def default_of(field: MessageField, version: int) -> Any:
     return field.default
 
 
-@lru_cache(maxsize=1024)
-def fields_reader(of: MessageStruct, version: int, flexible: bool, make: Make | None = None) -> Read:
-    """A reader of a struct in one version, which returns a dict of its fields in Kafka's order; tagged fields that were
-    not sent have their defaults.
+def read_message(schema: MessageSchema, version: int, cursor: Cursor, make: Make | None = None) -> Any:
+    """The fields of the message at `cursor` as a dict in Kafka's order, as Kafka's generated class reads them in any
+    version; tagged fields that were not sent have their defaults.
 
-    make: for a struct, the function that turns the dict of its fields into what is read instead. No object is created
-          for unknown tagged fields then
-    """
-    present = [field for field in of.fields if field.is_in(version)]
-    steps: list[tuple[str, Read]] = []
-    for field in present:
-        if field.tag is None:
-            steps.append((field.name, _reader(field, version, flexible, make)))
-        elif field.struct or field.is_array:
-            steps.append((field.name, lambda _, field=field: default_of(field, version)))  # type: ignore[misc]
-        else:
-            steps.append((field.name, lambda _, value=field.default: value))  # type: ignore[misc]
-    tags = {
-        field.tag: (field.name, _reader(field, version, flexible, make)) for field in present if field.tag is not None
-    }
-    of_other_versions = {field.tag for field in of.fields if field.tag is not None} - set(tags)
-
-    finish = None if make is None else make(of)
-
-    def read(cursor: Cursor) -> Any:
-        if of.last is not None and version > of.last:
-            refuse(f"version {version} of {of.name} is not known", f"Can't read version {version} of {of.name}")
-        cursor.charge(_STRUCT_COST)
-        fields = {name: step(cursor) for name, step in steps}
-        if flexible:
-            _read_tagged(cursor, fields)
-        return fields if finish is None else finish(fields)
-
-    def _read_tagged(cursor: Cursor, fields: dict[str, Any]) -> None:
-        unknown: list[tuple[int, bytes]] = []
-        count = cursor.unsigned_varint()
-        if not 0 <= count <= min(cursor.left, MAX_TAGS):
-            kafka = f"Tried to read {count} tagged fields, which exceeds the maximum allowed count of {MAX_TAGS}."
-            if count < 0:
-                kafka = f"Invalid negative number of tagged fields {count}"
-            elif count > cursor.left:
-                kafka = f"Tried to read {count} tagged fields, but there are only {cursor.left} bytes remaining."
-            refuse("the number of tagged fields is out of range", kafka, max(0, min(cursor.left, MAX_TAGS)), count)
-        for _ in range(count):
-            tag, size = cursor.unsigned_varint(), cursor.unsigned_varint()
-            if tag in tags:  # as in Kafka, the size before the field is ignored: its own bytes decide
-                name, step = tags[tag]
-                fields[name] = step(cursor)
-            elif tag in of_other_versions:
-                kafka = f"Tag {tag} is not valid for version {version}"
-                refuse(f"tagged field {tag} does not belong to version {version} of {of.name}", kafka)
-            elif make is not None:
-                cursor.next_bytes(size, f"tagged field {tag}")
-            else:
-                cursor.charge(_TAG_COST)
-                unknown.append((tag, cursor.next_bytes(size, f"tagged field {tag}")))
-        if unknown:
-            fields[TAGGED] = unknown
-
-    return read
-
-
-def read_message(schema: MessageSchema, version: int, cursor: Cursor) -> dict[str, Any]:
-    """The fields of the message at `cursor`, as Kafka's generated class reads them in any version.
-
+    make: of a struct and the dict of its fields it makes what is read instead. No object is created for unknown tagged
+          fields then
     MessageError for bytes that it refuses, LimitExceededError for a message of more than MAX_OBJECTS elements.
     """
-    fields: dict[str, Any] = fields_reader(schema.struct, version, schema.is_flexible(version))(cursor)
-    return fields
+    cursor.version, cursor.is_flexible, cursor.make = version, schema.is_flexible(version), make
+    return _read_fields(cursor, schema.struct)
+
+
+# ---- reading
+
+
+@lru_cache(maxsize=1024)
+def _steps(of: MessageStruct, version: int) -> list[tuple[str, Read, MessageField]]:
+    """How the fields of a struct are read that a version has."""
+    return [
+        (field.name, (lambda _, field: default_of(field, version)) if field.tag is not None else _reader(field), field)
+        for field in of.fields
+        if field.is_in(version)
+    ]
+
+
+def _reader(field: MessageField) -> Read:
+    return _read_array if field.is_array else _READERS.get(field.type, _read_struct)
+
+
+def _read_fields(cursor: Cursor, of: MessageStruct) -> Any:
+    if of.last is not None and cursor.version > of.last:
+        kafka = f"Can't read version {cursor.version} of {of.name}"
+        refuse(f"version {cursor.version} of {of.name} is not known", kafka)
+    cursor.charge(_STRUCT_COST)
+    fields = {name: read(cursor, field) for name, read, field in _steps(of, cursor.version)}
+    if cursor.is_flexible:
+        _read_tagged(cursor, of, fields)
+    return fields if cursor.make is None else cursor.make(of, fields)
+
+
+def _read_tagged(cursor: Cursor, of: MessageStruct, fields: dict[str, Any]) -> None:
+    count = cursor.unsigned_varint()
+    if not 0 <= count <= min(cursor.left, MAX_TAGS):
+        kafka = f"Tried to read {count} tagged fields, which exceeds the maximum allowed count of {MAX_TAGS}."
+        if count < 0:
+            kafka = f"Invalid negative number of tagged fields {count}"
+        elif count > cursor.left:
+            kafka = f"Tried to read {count} tagged fields, but there are only {cursor.left} bytes remaining."
+        refuse("the number of tagged fields is out of range", kafka, max(0, min(cursor.left, MAX_TAGS)), count)
+    for _ in range(count):
+        tag, size = cursor.unsigned_varint(), cursor.unsigned_varint()
+        field = next((field for field in of.fields if field.tag == tag), None)
+        if field is None:
+            blob = cursor.next_bytes(size, f"tagged field {tag}")
+            if cursor.make is None:
+                cursor.charge(_TAG_COST)
+                fields.setdefault(TAGGED, []).append((tag, blob))
+        elif field.is_in(cursor.version):  # as in Kafka, the size before the field is ignored: its own bytes decide
+            fields[field.name] = _reader(field)(cursor, field)
+        else:
+            kafka = f"Tag {tag} is not valid for version {cursor.version}"
+            refuse(f"tagged field {tag} does not belong to version {cursor.version} of {of.name}", kafka)
+
+
+def _read_array(cursor: Cursor, field: MessageField) -> list[Any] | None:
+    count = _read_length(cursor, "array")
+    if count < 0:
+        _demand_nullable(field.name, field.nullable)
+        return None
+    if count > cursor.left:
+        refuse(
+            f"array {field.name} declares more elements than bytes are left",
+            f"Tried to allocate a collection of size {count}, but there are only {cursor.left} bytes remaining.",
+            cursor.left,
+            count,
+        )
+    cursor.charge(count)
+    read = _READERS.get(field.type, _read_struct)
+    return [read(cursor, field) for _ in range(count)]
+
+
+def _read_struct(cursor: Cursor, field: MessageField) -> Any:
+    assert field.struct is not None
+    if field.nullable and not field.is_array:
+        marker = cursor.number(FIXED["int8"], "struct", "a") if field.tag is None else cursor.unsigned_varint() - 1
+        if marker < 0:
+            return None
+    return _read_fields(cursor, field.struct)
+
+
+def _read_sized(cursor: Cursor, field: MessageField) -> Any:
+    """A string or bytes."""
+    # In Kafka's error messages an element of an array is named by the field's name and " element".
+    name = f"{field.name} element" if field.is_array else field.name
+    length = _read_length(cursor, field.type)
+    if length < 0:
+        _demand_nullable(name, field.nullable and not field.is_array)
+        return None
+    if field.type == "bytes":
+        return cursor.next_bytes(length, f"field {name}")
+    if length > LONGEST_STRING:
+        kafka = f"string field {name} had invalid length {length}"
+        refuse(f"string {name} is longer than its type allows", kafka, LONGEST_STRING, length)
+    return java_text(cursor.next_bytes(length, f"field {name}"))
+
+
+def _read_length(cursor: Cursor, of: str) -> Any:
+    if cursor.is_flexible:
+        return wrapped(cursor.unsigned_varint() - 1, 32)
+    return cursor.number(FIXED["int16" if of == "string" else "int32"], "length", "a")
+
+
+def _demand_nullable(name: str, nullable: bool) -> None:
+    if not nullable:
+        refuse(f"field {name} is null and must not be", f"non-nullable field {name} was serialized as null")
+
+
+_READERS: dict[str, Read] = {
+    **dict.fromkeys(FIXED, lambda cursor, field: cursor.number(FIXED[field.type], field.name)),
+    "uuid": lambda cursor, field: uuid_text(cursor.number(FIXED["uuid"], field.name)),
+    "string": _read_sized,
+    "bytes": _read_sized,
+}
+"""Type of a field, or of the elements of an array -> what reads it; else it is a struct."""
 
 
 # ---- writing

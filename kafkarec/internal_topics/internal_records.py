@@ -15,6 +15,8 @@ from kafkarec.tables.records import Record
 from .dump_text import struct_tree, value_tree
 from .topics import TOPICS, DecodedMessage, Topic, read_framed, read_key, read_value
 
+_OF_EACH_RECORD = ("type", "version", "is_tombstone", "key", "value", "problem")  # attributes of InternalRecord
+
 
 @dataclass(frozen=True, slots=True)
 class InternalRecord:
@@ -166,10 +168,17 @@ def rows(
     errors: as in `read`
     """
     topic = _name_of_topic(records, topic)
-    names = [column.name for column in schema(topic, type)] if type is not None else []
+    names = _row_names(topic, type)
     if hasattr(records, "stream"):
         records = chain.from_iterable(records.stream(columns=["offset", "timestamp", "key", "value"]))
     return _rows(records, topic, type, names, errors)
+
+
+def _row_names(topic: str, type: str | None) -> list[str]:
+    if type is None:
+        return ["offset", "timestamp", *_OF_EACH_RECORD]
+    of_type = (column.name for column in schema(topic, type))
+    return ["offset", "timestamp", "version", "is_tombstone", *of_type, "problem"]
 
 
 def _rows(
@@ -179,21 +188,14 @@ def _rows(
         if record.is_control:
             continue
         decoded = read(topic, record.key, record.value, errors=errors)
-        row: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
-        if type is None:
-            yield row | {
-                "type": decoded.type,
-                "version": decoded.version,
-                "is_tombstone": decoded.is_tombstone,
-                "key": decoded.key,
-                "value": decoded.value,
-                "problem": decoded.problem,
-            }
-        elif decoded.type == type:
-            cells = {f"key_{name}": cell for name, cell in (decoded.key or {}).items()}
-            cells |= {f"value_{name}": cell for name, cell in (decoded.value or {}).items()}
-            row |= {"version": decoded.version, "is_tombstone": decoded.is_tombstone}
-            yield row | {name: cells.get(name) for name in names} | {"problem": decoded.problem}
+        if type not in (None, decoded.type):
+            continue
+        row = {"offset": record.offset, "timestamp": record.timestamp}
+        row |= {name: getattr(decoded, name) for name in _OF_EACH_RECORD}
+        if type is not None:
+            row |= {f"key_{name}": cell for name, cell in (decoded.key or {}).items()}
+            row |= {f"value_{name}": cell for name, cell in (decoded.value or {}).items()}
+        yield {name: row.get(name) for name in names}
 
 
 def columns(
@@ -205,9 +207,4 @@ def columns(
     """
     topic = _name_of_topic(records, topic)
     all_rows = list(rows(records, topic, type=type, errors=errors))
-    if type is None:
-        names = ["offset", "timestamp", "type", "version", "is_tombstone", "key", "value", "problem"]
-    else:
-        of_type = (column.name for column in schema(topic, type))
-        names = ["offset", "timestamp", "version", "is_tombstone", *of_type, "problem"]
-    return {name: [row[name] for row in all_rows] for name in names}
+    return {name: [row[name] for row in all_rows] for name in _row_names(topic, type)}

@@ -99,11 +99,12 @@ def _read_int16(cursor: Cursor, name: str) -> int:
 
 def _read_message(schema: MessageSchema, version: int, cursor: Cursor, name: str) -> dict[str, Any]:
     try:
-        return read_message(schema, version, cursor)
+        fields: dict[str, Any] = read_message(schema, version, cursor)
     except MessageError as error:
         inner = "null" if error.kafka is None else error.kafka
         error.kafka = f"Could not read record with version {version} from {name}'s buffer due to: {inner}."
         raise
+    return fields
 
 
 def read_key(topic: Topic, key: bytes) -> DecodedMessage:

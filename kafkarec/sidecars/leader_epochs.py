@@ -56,15 +56,6 @@ def epoch_at(entries: Sequence[EpochEntry], offset: int) -> int | None:
     return entries[index - 1].epoch if index else None
 
 
-def end_of(entries: Sequence[EpochEntry], epoch: int, log_end: int) -> tuple[int, int] | None:
-    """(epoch, end offset, exclusive) of the greatest known epoch at or below `epoch`; its end is where the next one
-    begins (Kafka: LeaderEpochFileCache.endOffsetFor). None: all known epochs are above."""
-    index = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
-    if not index:
-        return None
-    return entries[index - 1].epoch, entries[index].start_offset if index < len(entries) else log_end
-
-
 def assign(entries: list[EpochEntry], epoch: int, start_offset: int) -> None:
     """Adds the first batch of a new epoch and removes entries that contradict it (LeaderEpochFileCache.assign)."""
     if entries and entries[-1].epoch == epoch and start_offset >= entries[-1].start_offset:

@@ -10,6 +10,7 @@ epoch.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -89,15 +90,18 @@ def contradiction(stored: Sequence[EpochEntry], from_log: Sequence[EpochEntry]) 
 
 
 def end_offset_for(history: EpochHistory, epoch: int) -> tuple[int, int] | None:
-    """The (epoch, end offset) with which a replica answers a request for `epoch`; None: it has no epochs.
+    """The (epoch, end offset) with which a replica answers a request for `epoch`: its greatest epoch at or below it,
+    which ends where the next one begins, exclusive (Kafka: LeaderEpochFileCache.endOffsetFor). None: it has no epochs.
 
     For an epoch below its first one: the start of the first one. For one above its latest: the latest and the log end
     offset, where the replica's own new epoch as a leader begins.
     """
-    if not history.entries:
+    entries = history.entries
+    if not entries:
         return None
-    answer = leader_epochs.end_of(history.entries, epoch, history.end)
-    return (epoch, history.entries[0].start_offset) if answer is None else answer
+    index = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+    end = entries[index].start_offset if index < len(entries) else history.end
+    return (entries[index - 1].epoch if index else epoch, end)
 
 
 def truncation(follower: EpochHistory, leader: EpochHistory) -> Truncation:

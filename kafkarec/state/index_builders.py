@@ -25,31 +25,12 @@ leader-epoch-checkpoint; recovery and this module start from it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from kafkarec._core import BatchRows, IndexBuilder
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, offset_index, time_index, txn_index
 
 DEFAULT_INTERVAL = 4096  # index.interval.bytes
-
-
-class SegmentIndexes(NamedTuple):
-    """The bytes of a segment's .index, .timeindex and .txnindex (empty where a broker has no such file).
-
-    problems   sentences about batches that do not fit an index entry; Kafka's recovery fails on them
-    """
-
-    offset_index: bytes
-    time_index: bytes
-    txn_index: bytes
-    problems: tuple[str, ...]
-
-    @property
-    def files(self) -> dict[str, bytes]:
-        """{suffix: bytes} of the files that a broker would have: .txnindex only if it has entries."""
-        files = {offset_index.SUFFIX: self.offset_index, time_index.SUFFIX: self.time_index}
-        return files | ({txn_index.SUFFIX: self.txn_index} if self.txn_index else {})
 
 
 class SegmentIndexBuilder:
@@ -94,9 +75,14 @@ class SegmentIndexBuilder:
         """The number of entries in the .index and in the .timeindex so far."""
         return len(self._index) // offset_index.ENTRY_SIZE, len(self._timeindex) // time_index.ENTRY_SIZE
 
-    def finish(self) -> SegmentIndexes:
-        """The indexes, with the last time entry as by recovery. The builder does not keep that entry, so more batches
-        can be added afterwards."""
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Sentences about batches that do not fit an index entry; Kafka's recovery fails on them."""
+        return tuple(self._builder.problems.values())
+
+    def finish(self) -> dict[str, bytes]:
+        """{suffix: bytes} of the files that a broker would have, .txnindex only if it has entries; the last time entry
+        is that of recovery. The builder does not keep it, so more batches can be added afterwards."""
         times = self._timeindex + time_index.write(self._builder.last_time_entry(), self._base)
-        problems = tuple(self._builder.problems.values())
-        return SegmentIndexes(bytes(self._index), bytes(times), bytes(self._txnindex), problems)
+        files = {offset_index.SUFFIX: bytes(self._index), time_index.SUFFIX: bytes(times)}
+        return files | ({txn_index.SUFFIX: bytes(self._txnindex)} if self._txnindex else {})

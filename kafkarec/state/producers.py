@@ -11,14 +11,14 @@ Batches are taken in order of offsets, as by LogSegment.recover() with the origi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafkarec._core import Producers
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.recover.steps import ABORT, PLAIN_DATA, ROW, WIDTH, Oddity, Step, as_stored, rows_of
+from kafkarec.recover.steps import ABORT, PLAIN_DATA, Oddity, Step, as_stored, columns_of, rows_of
 from kafkarec.sidecars import producer_snapshot
 
 NONE = -1
@@ -26,9 +26,7 @@ NONE = -1
 # its header are used, as in the state of the broker that wrote it; RECOVERY: it is ignored, as by recovery, which loses
 # the epoch; CLEANER: its time is that of a write of the producer, too.
 BROKER, RECOVERY, CLEANER = 1, 2, 3
-_PRODUCER, _CODE, _FIRST, _STABLE, _BATCH = map(
-    ROW.index, ("producer_id", "code", "first_offset", "last_stable_offset", "batch")
-)
+_OF_AN_ABORT = ("code", "producer_id", "first_offset", "batch", "last_stable_offset")
 
 # Reasons for which a broker refuses a batch, in the order of its checks. A log has such batches if replication, a
 # restore or a tool wrote them, or if producer state was lost.
@@ -97,13 +95,16 @@ class ProducerStates:
         if not any(found):
             return EndedTransactions([], [], [])
         ended, empty, odd = (array("q", rows) for rows in found)
-        aborted = [
-            AbortedTransaction(row[_PRODUCER], row[_FIRST], step.cell("base_offset", row[_BATCH]), row[_STABLE])
-            for row in _rows_of_aborts(ended)
-        ]
-        empty_aborts = [(row[_PRODUCER], step.cell("base_offset", row[_BATCH])) for row in _rows_of_aborts(empty)]
+        aborted, empty_aborts = (
+            [
+                AbortedTransaction(producer, first, step.cell("base_offset", batch), stable)
+                for code, producer, first, batch, stable in columns_of(rows, *_OF_AN_ABORT)
+                if code == ABORT
+            ]
+            for rows in (ended, empty)
+        )
         plain = [(one.batch, one.first_offset) for one in rows_of(odd, Oddity) if one.kind == PLAIN_DATA]
-        return EndedTransactions(aborted, empty_aborts, plain)
+        return EndedTransactions(aborted, [(one.producer_id, one.last_offset) for one in empty_aborts], plain)
 
     def has_open_transaction(self, producer_id: int) -> bool:
         known = self.entry(producer_id)
@@ -182,9 +183,3 @@ def producers_at_log_start(
         problem = f"the log's first snapshot is ignored: {error}"
         return StartingProducers(ProducerStates((), base, policy), False, problem)
     return StartingProducers(ProducerStates(entries, base, policy), base == 0 or data is not None, None)
-
-
-def _rows_of_aborts(rows: array[int]) -> Iterator[array[int]]:
-    """Those of the rows of recover.steps.ROW that are ABORT markers."""
-    codes = enumerate(rows[_CODE::WIDTH])
-    return (rows[number * WIDTH : (number + 1) * WIDTH] for number, code in codes if code == ABORT)

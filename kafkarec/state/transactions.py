@@ -28,11 +28,10 @@ from typing import Any, NamedTuple, overload
 from kafkarec._lazy import cached_property
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.layout import BATCH_MAGIC, LOG_APPEND_TIME, V2_OVERHEAD, first_fields, v2_header
-from kafkarec.format.side_files import SnapshotEntry
+from kafkarec.format.layout import LOG_APPEND_TIME, V2_OVERHEAD, batch_header
 from kafkarec.read.isolation import match_markers
 from kafkarec.recover.marker_matching import MatchedTransactions, Note
-from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH, TransactionData
+from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH, EndedRow, TransactionData, columns_of, rows_of
 from kafkarec.state import HANGING_AFTER
 
 __all__ = ["HANGING_AFTER", "STATES", "Transaction", "TransactionListing", "listing"]
@@ -41,9 +40,7 @@ OPEN, HANGING, ABORTED, COMMITTED = "open", "hanging", "aborted", "committed"
 STATES = (OPEN, HANGING, ABORTED, COMMITTED)
 """The states of a transaction; `hanging`: open for longer than a transaction coordinator allows."""
 
-_PRODUCER, _CODE, _MARKER, _MARKER_TIME, _BATCHES = map(
-    ROW.index, ("producer_id", "code", "marker_offset", "marker_timestamp", "batches")
-)
+_CODE = ROW.index("code")
 _STATE_OF = {ABORT: ABORTED, COMMIT: COMMITTED}
 _CODE_OF = {state: code for code, state in _STATE_OF.items()}
 
@@ -95,7 +92,6 @@ class Transactions(Sequence[Transaction]):
         self._which = which
         self._names = names
         self._rest = rest
-        self._spans: dict[tuple[int, int], tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._which) + len(self._rest)
@@ -114,61 +110,48 @@ class Transactions(Sequence[Transaction]):
         return self._rest[at - ended] if at >= ended else self._transaction_of_row(self._ended_row(self._which[at]))
 
     def __iter__(self) -> Iterator[Transaction]:
-        rows: Iterable[Sequence[int]] = map(self._ended_row, self._which)
+        rows: Iterable[EndedRow] = map(self._ended_row, self._which)
         if len(self._which) * WIDTH == len(self._ended):
-            rows = zip(*[iter(self._ended)] * WIDTH, strict=True)
+            rows = rows_of(self._ended, EndedRow)
         yield from map(self._transaction_of_row, rows)
         yield from self._rest
 
-    def _ended_row(self, number: int) -> Sequence[int]:
-        return self._ended[number * WIDTH : (number + 1) * WIDTH]
+    def _ended_row(self, number: int) -> EndedRow:
+        return EndedRow._make(self._ended[number * WIDTH : (number + 1) * WIDTH])
 
-    def _transaction_of_row(self, row: Sequence[int]) -> Transaction:
-        (
-            producer,
-            code,
-            marker,
-            marker_time,
-            coordinator,
-            last_segment,
-            epoch,
-            first,
-            last,
-            first_time,
-            last_time,
-            batches,
-            records,
-            size,
-            segment,
-            *_,
-        ) = row
-        span = self._spans.get((segment, last_segment))
-        if span is None:
-            span = self._spans[segment, last_segment] = _segment_names(self._names, segment, last_segment)
-        took = None if first_time < 0 or marker_time < 0 else marker_time - first_time
-        return Transaction(
-            producer,
-            epoch,
-            _STATE_OF[code],
-            _none_if_negative(first),
-            _none_if_negative(last),
-            marker,
-            _none_if_negative(first_time),
-            _none_if_negative(last_time),
-            took,
-            batches,
-            records,
-            size,
-            _none_if_negative(coordinator),
-            span,
-        )
+    def _transaction_of_row(self, row: EndedRow) -> Transaction:
+        begun, ended = row.first_timestamp, row.marker_timestamp
+        took = None if min(begun, ended) < 0 else ended - begun
+        names = self._names[row.segment : row.last_segment + 1]
+        return _transaction(row, _STATE_OF[row.code], took, names, row.marker_offset)
 
     def __repr__(self) -> str:
         return f"<{len(self)} transactions>"
 
 
-def _segment_names(names: Sequence[str | None], first: int, last: int) -> tuple[str, ...]:
-    return tuple(name for name in names[first : last + 1] if name is not None)
+def _transaction(
+    one: EndedRow | TransactionData,
+    state: str,
+    duration: int | None,
+    names: Sequence[str | None],
+    marker_offset: int | None = None,
+) -> Transaction:
+    return Transaction(
+        one.producer_id,
+        one.producer_epoch,
+        state,
+        _none_if_negative(one.first_offset),
+        _none_if_negative(one.last_offset),
+        marker_offset,
+        _none_if_negative(one.first_timestamp),
+        _none_if_negative(one.last_timestamp),
+        duration,
+        one.batches,
+        one.records,
+        one.bytes,
+        _none_if_negative(one.coordinator_epoch),
+        tuple(filter(None, names)),
+    )
 
 
 class TransactionListing(Transactions):
@@ -195,7 +178,10 @@ class TransactionListing(Transactions):
         self.max_timestamp = _none_if_negative(found.max_timestamp)
         self.damage: tuple[Damage, ...] = tuple(found.damage)
         names = [None if one.path is None else os.path.basename(one.path) for one in found.segments]
-        ongoing = {producer: self._open_transaction(data, names) for producer, data in found.open.items()}
+        ongoing = {
+            producer: self._open_transaction(data, data.position, data.first_timestamp, names[data.segment :])
+            for producer, data in found.open.items()
+        }
         first_offsets = [txn.first_offset for txn in ongoing.values() if txn.first_offset is not None]
         self.last_stable_offset = min(first_offsets, default=found.next_offset)
         self.notes = (*found.notes, *self._add_snapshot(ongoing))
@@ -204,25 +190,16 @@ class TransactionListing(Transactions):
         super().__init__(found.ended, range(len(found.ended) // WIDTH), names, self.ongoing)
         self.without_data = Transactions(found.without_data, range(len(found.without_data) // WIDTH), names)
 
-    def _open_transaction(self, data: TransactionData, names: Sequence[str | None]) -> Transaction:
-        is_appended = _has_append_time(self._found.segments[data.segment], data.position)
-        age = self._age(data.first_offset, data.first_timestamp if is_appended else None)
-        return Transaction(
-            data.producer_id,
-            data.producer_epoch,
-            self._open_or_hanging(age),
-            data.first_offset,
-            data.last_offset,
-            None,
-            _none_if_negative(data.first_timestamp),
-            _none_if_negative(data.last_timestamp),
-            age,
-            data.batches,
-            data.records,
-            data.bytes,
-            _none_if_negative(data.coordinator_epoch),
-            _segment_names(names, data.segment, len(names)),
-        )
+    def _open_transaction(
+        self, data: TransactionData, position: int, time: int, names: Sequence[str | None]
+    ) -> Transaction:
+        """names: of the segments from its first batch on
+
+        position, time: of a batch of the log, and when it or a later one was appended if it has log append time
+        """
+        is_appended = time >= 0 and _has_append_time(self._found.segments[data.segment], position)
+        age = self._age(data.first_offset, time if is_appended else None)
+        return _transaction(data, HANGING if age is not None and age >= self._after else OPEN, age, names)
 
     @property
     def open(self) -> Sequence[Transaction]:
@@ -254,7 +231,7 @@ class TransactionListing(Transactions):
             yield Note("snapshot_unreadable", first.path, None, None, str(error))
             return
         markers = (found.ended, found.without_data) if entries else ()
-        ended = {producer for rows in markers for producer in rows[_PRODUCER::WIDTH]}
+        ended = {producer for rows in markers for (producer,) in columns_of(rows, "producer_id")}
         for entry in entries:
             producer, since = entry.producer_id, entry.current_txn_first_offset
             if producer in ended:
@@ -266,7 +243,15 @@ class TransactionListing(Transactions):
                     first_offset=offset, coordinator_epoch=_none_if_negative(entry.coordinator_epoch)
                 )
             elif since >= 0:
-                ongoing[producer] = self._begun_before_log(entry)
+                data = TransactionData(
+                    producer,
+                    entry.coordinator_epoch,
+                    entry.producer_epoch,
+                    since,
+                    entry.last_offset,
+                    last_timestamp=entry.timestamp,
+                )
+                ongoing[producer] = self._open_transaction(data, 0, entry.timestamp, ())
                 detail = (
                     f"producer {producer} (epoch {entry.producer_epoch}) has a transaction open since offset {since}, "
                     "before the start of this log, and no marker here ends it: a broker keeps read_committed consumers "
@@ -274,34 +259,12 @@ class TransactionListing(Transactions):
                 )
                 yield Note("begun_before", first.path, since, producer, detail)
 
-    def _begun_before_log(self, entry: SnapshotEntry) -> Transaction:
-        """A transaction that began before the log and has no data in it. Its age is that of its last data."""
-        last_time = _none_if_negative(entry.timestamp)
-        first = self._found.segments[0]
-        age = self._age(entry.current_txn_first_offset, last_time if _has_append_time(first, 0) else None)
-        return Transaction(
-            entry.producer_id,
-            entry.producer_epoch,
-            self._open_or_hanging(age),
-            entry.current_txn_first_offset,
-            _none_if_negative(entry.last_offset),
-            None,
-            None,
-            last_time,
-            age,
-            0,
-            0,
-            0,
-            _none_if_negative(entry.coordinator_epoch),
-            (),
-        )
-
     @cached_property
     def _marker_times(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """Of the markers with a timestamp: their offsets, their timestamps, the largest one from each on."""
-        found: list[tuple[int, int]] = []
+        found: list[tuple[int, ...]] = []
         for rows in (self._found.ended, self._found.without_data):
-            found += zip(rows[_MARKER::WIDTH], rows[_MARKER_TIME::WIDTH], strict=True)
+            found += columns_of(rows, "marker_offset", "marker_timestamp")
         found = sorted(one for one in found if one[1] >= 0)
         times = [time for _, time in found]
         return [offset for offset, _ in found], times, [*accumulate(reversed(times), max)][::-1]
@@ -316,9 +279,6 @@ class TransactionListing(Transactions):
         offsets, times, largest = self._marker_times
         at = bisect_right(offsets, first_offset)
         return largest[at] - times[at] if at < len(times) else None
-
-    def _open_or_hanging(self, age: int | None) -> str:
-        return HANGING if age is not None and age >= self._after else OPEN
 
     def of(self, state: str) -> Sequence[Transaction]:
         """The transactions of one state, in order."""
@@ -341,12 +301,10 @@ def _has_append_time(segment: Any, position: int) -> bool:
     if position < 0:
         return False
     try:
-        head = segment.raw(position, V2_OVERHEAD)
+        header = batch_header(segment.raw(position, V2_OVERHEAD))
     except (OSError, KafkaRecordError):
         return False
-    if len(head) < V2_OVERHEAD or first_fields(head).magic != BATCH_MAGIC:
-        return False
-    return v2_header(head).attributes & LOG_APPEND_TIME != 0
+    return header is not None and header.attributes & LOG_APPEND_TIME != 0
 
 
 def listing(segments: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER) -> TransactionListing:

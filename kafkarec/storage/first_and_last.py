@@ -37,18 +37,14 @@ def limited(
     """The last rows of pieces (segment, table), of these the first; None: all of them."""
     with closing(pieces):
         chosen: Iterable[tuple[AnySegment, AnyTable]] = pieces if last is None else last_rows(pieces, last)
-        yield from chosen if first is None else _first_rows(chosen, first)
-
-
-def _first_rows(pieces: Iterable[tuple[AnySegment, AnyTable]], count: int) -> Iterator[tuple[AnySegment, AnyTable]]:
-    """Reads no further pieces than those that the rows are in."""
-    if not count:
-        return
-    for segment, table in pieces:
-        yield segment, table[:count] if len(table) > count else table
-        count -= len(table)
-        if count <= 0:
+        if first is None:
+            yield from chosen
             return
+        for segment, table in chosen if first else ():
+            yield segment, table[:first] if len(table) > first else table
+            first -= len(table)
+            if first <= 0:  # no further piece is read
+                return
 
 
 def last_rows(pieces: Iterable[tuple[AnySegment, AnyTable]], count: int) -> Iterator[tuple[AnySegment, AnyTable]]:

@@ -23,12 +23,10 @@ from kafkarec.format.layout import (
     CODEC_MASK,
     LATEST_CODEC,
     LEAST_SIZES,
-    LOG_OVERHEAD,
-    MAGICS,
     MESSAGE_AT,
     V2_OVERHEAD,
-    first_fields,
-    v2_header,
+    batch_header,
+    batch_start,
 )
 from kafkarec.support.command_line import as_operand, quoted
 
@@ -106,15 +104,11 @@ def _offset_of_first_batch(path: str) -> int | None:
         return None
     if len(head) < LEAST_SIZES[0]:
         return None
-    start = first_fields(head)
-    if start.base_offset < 0 or start.magic not in MAGICS:
+    start, header = batch_start(head), batch_header(head)
+    if start is None or start.base_offset < 0 or start.batch_length > size:
         return None
-    if not LEAST_SIZES[start.magic] - LOG_OVERHEAD <= start.batch_length <= size:
-        return None
-    if start.magic < BATCH_MAGIC:
-        return start.base_offset if head[MESSAGE_AT.attributes] & CODEC_MASK <= LATEST_CODEC else None
-    if len(head) < V2_OVERHEAD:
-        return None
-    header = v2_header(head)
-    known = header.attributes & CODEC_MASK <= LATEST_CODEC
-    return header.base_offset if known and header.last_offset_delta >= 0 else None
+    if header is None:
+        attributes, is_batch = head[MESSAGE_AT.attributes], start.magic < BATCH_MAGIC
+    else:
+        attributes, is_batch = header.attributes, header.last_offset_delta >= 0
+    return start.base_offset if is_batch and attributes & CODEC_MASK <= LATEST_CODEC else None

@@ -15,7 +15,7 @@ from kafkarec._core import hash_of_batch
 from kafkarec.damage import Damage, Restored, damage_from_fault, is_read_failure, is_unchecked
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX, increment_sequence
-from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_OVERHEAD, first_fields, v2_header
+from kafkarec.format.layout import UP_TO_MAGIC, V2_OVERHEAD, batch_header
 from kafkarec.read.decode_options import request
 from kafkarec.read.reader import decode
 from kafkarec.read.walk import is_preallocated, walk
@@ -455,11 +455,8 @@ def ascending_runs(
 
 def _advance_sequence(row: GoodBatches, sequences: dict[tuple[int, int], int]) -> bool:
     """Whether the producer's sequence numbers do not fall back. sequences: (producer id, epoch) -> the last one"""
-    data = row.segment.raw(row.position, V2_OVERHEAD)
-    if len(data) < V2_OVERHEAD or first_fields(data).magic < BATCH_MAGIC:
-        return True
-    header = v2_header(data)
-    if header.base_sequence < 0:
+    header = batch_header(row.segment.raw(row.position, V2_OVERHEAD))
+    if header is None or header.base_sequence < 0:
         return True
     producer = header.producer_id, header.producer_epoch
     before = sequences.get(producer, -1)

@@ -66,20 +66,21 @@ def _logs_to_read(
 ) -> Iterator[tuple[Generator[SegmentFile], DecodeRequest, Excluded | None]]:
     """Yields of each log the segments that may have records of the range, the request for each of these, and what
     read_committed leaves out."""
-    record_range = chosen.record_range
-    options = chosen.request.options._replace(offsets=record_range.offsets, times=record_range.times)
-    in_range = chosen.request._replace(options=options)
+    in_range = ranges.request_within(chosen.request, chosen.record_range)
     for group in groups:
         left_out = None
         if chosen.is_committed:
             from kafkarec.read import isolation  # not at the top: a tenth of a first `ls`
 
-            segments, skip = order_by_content(group), in_range.skip
             left_out = isolation.excluded(
-                segments, chosen.aborted, chosen.last_stable_offset, skip=skip, restore=options.restore
+                order_by_content(group),
+                chosen.aborted,
+                chosen.last_stable_offset,
+                skip=in_range.skip,
+                restore=in_range.options.restore,
             )
         of_log = in_range if left_out is None else left_out.applied_to(in_range)
-        yield _segments_in_range(group, record_range), of_log, left_out
+        yield _segments_in_range(group, chosen.record_range), of_log, left_out
 
 
 def read(groups: Groups, chosen: Selection) -> RecordColumns:
@@ -135,14 +136,12 @@ def _headers(segments: Sequence[SegmentFile], want: Want, errors: str, record_ra
         yield from walk(chosen, headers, start_of=start_of)
 
 
-def record_batches(
-    segment: SegmentFile, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING
-) -> Iterator[RecordBatch]:
+def record_batches(segment: SegmentFile, decode_request: DecodeRequest) -> Iterator[RecordBatch]:
     """The batches of a segment. A batch's bytes are read when they are used."""
     source = SegmentBytes(segment, segment.named_request(decode_request._replace(skip=False)))
     errors = "skip" if decode_request.skip else "raise"
     with segment.opened():
-        yield from Batches((step.rows for step in _headers([segment], HEADERS, errors, record_range)), source)
+        yield from Batches((step.rows for step in _headers([segment], HEADERS, errors, EVERYTHING)), source)
 
 
 def _segments_in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Generator[SegmentFile]:

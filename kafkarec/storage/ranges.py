@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import number_or_none
-from kafkarec.format.layout import BATCH_MAGICS, MAGICS, UP_TO_MAGIC, V2_OVERHEAD, first_fields, v2_header
+from kafkarec.format.layout import BATCH_MAGIC, V2_OVERHEAD, batch_header, batch_start
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.walk import HEADERS, walk, walk_request
 from kafkarec.sidecars import offset_index, time_index
@@ -88,8 +88,9 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
 
 
 def request_within(decode_request: DecodeRequest, record_range: RecordRange) -> DecodeRequest:
-    """The request for the batches that may have offsets of the range."""
-    return decode_request._replace(options=decode_request.options._replace(offsets=record_range.offsets))
+    """The request for what may be in the range."""
+    options = decode_request.options._replace(offsets=record_range.offsets, times=record_range.times)
+    return decode_request._replace(options=options)
 
 
 def start_position(segment: SegmentFile, record_range: RecordRange) -> int:
@@ -127,12 +128,10 @@ def _position_in_file(segment: SegmentFile, record_range: RecordRange) -> int:
 
 def _begins_batch_with(head: bytes, offset: int) -> bool:
     """Whether a batch that contains the offset begins with `head`; in magic 0 and 1, one with that outer offset."""
-    if len(head) < UP_TO_MAGIC:
-        return False
-    start = first_fields(head)
-    if start.magic not in BATCH_MAGICS:
-        return start.magic in MAGICS and start.base_offset == offset
-    return len(head) >= V2_OVERHEAD and 0 <= offset - start.base_offset <= v2_header(head).last_offset_delta
+    start, header = batch_start(head), batch_header(head)
+    if header is not None:
+        return 0 <= offset - header.base_offset <= header.last_offset_delta
+    return start is not None and start.magic < BATCH_MAGIC and start.base_offset == offset
 
 
 def _offset_from_time_index(segment: SegmentFile, timestamp: int) -> int:

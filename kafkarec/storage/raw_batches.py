@@ -11,17 +11,16 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage, error, why_unreadable
 from kafkarec.format.checksum import batch_checksums
-from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAGICS, UP_TO_MAGIC, V2_AT, batch_length, first_fields
+from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, UP_TO_MAGIC, V2_AT, batch_start, first_fields
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import as_columns, incomplete_batch, read_at_once
 from kafkarec.read.walk import is_preallocated
-from kafkarec.tables.records import RecordBatch, RecordColumns
+from kafkarec.tables.records import RecordColumns
 
 from .segment_file import SegmentFile
 
@@ -43,12 +42,10 @@ def has_valid_checksum(segment: SegmentFile, position: int, end: int) -> bool:
     """Whether the bytes [position, end) are a whole batch with a right checksum. A file may have its full size before
     all bytes of its last batch are written."""
     batch = memoryview(segment.raw(position, end - position))
-    if not UP_TO_MAGIC <= len(batch) == end - position == LOG_OVERHEAD + batch_length(batch):
+    start = batch_start(batch)
+    if start is None or not len(batch) == end - position == LOG_OVERHEAD + start.batch_length:
         return False
-    magic = first_fields(batch).magic
-    if magic not in MAGICS:
-        return False
-    stored, computed = batch_checksums(batch, magic)
+    stored, computed = batch_checksums(batch, start.magic)
     return stored == computed
 
 
@@ -71,7 +68,8 @@ def first_offset(segment: SegmentFile, position: int) -> int | None:
 def has_zeros_at_end(segment: SegmentFile) -> bool:
     """Whether the last bytes of the file are zeros, as in one that is preallocated."""
     with segment.opened() as source:
-        return _are_zeros(segment.raw(max(source.size - UP_TO_MAGIC, 0), UP_TO_MAGIC))
+        last = segment.raw(max(source.size - UP_TO_MAGIC, 0), UP_TO_MAGIC)
+    return len(last) == UP_TO_MAGIC and not any(last)
 
 
 def ends_in_zeros(segment: SegmentFile, position: int) -> bool:
@@ -86,9 +84,9 @@ def last_frame(segment: SegmentFile, position: int) -> tuple[int, int] | None:
     start = position
     with segment.opened() as source:
         read_at = segment.source.read_at
-        while not _are_zeros(head := read_at(position, UP_TO_MAGIC)) and len(head) == UP_TO_MAGIC:
-            fields = first_fields(head)
-            if fields.batch_length < UP_TO_MAGIC - LOG_OVERHEAD or fields.magic not in MAGICS:
+        while any(head := read_at(position, UP_TO_MAGIC)) and len(head) == UP_TO_MAGIC:
+            fields = batch_start(head)
+            if fields is None:
                 return None
             if fields.batch_length > source.size - position - LOG_OVERHEAD:
                 break
@@ -107,10 +105,6 @@ def incomplete_end(segment: SegmentFile, position: int, remaining: int, lost_fro
         return None
     head = segment.raw(position, min(remaining, LOG_OVERHEAD))
     return incomplete_batch(head, position, remaining, lost_from, segment.display_path)
-
-
-def _are_zeros(head: bytes) -> bool:
-    return len(head) == UP_TO_MAGIC and not any(head)
 
 
 _STEP = 1 << 20
@@ -147,41 +141,3 @@ class SegmentBytes(NamedTuple):
                 file.write(data)
                 position += len(data)
         return stop - start
-
-
-class BatchSlice:
-    """Consecutive whole batches of a segment, unchanged. Iterating yields each as a RecordBatch.
-
-    .position, .size             the bytes: position in the file, length
-    .base_offset, .next_offset   of the first batch, and after the last one; None without batches
-    """
-
-    position, size = 0, 0
-    base_offset: int | None = None
-    next_offset: int | None = None
-
-    def __init__(self, source: SegmentBytes, batches: list[RecordBatch]) -> None:
-        self._source, self._batches = source, batches
-        if batches:
-            first, last = batches[0], batches[-1]
-            self.position, self.base_offset, self.next_offset = first.position, first.base_offset, last.next_offset
-            self.size = last.position + last.size_in_bytes - first.position
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __iter__(self) -> Iterator[RecordBatch]:
-        return iter(self._batches)
-
-    @property
-    def raw(self) -> memoryview:
-        """All bytes."""
-        return self._source.raw(self.position, self.position + self.size)
-
-    def write_to(self, file: Any) -> int:
-        """Writes the bytes to a file object, by sendfile if possible; returns how many."""
-        return self._source.write_to(self.position, self.position + self.size, file)
-
-    def __repr__(self) -> str:
-        path = self._source.segment.path
-        return f"<BatchSlice of {path}: {len(self)} batches, {self.size} bytes at {self.position}>"

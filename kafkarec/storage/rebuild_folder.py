@@ -118,9 +118,8 @@ def rebuild_side_files(
                 if any(epoch is not None and epoch >= 0 and offset < first_start for offset, epoch in before):
                     first_start = None
             damage += step.damage
-        made = builder.finish()
-        files |= {filename_prefix(base) + suffix: data for suffix, data in made.files.items()}
-        yield RebuiltSideFiles(segment, files, tuple(damage), made.problems)
+        files |= {filename_prefix(base) + suffix: data for suffix, data in builder.finish().items()}
+        yield RebuiltSideFiles(segment, files, tuple(damage), builder.problems)
     if states is None:
         return
     if epochs and first_start is None and epochs[0].start_offset > log_start:  # the cleaner may have removed batches

@@ -93,16 +93,12 @@ def _last_indexed(module: Any, data: bytes, base: int) -> tuple[int, int | None]
     return last and (last.offset, getattr(last, "position", None))
 
 
-def _last_aborted(data: bytes, _: int) -> tuple[int, int | None] | None:
-    return max(((entry.last_offset, None) for entry in txn_index.read(data)), default=None)
-
-
 # Suffix -> function of the bytes and the base offset: the last offset, and where the batch of that one begins, if the
 # file says it; None: there is no entry.
 _INDEXES: dict[str, Callable[[bytes, int], tuple[int, int | None] | None]] = {
     offset_index.SUFFIX: partial(_last_indexed, offset_index),
     time_index.SUFFIX: partial(_last_indexed, time_index),
-    txn_index.SUFFIX: _last_aborted,
+    txn_index.SUFFIX: lambda data, _: max(((one.last_offset, None) for one in txn_index.read(data)), default=None),
 }
 _LOG_START = "log-start-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from weakref import WeakSet
 from kafkarec._core import Source
 from kafkarec._lazy import cached_property
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAX_SIZE, UP_TO_MAGIC, V2_OVERHEAD, v2_header
+from kafkarec.format.layout import LOG_OVERHEAD, MAX_SIZE, UP_TO_MAGIC, V2_OVERHEAD, batch_header, batch_start
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.recover.header_proofs import NO_FACTS, FileFacts
@@ -348,10 +347,9 @@ def epoch_entries(folder: Folder | None) -> tuple[leader_epochs.EpochEntry, ...]
 def _first_batches(segment: SegmentFile, base: int) -> list[Offsets]:
     """The first two batches of a segment, by their frames, the first one at `base`."""
     found, position = list[Offsets](), 0
-    with suppress(OSError, KafkaRecordError, struct.error), segment.opened():
-        while len(found) < 2:
-            header = v2_header(segment.raw(position, V2_OVERHEAD))
-            if header.magic != BATCH_MAGIC or header.batch_length < V2_OVERHEAD - LOG_OVERHEAD:
+    with suppress(OSError, KafkaRecordError), segment.opened():
+        while len(found) < 2 and batch_start(head := segment.raw(position, V2_OVERHEAD)):
+            if not (header := batch_header(head)):
                 break
             first = header.base_offset if found else base
             behind = header.base_offset + header.last_offset_delta + 1

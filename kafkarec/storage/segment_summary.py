@@ -222,7 +222,7 @@ def _read_first_batch(segment: SegmentFile, summary: SegmentSummary) -> bool:
     next_offset, summary.next_offset = summary.next_offset or 0, None
     if segment.fetch_counter is not None or summary.packed:
         return True
-    follows = begins_with_batch(source.read_at(stop, _HEAD), size, next_offset)
+    follows = begins_with_batch(source.read_at(stop, _HEAD), next_offset)
     return follows or not any(table.damage or table.restored for table in _batch_tables(segment, CHECKSUMS, 0, stop))
 
 

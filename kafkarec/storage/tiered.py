@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafkarec.errors import UnsupportedCompressionError
-from kafkarec.format.layout import MAGICS, MAX_SIZE, MESSAGE_OVERHEAD, UP_TO_MAGIC, first_fields
+from kafkarec.format.layout import MAX_SIZE, batch_start
 from kafkarec.sources.files import ByteSource
 
 from . import names
@@ -48,7 +48,7 @@ def demand_plain_segment(source: ByteSource, name: str, read: Callable[[str], by
     if parsed is None or not parsed.is_of_log or parsed.packed_suffix or not source.size:
         return
     head = source.read_at(0, HEAD_BYTES)
-    if begins_with_batch(head, source.size, parsed.base_offset):
+    if begins_with_batch(head, parsed.base_offset):
         return
     manifest = _manifest(read(parsed.stem + _MANIFEST)) if parsed.segment_id else None
     if manifest is not None:
@@ -81,13 +81,11 @@ def demand_no_store(path: str, file_names: Iterable[str]) -> None:
             )
 
 
-def begins_with_batch(head: bytes, size: int, base_offset: int) -> bool:
+def begins_with_batch(head: bytes, base_offset: int) -> bool:
     """Whether `head` may begin a batch of a segment with this base offset."""
-    if len(head) < UP_TO_MAGIC:
-        return False
-    start = first_fields(head)
-    near = 0 <= start.base_offset - base_offset <= MAX_SIZE  # an .index holds relative offsets of 31 bits
-    return near and start.magic in MAGICS and MESSAGE_OVERHEAD[0] <= start.batch_length <= max(size, MAX_SIZE)
+    start = batch_start(head)
+    # an .index holds relative offsets of 31 bits
+    return start is not None and 0 <= start.base_offset - base_offset <= MAX_SIZE
 
 
 def looks_encrypted(sample: bytes) -> bool:

@@ -345,7 +345,7 @@ class ActiveSegment:
         """Truncates the file to its batches, syncs it and writes the indexes. The caller syncs the folder."""
         os.ftruncate(self._descriptor, self.size)
         fsync(self._descriptor, self.path)
-        for suffix, data in self.index_builder.finish().files.items():
+        for suffix, data in self.index_builder.finish().items():
             write_file(self._folder, filename_prefix(self.base) + suffix, data)
 
     def remove_old_indexes(self) -> None:

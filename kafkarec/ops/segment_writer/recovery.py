@@ -262,12 +262,12 @@ def _read_segment(
     if damage and not is_last:
         _refuse_damage(segment, damage[0])
     made = recovered.index_builder.finish()
-    if made.problems:
-        _refuse(segment, 0, made.problems[0])
+    if problems := recovered.index_builder.problems:
+        _refuse(segment, 0, problems[0])
     if not is_last:
         recovered.rewritten_files |= {
             filename_prefix(base) + suffix: data
-            for suffix, data in made.files.items()
+            for suffix, data in made.items()
             if not _is_usable_index(segment.sidecar(suffix), data, suffix, base)
         }
 
