@@ -77,7 +77,7 @@ def make_log(folder: Path, codec: str, transactions: bool) -> None:
 
 def make(data: Path, topics: int) -> None:
     """A partition is written for each codec, with transactions and without; the others are copies of these."""
-    from kafkarec.sidecars import meta_properties, offset_checkpoints, partition_metadata
+    from kafkarec.sidecars import meta_properties, partition_metadata
 
     models = data.with_name("models")
     shutil.rmtree(models, ignore_errors=True)
@@ -95,7 +95,8 @@ def make(data: Path, topics: int) -> None:
             (folder / partition_metadata.NAME).write_bytes(partition_metadata.write(UUID(int=topic + 2)))
             ends[name, partition] = max(int(file.stem) for file in folder.glob("*.snapshot"))
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
-        (data / name).write_bytes(offset_checkpoints.write(ends))
+        rows = (f"{topic} {partition} {offset}\n" for (topic, partition), offset in ends.items())
+        (data / name).write_text(f"0\n{len(ends)}\n{''.join(rows)}")
     (data / meta_properties.NAME).write_text("cluster.id=Y7nKKCKxTaSyvLPmUGYJpQ\nnode.id=1\nversion=1\n")
     shutil.rmtree(models)
 

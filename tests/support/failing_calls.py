@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,6 +44,7 @@ def run_in_child(action: Callable[[], object]) -> int:
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1]
+    sys.dont_write_bytecode = True  # a file of it that a limit cuts would fail every later process
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         action()
