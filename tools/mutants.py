@@ -330,6 +330,8 @@ def compile_copy() -> None:
     def parse_and_change(*arguments: Any, **named: Any) -> Any:
         tree = parse(*arguments, **named)
         path = Path(getattr(tree.pos[0], "filename", None) or "")
+        if path.parent.name != SOURCES[0].parent.name:
+            return tree
         numbers = {(one.row, one.change): one.number for one in wanted if one.file == path.name}
         return Mutator(path, limits, numbers)(tree) if numbers else tree
 
@@ -510,7 +512,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=400, help="number of mutants (default 400)")
     parser.add_argument("--file", help="mutants of one file only, such as record.pxd")
     parser.add_argument("--only", help="only these numbers: 17,18")
-    parser.add_argument("--least", type=float, default=95.0, help="lowest accepted score (default 95)")
+    parser.add_argument("--least", type=float, default=80.0, help="lowest accepted score (default 80)")
     options, started = parser.parse_args(), time.monotonic()
     found = candidates()
     known = explained(found)
