@@ -15,7 +15,7 @@ sys.path. Standard library only; nothing happens at import: no threads, no open 
     <root>/kafkarec-cache-<uid>/     mode 0700, owned by this user; `cache_roots` has the roots
         <key>/                       complete or absent: renamed to this name once it is complete
         <key>.lock                   flock while unpacking; the kernel releases it when the holder dies
-        <key>.tmp-<pid>              being unpacked, or left by a process that was killed
+        <key>.tmp-...                being unpacked, or left by a process that was killed
 
 `key` is the hash of the parts: two versions never share a folder, and a version never removes another one's.
 """
@@ -40,6 +40,7 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -361,7 +362,11 @@ def _make_own_folder(root: str) -> str:
     user, in a folder that belongs to this user or to root, below folders that only their owners can write to (or that
     have the sticky bit). Neither a home folder nor a passwd entry is needed.
     """
-    _check_ancestors(root)
+    place = os.path.realpath(root)
+    for folder in (place, *map(str, Path(place).parents)):
+        mode = os.stat(folder).st_mode if os.path.exists(folder) else 0
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise OSError(f"{'it' if folder == root else folder} is writable by everybody, with no sticky bit")
     own = os.path.join(root, f"kafkarec-cache-{os.geteuid()}")
     for path, owners in ((root, (0, os.geteuid())), (own, (os.geteuid(),))):
         if not os.path.lexists(path):
@@ -380,25 +385,15 @@ def _make_own_folder(root: str) -> str:
     return own
 
 
-def _check_ancestors(root: str) -> None:
-    """OSError where another user may rename a folder above ours, and so replace it."""
-    folder = os.path.realpath(root)
-    while True:
-        mode = os.stat(folder).st_mode if os.path.exists(folder) else 0
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            what = "it" if folder == root else folder
-            raise OSError(f"{what} is writable by everybody, with no sticky bit")
-        if folder == os.path.dirname(folder):
-            return
-        folder = os.path.dirname(folder)
-
-
 def _ensure_unpacked_in(own: str, tree: Json, notes: list[str]) -> str:
     """The same in one folder of this user. OSError if it cannot hold the tree."""
     key = hashlib.sha256("".join(part["sha256"] for part in tree["parts"].values()).encode()).hexdigest()[:32]
     folder = os.path.join(own, key)
     if _difference(folder, tree):
-        with _locked(f"{folder}.lock"):
+        import fcntl  # not at the top: a Spark Connect client on a system without it imports this module
+
+        with open(f"{folder}.lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             for name in os.listdir(own):
                 if name.startswith(f"{key}.tmp-"):  # of a dead process, as the lock is held
                     shutil.rmtree(os.path.join(own, name), ignore_errors=True)
@@ -406,21 +401,9 @@ def _ensure_unpacked_in(own: str, tree: Json, notes: list[str]) -> str:
             if wrong:  # and no other process has made it while this one waited
                 if os.path.lexists(folder):
                     notes.append(f"{folder} was unpacked again: {wrong}")
-                _unpack(tree, folder, f"{folder}.tmp-{os.getpid()}")
+                _unpack(tree, folder)
     _try_library(folder, tree)
     return folder
-
-
-@contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
-    import fcntl  # not at the top: a Spark Connect client on a system without it imports this module
-
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)  # also unlocks
 
 
 def _difference(folder: str, tree: Json) -> str:
@@ -447,23 +430,21 @@ def _difference(folder: str, tree: Json) -> str:
     return ""
 
 
-def _unpack(tree: Json, folder: str, temporary: str) -> None:
-    """Puts the tree into `temporary`, whose name becomes `folder`."""
-    os.mkdir(temporary, 0o700)
-    try:
+def _unpack(tree: Json, folder: str) -> None:
+    """Makes the folder of the tree, complete when it gets its name; another one there is removed."""
+    own, key = os.path.split(folder)
+    with tempfile.TemporaryDirectory(prefix=f"{key}.tmp-", dir=own, ignore_cleanup_errors=True) as temporary:
+        new = os.path.join(temporary, "new")
         for part in zips_of_tree(tree):
-            part.extractall(temporary)
-        _try_library(temporary, tree)
-        for parent, _, names in os.walk(temporary):
+            part.extractall(new)
+        _try_library(new, tree)
+        for parent, _, names in os.walk(new):
             for path in (*(os.path.join(parent, name) for name in names), parent):
                 _fsync(path)
         if os.path.lexists(folder):
-            os.rename(folder, f"{temporary}-old")
-        os.rename(temporary, folder)
-        _fsync(os.path.dirname(folder))
-    finally:
-        for path in (temporary, f"{temporary}-old"):
-            shutil.rmtree(path, ignore_errors=True)
+            os.rename(folder, os.path.join(temporary, "old"))
+        os.rename(new, folder)
+        _fsync(own)
 
 
 def _fsync(path: str) -> None:

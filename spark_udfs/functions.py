@@ -22,7 +22,7 @@ In the examples below `df` has two segments of a broker (file, value), `source` 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -32,11 +32,9 @@ from . import capabilities, cluster, decoding, encoding, function_options, inter
 from .function_options import FunctionOptions
 from .source import columns
 
-_Defined = TypeVar("_Defined", bound=Callable[..., Any])
-
 
 class SqlFunction(NamedTuple):
-    """A function of Spark SQL that is also a Column function of this module, with the same name.
+    """A function of Spark SQL that is also a Column function of this module, with the name of its body.
 
     body: runs in the workers: an iterator of Arrow arrays to an iterator of Arrow arrays
     result: its type in Spark SQL
@@ -49,20 +47,35 @@ class SqlFunction(NamedTuple):
     meaning: str
 
 
-SQL_FUNCTIONS: dict[str, SqlFunction] = {}
-
-
-def _as_sql_function(
-    body: Callable[..., Any], result: str, arguments: str, meaning: str
-) -> Callable[[_Defined], _Defined]:
-    """Makes a Column function a SQL function, too."""
-
-    def add(function: _Defined) -> _Defined:
-        name = function.__name__
-        SQL_FUNCTIONS[name] = SqlFunction(body, result, f"{name}({arguments})", meaning)
-        return function
-
-    return add
+SQL_FUNCTIONS = {
+    function.body.__name__: function
+    for function in (
+        SqlFunction(
+            decoding.kafka_decode,
+            f"array<{schema.sql_struct(schema.RECORD_COLUMNS)}>",
+            "kafka_decode(value[, mode])",
+            "the records of a column of raw batches",
+        ),
+        SqlFunction(
+            decoding.kafka_scan,
+            f"array<{schema.sql_struct(schema.BATCH_COLUMNS)}>",
+            "kafka_scan(value[, mode])",
+            "the batches of such a column, headers only, nothing decompressed",
+        ),
+        SqlFunction(
+            encoding.kafka_encode,
+            "binary",
+            "kafka_encode(records[, options])",
+            "array<struct<offset, timestamp, key, value, headers>> to raw batches",
+        ),
+        SqlFunction(
+            internal.kafka_internal,
+            schema.sql_struct(internal.COLUMNS),
+            "kafka_internal(topic, key, value)",
+            "a record of __consumer_offsets, __transaction_state, ... as JSON",
+        ),
+    )
+}
 
 
 def sql_function(name: str) -> Any:
@@ -83,12 +96,6 @@ def _column(col: Column | str) -> Column:
     return F.col(col) if isinstance(col, str) else col
 
 
-@_as_sql_function(
-    decoding.kafka_decode,
-    f"array<{schema.sql_struct(schema.RECORD_COLUMNS)}>",
-    "value[, mode]",
-    "the records of a column of raw batches",
-)
 def kafka_decode(
     col: Column | str,
     mode: str = "FAILFAST",
@@ -122,12 +129,6 @@ def kafka_decode(
     return _call("kafka_decode", col, options=function_options.to_literal(chosen))
 
 
-@_as_sql_function(
-    decoding.kafka_scan,
-    f"array<{schema.sql_struct(schema.BATCH_COLUMNS)}>",
-    "value[, mode]",
-    "the batches of such a column, headers only, nothing decompressed",
-)
 def kafka_scan(col: Column | str, mode: str = "FAILFAST", *, end_of_log: str = "tail") -> Column:
     """The batches of a binary column of raw record batches, from their headers alone: array<struct<...>>.
 
@@ -141,12 +142,6 @@ def kafka_scan(col: Column | str, mode: str = "FAILFAST", *, end_of_log: str = "
     return _call("kafka_scan", col, options=function_options.to_literal(chosen))
 
 
-@_as_sql_function(
-    encoding.kafka_encode,
-    "binary",
-    "records[, options]",
-    "array<struct<offset, timestamp, key, value, headers>> to raw batches",
-)
 def kafka_encode(
     col: Column | str,
     compression: str = "none",
@@ -225,12 +220,6 @@ def kafka_explode(
     return selected.mapInArrow(decoding.Explode(chosen), StructType([*kept, *records]))
 
 
-@_as_sql_function(
-    internal.kafka_internal,
-    schema.sql_struct(internal.COLUMNS),
-    "topic, key, value",
-    "a record of __consumer_offsets, __transaction_state, ... as JSON",
-)
 def kafka_internal(topic: Column | str, key: Column | str, value: Column | str) -> Column:
     """A record of an internal topic: struct<type, version, is_tombstone, key, value, problem>, key and value JSON.
 

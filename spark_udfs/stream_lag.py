@@ -9,6 +9,7 @@ accepts the queries of both sources.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -47,31 +48,19 @@ def lag(of: Any) -> Lag | None:
     `.partitions` is {"clicks-0": 70, ...}, `.total` their sum. Queries that read from Spark's Kafka source are accepted
     too.
     """
-    progress = _progress(of)
-    if progress is None:
+    found = getattr(of, "lastProgress", getattr(of, "progress", of))
+    if found is None:
         return None
+    progress = getattr(found, "json", found)
+    with contextlib.suppress(ValueError):
+        progress = json.loads(progress) if isinstance(progress, str) else progress
+    if not isinstance(progress, dict) or "sources" not in progress:
+        raise TypeError(f"{type(found).__name__} is not a query, a progress report or an event with one")
     lags: dict[str, int] = {}
     for source in progress["sources"]:
         done, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
         lags |= {f"{key[0]}-{key[1]}": max(0, end - done[key]) for key, end in latest.items() if key in done}
     return Lag(lags)
-
-
-def _progress(of: Any) -> dict[str, Any] | None:
-    if hasattr(of, "lastProgress"):
-        of = of.lastProgress
-    elif hasattr(of, "progress"):
-        of = of.progress
-    if of is None:
-        return None
-    text = of if isinstance(of, str) else getattr(of, "json", None)
-    try:
-        progress = json.loads(text) if isinstance(text, str) else of
-    except ValueError:
-        progress = None
-    if not isinstance(progress, dict) or "sources" not in progress:
-        raise TypeError(f"{type(of).__name__} is not a query, a progress report or an event with one")
-    return progress
 
 
 def _offsets(progress: Any) -> Offsets:

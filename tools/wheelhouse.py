@@ -5,10 +5,9 @@
 
 That wheel is pure Python by its tag and contains, as data, what CPython 3.11 to 3.14 needs on Linux with glibc 2.17 or
 later, x86-64 and aarch64: the wheels, unpacked to a tree of files for each interpreter, of which
-`spark_udfs.bootstrap` takes one on the executors. The same sources give the same bytes. What no loader reads of the
-dependencies' modules is left out, after the hashes of the locks were compared. Downloads are kept in .cache/wheels, so
-that a second run needs no network; what exists for these sources is not made again. Every interpreter of this machine
-then decodes a few batches with that wheel alone.
+`spark_udfs.bootstrap` takes one on the executors. The same sources give the same bytes. What no loader reads of their
+modules is left out. Downloads are kept in .cache/wheels, so that a second run needs no network; what exists for these
+sources is not made again. Every interpreter of this machine then decodes a few batches with that wheel alone.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ def fat_wheel(source: Path, platforms: list[Platform], pythons: list[str], out: 
     trees = []
     for platform, ours in zip(platforms, kafkarec_wheels(source, platforms), strict=True):
         for python in pythons:
-            others = wheelhouse_platforms.dependency_wheels(platform, python)
-            wheels = (ours, *map(wheelhouse_pack.stripped, others))
+            wheels = ours, *wheelhouse_platforms.dependency_wheels(platform, python)
             trees.append(Tree(python, platform.machine, platform.oldest, wheels))
     data = wheelhouse_pack.trees_data(version(), trees)
     return wheelhouse_pack.fat_wheel(source / "spark_udfs", version(), data, out), trees

@@ -22,7 +22,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from commands import CACHE
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from spark_udfs.bootstrap import FALLBACKS, TREES, TREES_FORMAT
@@ -44,16 +43,6 @@ def copy(wheel: Path, folder: Path) -> Path:
     target = folder / wheel.name
     shutil.copyfile(wheel, target.with_suffix(".part"))
     return target.with_suffix(".part").replace(target)
-
-
-def stripped(wheel: Path) -> Path:
-    """The same wheel with only what is loaded of its compiled modules, made once per content."""
-    target = CACHE / "loaded" / sha256(wheel)[:16] / wheel.name
-    if not target.exists():
-        files, dist_info = read_wheel(wheel)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_wheel(target, {name: loaded(content) for name, content in files.items()}, dist_info)
-    return target
 
 
 def loaded(elf: bytes) -> bytes:
@@ -215,8 +204,8 @@ def trees_data(version: str, trees: list[Tree]) -> dict[str, bytes]:
 
 
 def installed(wheels: tuple[Path, ...]) -> dict[str, bytes]:
-    """path -> content as pip installs it, but fsspec in FALLBACKS; scripts, headers and data, which workers do not
-    need, are left out."""
+    """path -> content as pip installs it, but fsspec in FALLBACKS; scripts, headers, data and what no loader reads,
+    which workers do not need, are left out."""
     files: dict[str, bytes] = {}
     for wheel in wheels:
         folder = f"{FALLBACKS}/" if parse_wheel_filename(wheel.name)[0] in _IN_FALLBACKS else ""
@@ -224,8 +213,8 @@ def installed(wheels: tuple[Path, ...]) -> dict[str, bytes]:
             scheme = re.match(r"[^/]+\.data/(\w+)/(.+)", name)
             if scheme and scheme[1] not in ("purelib", "platlib"):
                 continue
-            path = folder + (scheme[2] if scheme else name)
-            if files.setdefault(path, content) != content:
+            path, needed = folder + (scheme[2] if scheme else name), loaded(content)
+            if files.setdefault(path, needed) != needed:
                 raise SystemExit(f"{wheel.name} and another wheel have different files {path!r}")
     return files
 
