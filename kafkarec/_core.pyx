@@ -14,7 +14,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport (
-    FIXED, HEADERS, VIEWS, ArrowArray, ArrowSchema, Column, Storage, StreamState, TableSchema, new_stream_state,
+    FIXED, HEADERS, ArrowArray, ArrowSchema, Column, Storage, StreamState, TableSchema, new_stream_state,
     schema_drop, storage_drop, stream_add,
 )
 from kafkarec._c.output_columns cimport (
@@ -26,8 +26,9 @@ from kafkarec._c.batch cimport (
     UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_control as is_control_batch, is_wrapper, read_batch,
 )
 from kafkarec._c.columns cimport (
-    WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run,
-    buffer_free, buffer_reserve, columns_begin, columns_release, columns_reserve, columns_truncate,
+    WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Bytes, Columns,
+    Run, buffer_free, buffer_reserve, columns_begin, columns_release, columns_reserve, columns_truncate, copy_keys,
+    is_set,
 )
 from kafkarec._c.decode cimport (
     NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_decode, engine_run, engine_step,
@@ -61,7 +62,7 @@ from kafkarec._c.producer_table cimport (
     remove_open, set_mark, set_without_data, take_batch, take_batches, violation_of,
 )
 from kafkarec._c.input_columns cimport (
-    BOOL, OFFSETS_32, VIEWS as CELL_VIEWS, Cells, Numbers, Span, cell,
+    Cells, Numbers, Span, cell,
 )
 from kafkarec._entry.arrow_capsules cimport (
     ArrayOrigin, bind_cells, capsule_pointer, list_capsule, pack_schema, schema_capsule, stream_capsule,
@@ -71,8 +72,8 @@ from kafkarec._entry.calls cimport (
     DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, reasons_by_status, same_arguments,
 )
 from kafkarec._entry.py_columns cimport (
-    PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, bytes_of, headers_at, int_at, new_texts, record_view,
-    untracked,
+    PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, bytes_of, cells_of, headers_at, int_at, new_texts,
+    numbers_of, record_view, untracked, validity_of,
 )
 
 cdef extern from *:
@@ -633,26 +634,30 @@ cdef class BatchRows:
         cdef int64_t found = first_lower_epoch(self.at(0), self.count, &highest)
         return None if found == self.count else found, highest
 
-    def committed_rows(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
+    def committed_rows(self, Chunk chunk, aborted, int64_t start, int64_t end_offset):
         """What read_committed gets of the batches from `start` on, up to the first with a last offset of `end_offset`
         or more: (the index of that one, [(first, exclusive last row) of consecutive records, ...]).
 
-        runs: of the Chunk with all their records; aborted: as in EngineOptions
+        chunk: all their records, None: there are none; aborted: as in EngineOptions
         """
         cdef Options options
         cdef Buffer buffer
         cdef BatchRow* batch
         cdef list spans = []
-        cdef int64_t stop = start, row = 0, first = 0, last = 0, i
-        cdef const Run* run = <const Run*>&runs[0] if len(runs) > 0 else NULL
+        cdef int64_t stop = start, row = 0, first = 0, last = 0, runs = 0, i
+        cdef const Run* run = NULL
         self.check_row_range(start, self.count)
+        if chunk is not None:
+            if chunk.rows is not self:
+                raise ValueError("the records of these batches are needed")
+            run, runs = <const Run*>chunk.storage.columns.runs.data, chunk.storage.columns.run_count
         while stop < self.count and self.at(stop).last_offset < end_offset:
             stop += 1
         memset(&options, 0, sizeof(Options))
         memset(&buffer, 0, sizeof(Buffer))
         options.stable_offset = options.highest_base = INT64_MAX
         fill_aborted(&options, aborted, &buffer)
-        for i in range(<int64_t>(len(runs) // sizeof(Run))):
+        for i in range(runs):
             if run[i].batch >= stop:
                 break
             batch = self.at(run[i].batch)
@@ -717,6 +722,19 @@ cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout
     return found
 
 
+cdef const void* storage_of(object chunk, int64_t start, int64_t stop) except NULL:
+    """Of a Chunk that has the rows [start, stop)."""
+    cdef Storage* storage = (<Chunk?>chunk).storage
+    if not 0 <= start <= stop <= storage.rows:
+        raise ValueError(f"rows {start} to {stop} of {storage.rows}")
+    return storage
+
+
+cdef int64_t bytes_between(const Bytes* column, int64_t start, int64_t stop) noexcept:
+    """Of the entries [start, stop); 0 without the column."""
+    return 0 if column.offsets == NULL else column.offsets[stop] - column.offsets[start]
+
+
 @cython.final
 cdef class Chunk:
     """Columns of equal length. Immutable; its memory is shared with Arrow consumers."""
@@ -766,44 +784,29 @@ cdef class Chunk:
         """The address of a buffer as an Arrow consumer sees it; 0: there is none."""
         return <uintptr_t>self.storage.out[column].buffers[buffer]
 
-    def column(self, int64_t column, int64_t width):
-        """(validity, values or offsets, data) as memoryviews, or None. `width`: bytes per value; 0: offsets and data;
-        -1: bits."""
-        cdef const Column* c = self.storage.out + column
-        cdef int64_t rows = self.storage.rows
-        cdef const int32_t* offsets = <const int32_t*>c.buffers[1]
-        validity = None if c.nulls == 0 else memory_of(self, c.buffers[0], (rows + 7) // 8)
-        if width > 0:
-            return validity, memory_of(self, c.buffers[1], rows * width), None
-        if width < 0:
-            return validity, memory_of(self, c.buffers[1], (rows + 7) // 8), None
-        return validity, memory_of(self, c.buffers[1], (rows + 1) * 4), memory_of(self, c.buffers[2], offsets[rows])
+    def nulls(self, int64_t column):
+        """A byte for each row, 1 where the column is null; None if it is nowhere."""
+        cdef const uint8_t* validity = validity_of(self.storage.out + column)
+        cdef int64_t i
+        return None if validity == NULL else bytes([not is_set(validity, i) for i in range(self.storage.rows)])
 
     def values(self, int64_t column, str format_, int64_t start, int64_t stop, bint binary_header_keys=False):
         """The values [start, stop) of a column of this Arrow type as a list: int (timestamps: as stored), bool, str,
         bytes, None; headers as tuples of (key, value or None)."""
-        cdef const Column* c = self.storage.out + column
-        cdef const uint8_t* validity = NULL
+        cdef const Column* c = (<const Storage*>storage_of(self, start, stop)).out + column
         cdef RecordView view
         cdef Numbers numbers
         cdef Cells cells
         cdef int64_t i
-        if not 0 <= start <= stop <= self.storage.rows:
-            raise ValueError(f"rows {start} to {stop} of {self.storage.rows}")
-        if c.nulls > 0:
-            validity = <const uint8_t*>c.buffers[0]
         if c.kind == HEADERS:
             texts = new_texts(&self.storage.columns)
             view = record_view(&self.storage.columns, WANT_HEADERS, 1, binary_header_keys)
             return [headers_at(&view, i, texts) for i in range(start, stop)]
         if c.kind == FIXED:
-            width = {"i": 4, "I": -4, "s": 2, "c": 1, "b": BOOL}.get(format_, 8)
-            numbers = Numbers(width, width == 8 and validity == NULL, validity, c.buffers[1], 0, 1, 1)
+            numbers = numbers_of(c, format_)
             found = [int_at(&numbers, i) for i in range(start, stop)]
             return list(map(bool, found)) if format_ == "b" else found
-        cells = Cells(CELL_VIEWS if c.kind == VIEWS else OFFSETS_32, False, validity, c.buffers[1],
-                      <const uint8_t*>c.buffers[2], NULL, 0, 0)
-        cells.buffers = <const void* const*>(c.buffers + 2)
+        cells = cells_of(c)
         found = [bytes_of(cell(&cells, i)) for i in range(start, stop)]
         return [None if one is None else one.decode() for one in found] if format_ == "u" else found
 
@@ -824,17 +827,25 @@ cdef class Chunk:
             )))
         return found
 
-    def header_buffers(self):
-        """(key offsets, keys, value validity, value offsets, values) of all headers, as memoryviews; the last two only
-        without views."""
-        cdef Columns* c = &self.storage.columns
-        cdef int64_t n = (c.headers + 1) * 4
-        keys = memory_of(self, c.header_key.offsets, n), memory_of(self, c.header_key.data.data, c.header_key.used)
-        if c.want & WANT_VIEWS:
-            return *keys, None, None, None
-        return (*keys, memory_of(self, c.header_value.validity, (c.headers + 7) // 8),
-                memory_of(self, c.header_value.offsets, n),
-                memory_of(self, c.header_value.data.data, c.header_value.used))
+    def size_of(self, int64_t start, int64_t stop):
+        """Bytes of the keys, values and headers of the rows [start, stop), of columns without views."""
+        cdef const Columns* c = &(<const Storage*>storage_of(self, start, stop)).columns
+        cdef int64_t size = bytes_between(&c.key, start, stop) + bytes_between(&c.value, start, stop)
+        if c.header_offsets != NULL:
+            start, stop = c.header_offsets[start], c.header_offsets[stop]
+            size += bytes_between(&c.header_key, start, stop) + bytes_between(&c.header_value, start, stop)
+        return size
+
+    def keys_and_offsets(self):
+        """A copy of the keys, the offsets and the runs, which does not keep the other columns."""
+        cdef Chunk copy = Chunk.__new__(Chunk)
+        if self.storage.columns.want & (WANT_OFFSET | WANT_KEY | WANT_VIEWS) != WANT_OFFSET | WANT_KEY:
+            raise ValueError("offsets and copied keys are needed")
+        copy.rows, copy.storage = self.rows, storage_new(0)
+        if copy.storage == NULL or copy_keys(&copy.storage.columns, &self.storage.columns) != OK:
+            raise MemoryError
+        copy.storage.rows = self.storage.rows
+        return copy
 
     def runs(self):
         """int64 pairs (index of a batch row, number of its rows), in order, as a memoryview."""

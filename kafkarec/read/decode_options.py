@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from functools import lru_cache, partial
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
@@ -153,8 +151,8 @@ def for_keys(decode_request: DecodeRequest, keys: Iterable[Any] | None) -> Decod
     if blobs is None or isinstance(keys, str):
         raise ValueError("keys: a list of keys, each one bytes or str")
     table = LastOffsets()
-    ends, any_offset = array("i", accumulate(map(len, blobs), initial=0)), array("q", [-LONG_MAX - 1]) * len(blobs)
-    table.put((None, ends, b"".join(blobs)), any_offset, len(blobs))
+    for blob in blobs:
+        table.set(blob, -LONG_MAX - 1)  # any offset
     return decode_request._replace(options=decode_request.options._replace(keys=table))
 
 

@@ -21,12 +21,6 @@ from kafkarec.damage import Damage, Restored, UndecidedTransaction
 from kafkarec.format.schema import Schema, batch_schema
 
 ChunkSlice = tuple[Chunk, int, int]
-_WIDTHS = {"i": 4, "I": 4, "s": 2, "c": 1, "b": -1, "u": 0, "z": 0, "+l": 0}
-
-
-def column_buffers(chunk: Chunk, column: int, format_: str) -> tuple[memoryview | None, memoryview, memoryview | None]:
-    """One column's validity, values or offsets, and data; None: there are no nulls, or no data."""
-    return chunk.column(column, _WIDTHS.get(format_, 8))
 
 
 def _import_library(name: str, pip_name: str) -> Any:

@@ -65,21 +65,22 @@ class CleanerSettings(NamedTuple):
 
 _MOST_WAITING = 64 << 20
 _OBJECTS = 1024  # bytes of the Python objects of a step that waits, about
+_ROW = 13  # bytes of its key's place and of its offset
 _STATE = walk_request(MARKERS, restore=False)
 _Span = tuple[int, int, int]
 
 
 class _WaitingStep:
-    """The keys and offsets of a step, copied: its chunk has values, too. aborted: transactions that may be in it."""
+    """The keys and offsets of a step, copied: its chunk has values, too; None: it has no records. aborted: transactions
+    that may be in it."""
 
     def __init__(self, step: Step, segment: int) -> None:
         self.rows, self.last_offset, self.segment = step.rows, step.last_offset, segment
         self.aborted: list[_Span] = []
-        chunk = step.chunk
-        parts = () if chunk is None else (chunk.runs(), chunk.column(0, 8)[1], *chunk.column(1, 0))
-        copies: list[Any] = [None if part is None else bytes(part) for part in parts] or [b"", b""]
-        self.runs, self.offsets, self.keys = copies[0], memoryview(copies[1]).cast("q"), tuple(copies[2:])
-        self.size = _OBJECTS + self.rows.structs().nbytes + sum(len(part) for part in copies if part)
+        self.keys = None if step.chunk is None else step.chunk.keys_and_offsets()
+        self.size = _OBJECTS + self.rows.structs().nbytes
+        if self.keys is not None:
+            self.size += _ROW * len(self.keys) + self.keys.size_of(0, len(self.keys))
 
 
 class OffsetMap:
@@ -137,10 +138,10 @@ class OffsetMap:
         end_offset = self._end_offset if first_open is None else min(first_open, self._end_offset)
         while self._waiting:
             step = self._waiting[0]
-            self._start, spans = step.rows.committed_rows(step.runs, step.aborted, self._start, end_offset)
+            self._start, spans = step.rows.committed_rows(step.keys, step.aborted, self._start, end_offset)
             try:
                 if spans:
-                    self.last.put(step.keys, step.offsets, len(step.offsets), spans)
+                    self.last.put(step.keys, spans)
             except MemoryError:
                 text = f"no memory for more than {len(self.last)} keys ({self.last.nbytes} bytes)"
                 raise LimitExceededError(text, reason="out_of_memory") from None
