@@ -27,8 +27,7 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.columns cimport (
     WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Bytes, Columns,
-    Run, buffer_free, buffer_reserve, columns_begin, columns_release, columns_reserve, columns_truncate, copy_keys,
-    is_set,
+    Run, buffer_free, buffer_reserve, columns_begin, columns_release, columns_reserve, columns_truncate, is_set,
 )
 from kafkarec._c.decode cimport (
     NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_decode, engine_run, engine_step,
@@ -69,7 +68,7 @@ from kafkarec._entry.arrow_capsules cimport (
 )
 from kafkarec._entry.arguments cimport fill_aborted, fill_options, open_reader
 from kafkarec._entry.calls cimport (
-    DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, reasons_by_status, same_arguments,
+    DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, made_before, reasons_by_status, with_latest,
 )
 from kafkarec._entry.py_columns cimport (
     PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, bytes_of, cells_of, headers_at, int_at, new_texts,
@@ -529,10 +528,6 @@ cdef class BatchRows:
             found.append(fields)
         return found
 
-    def structs(self):
-        """The BatchRow structs as a memoryview, for `_writer`."""
-        return memory_of(self, self.buffer.data, self.count * <int64_t>sizeof(BatchRow))
-
     def audit_notes(self):
         """Six int64 a note of `_c/audit.pxd`, by batch: index of the batch, kind, count, three numbers."""
         return memory_of(self, self.notes.data, self.note_count * <int64_t>sizeof(Note))
@@ -691,6 +686,12 @@ cdef class BatchRows:
         return chunk
 
 
+cdef const void* batch_structs(object rows, int64_t* count) except? NULL:
+    """Of BatchRows."""
+    count[0] = (<BatchRows?>rows).count
+    return (<BatchRows>rows).at(0)
+
+
 cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout, int64_t start, int64_t stop):
     """The rows [start, stop) of decoded columns as Records. rows: the batches of its runs."""
     cdef RecordView view = record_view(columns, layout.shown, layout.ticks, layout.binary_header_keys)
@@ -740,6 +741,7 @@ cdef class Chunk:
     """Columns of equal length. Immutable; its memory is shared with Arrow consumers."""
     cdef Storage* storage
     cdef readonly BatchRows rows
+    cdef Layout layout                   # of the columns
     cdef object lists
 
     def __init__(self):
@@ -753,7 +755,7 @@ cdef class Chunk:
         """Takes ownership of decoded columns and makes the requested columns of them. viewed: what their views point
         to."""
         cdef int status
-        self.storage = storage_new(layout.count)
+        self.layout, self.storage = layout, storage_new(layout.count)
         if self.storage == NULL:
             columns_release(columns)
             raise MemoryError
@@ -790,17 +792,21 @@ cdef class Chunk:
         cdef int64_t i
         return None if validity == NULL else bytes([not is_set(validity, i) for i in range(self.storage.rows)])
 
-    def values(self, int64_t column, str format_, int64_t start, int64_t stop, bint binary_header_keys=False):
-        """The values [start, stop) of a column of this Arrow type as a list: int (timestamps: as stored), bool, str,
-        bytes, None; headers as tuples of (key, value or None)."""
+    def values(self, int64_t column, int64_t start, int64_t stop):
+        """The values [start, stop) of a column as a list: int (timestamps: as stored), bool, str, bytes, None; headers
+        as tuples of (key, value or None)."""
         cdef const Column* c = (<const Storage*>storage_of(self, start, stop)).out + column
+        cdef Py_UCS4 format_
         cdef RecordView view
         cdef Numbers numbers
         cdef Cells cells
         cdef int64_t i
+        if not 0 <= column < self.storage.out_count:
+            raise IndexError(column)
+        format_ = <unsigned char>self.layout.table_schema.columns[column].format[0]
         if c.kind == HEADERS:
             texts = new_texts(&self.storage.columns)
-            view = record_view(&self.storage.columns, WANT_HEADERS, 1, binary_header_keys)
+            view = record_view(&self.storage.columns, WANT_HEADERS, 1, self.layout.binary_header_keys)
             return [headers_at(&view, i, texts) for i in range(start, stop)]
         if c.kind == FIXED:
             numbers = numbers_of(c, format_)
@@ -810,14 +816,14 @@ cdef class Chunk:
         found = [bytes_of(cell(&cells, i)) for i in range(start, stop)]
         return [None if one is None else one.decode() for one in found] if format_ == "u" else found
 
-    def records(self, Layout layout not None, int64_t start, int64_t stop):
+    def records(self, int64_t start, int64_t stop):
         """The rows [start, stop) as Records."""
-        return records_of(&self.storage.columns, self.rows.at(0), layout, start, stop)
+        return records_of(&self.storage.columns, self.rows.at(0), self.layout, start, stop)
 
-    def tuples(self, Layout layout not None, int64_t start, int64_t stop):
+    def tuples(self, int64_t start, int64_t stop):
         """The rows [start, stop) as tuples: see RecordColumns.tuples."""
         cdef Columns* c = &self.storage.columns
-        cdef RecordView view = record_view(c, layout.shown, layout.ticks, layout.binary_header_keys)
+        cdef RecordView view = record_view(c, self.layout.shown, self.layout.ticks, self.layout.binary_header_keys)
         cdef int64_t i
         cdef list found = [], texts = new_texts(c)
         for i in range(start, stop):
@@ -835,17 +841,6 @@ cdef class Chunk:
             start, stop = c.header_offsets[start], c.header_offsets[stop]
             size += bytes_between(&c.header_key, start, stop) + bytes_between(&c.header_value, start, stop)
         return size
-
-    def keys_and_offsets(self):
-        """A copy of the keys, the offsets and the runs, which does not keep the other columns."""
-        cdef Chunk copy = Chunk.__new__(Chunk)
-        if self.storage.columns.want & (WANT_OFFSET | WANT_KEY | WANT_VIEWS) != WANT_OFFSET | WANT_KEY:
-            raise ValueError("offsets and copied keys are needed")
-        copy.rows, copy.storage = self.rows, storage_new(0)
-        if copy.storage == NULL or copy_keys(&copy.storage.columns, &self.storage.columns) != OK:
-            raise MemoryError
-        copy.storage.rows = self.storage.rows
-        return copy
 
     def runs(self):
         """int64 pairs (index of a batch row, number of its rows), in order, as a memoryview."""
@@ -1654,40 +1649,13 @@ cdef class Batches:
 # ---- decode
 
 cdef object _request_for, _columns_of
-cdef tuple _known_requests = ()          # KnownRequest, the latest first
-cdef Py_ssize_t _most_requests = 8
+cdef tuple _known_requests = ()          # (arguments, (Layout, Decoders)), the latest first
 
 
 def attach_decode(request_for, columns_of):
     """Sets what `decode` uses: `read.decode_options.checked_request` and `tables.records.RecordColumns`."""
     global _request_for, _columns_of
     _request_for, _columns_of = request_for, columns_of
-
-
-@cython.final
-cdef class KnownRequest:
-    """The arguments of a call, and what was made of them."""
-    cdef tuple arguments
-    cdef Layout layout
-    cdef Decoders decoders
-
-    def __cinit__(self, tuple arguments):
-        request = _request_for(*arguments)
-        self.arguments, self.layout, self.decoders = arguments, request.layout, request.decoders
-
-
-cdef KnownRequest request_of(PyObject** arguments):
-    global _known_requests
-    cdef KnownRequest known
-    cdef tuple requests = _known_requests
-    for known in requests:
-        if same_arguments(known.arguments, arguments, DECODE_OPTIONS):
-            return known
-    known = KnownRequest(tuple([<object>arguments[i] for i in range(<int>DECODE_OPTIONS)]))
-    columns = known.arguments[0]
-    if columns is None or type(columns) is tuple:        # a list may change
-        _known_requests = (known, *requests[:_most_requests - 1])
-    return known
 
 
 def forget_decoders():
@@ -1698,11 +1666,19 @@ def forget_decoders():
 
 cdef object decode_call(PyObject* module, PyObject** arguments, Py_ssize_t count):
     """See the stub."""
-    cdef KnownRequest known
+    global _known_requests
+    cdef Decoders decoders
     if count != 1 + DECODE_OPTIONS:
         raise TypeError("decode is called by read.reader")
-    known = request_of(arguments + 1)
-    return _columns_of(known.layout, known.decoders.read(Source(<object>arguments[0])))
+    known = made_before(_known_requests, arguments + 1)
+    if known is None:
+        given = tuple([<object>arguments[1 + i] for i in range(<int>DECODE_OPTIONS)])
+        request = _request_for(*given)
+        known = request.layout, request.decoders
+        if given[0] is None or type(given[0]) is tuple:        # a list may change
+            _known_requests = with_latest(_known_requests, given, known)
+    layout, decoders = known
+    return _columns_of(layout, decoders.read(Source(<object>arguments[0])))
 
 
 cdef PyMethodDef _decode_call

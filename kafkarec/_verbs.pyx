@@ -481,7 +481,7 @@ cdef int bind_values(LineColumn* c, const Storage* storage, int64_t index, str f
     if not 0 <= index < storage.out_count or <int>column.kind != kind:
         raise ValueError(f"column {index} is not written so")
     if is_numeric(c.how):
-        c.numbers = numbers_of(column, format_)
+        c.numbers = numbers_of(column, format_[0])
     elif c.how != AS_HEADERS:
         c.cells = cells_of(column)
     elif columns.want & WANT_VIEWS:

@@ -417,25 +417,6 @@ cdef inline int run_append(Columns* c, int64_t batch, int64_t rows) noexcept nog
     return OK
 
 
-cdef inline int copy_keys(Columns* to, const Columns* c) noexcept nogil:
-    """Copies the offsets, keys and runs of columns without views to new ones."""
-    cdef size_t size = <size_t>c.run_count * sizeof(Run)
-    cdef int status
-    to.want = WANT_OFFSET | WANT_KEY
-    status = columns_reserve(to, c.rows, c.key.used)
-    if status == OK:
-        status = buffer_reserve(&to.runs, 0, size)
-    if status != OK or c.rows == 0:
-        return status
-    memcpy(to.runs.data, c.runs.data, size)
-    memcpy(to.offset, c.offset, <size_t>c.rows * 8)
-    memcpy(to.key.offsets, c.key.offsets, <size_t>(c.rows + 1) * 4)
-    memcpy(to.key.validity, c.key.validity, <size_t>(c.rows + 7) // 8)
-    memcpy(to.key.data.data, c.key.data.data, <size_t>c.key.used)
-    to.rows, to.run_count, to.key.used, to.key.nulls = c.rows, c.run_count, c.key.used, c.key.nulls
-    return OK
-
-
 cdef inline void copy_wide(uint8_t* to, const uint8_t* source, int64_t n) noexcept nogil:
     """Copies n bytes in steps of 32, one at least; so it reads and writes up to 32 bytes more. Faster than memcpy for
     short fields."""

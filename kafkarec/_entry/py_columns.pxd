@@ -68,8 +68,8 @@ cdef inline const uint8_t* validity_of(const Column* column) noexcept:
     return <const uint8_t*>column.buffers[0] if column.nulls > 0 else NULL
 
 
-cdef inline Numbers numbers_of(const Column* column, str format_):
-    """The numbers of a column of this Arrow type: integers, timestamps as they are stored, bools."""
+cdef inline Numbers numbers_of(const Column* column, Py_UCS4 format_):
+    """The numbers of a column: integers, timestamps as they are stored, bools. format_: how its Arrow type begins"""
     cdef int width = {"i": 4, "I": -4, "s": 2, "c": 1, "b": BOOL}.get(format_, 8)
     cdef const uint8_t* validity = validity_of(column)
     return Numbers(width, width == 8 and validity == NULL, validity, column.buffers[1], 0, 1, 1)

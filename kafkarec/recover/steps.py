@@ -172,8 +172,7 @@ class Step:
         """A column of the batch table as a list, made once."""
         found = self._columns.get(name)
         if found is None:
-            at = _COLUMNS[name]
-            found = self._table.values(at, BATCH_LAYOUT.schema[at].format, 0, len(self.rows))
+            found = self._table.values(_COLUMNS[name], 0, len(self.rows))
             self._columns[name] = found
         return found if len(found) == len(self) else found[self.start : self.stop]
 
@@ -217,7 +216,7 @@ class Step:
         assert self.chunk is not None
         runs = self.chunk.runs().cast("q").tolist()
         record = sum(runs[1 : 2 * runs[::2].index(row) : 2])
-        [key] = self.chunk.values(0, "z", record, record + 1)
+        [key] = self.chunk.values(0, record, record + 1)
         from kafkarec.format import control  # not at the top, as in holes
 
         try:

@@ -97,10 +97,9 @@ class Table(ABC):
         index = self.schema.index_of.get(name)
         if index is None:
             raise KeyError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
-        format_, binary = self.schema[index].format, self._layout.binary_header_keys
         values: list[Any] = []
         for chunk, start, stop in self._slices:
-            values += chunk.values(index, format_, start, stop, binary)
+            values += chunk.values(index, start, stop)
         return values
 
     # ---- Arrow
@@ -308,14 +307,14 @@ class RecordColumns(Table):
         if isinstance(index, slice):
             return self._slice(index)
         chunk, start, stop = self._slice_of_row(index)
-        return chunk.records(self._layout, start, stop)[0]
+        return chunk.records(start, stop)[0]
 
     def __iter__(self) -> Iterator[Record]:
         chunks = self._found.chunks
         if self._given_slices is None and len(chunks) == 1 and (rows := len(chunks[0])) <= _BLOCK:
-            return iter(chunks[0].records(self._layout, 0, rows))
+            return iter(chunks[0].records(0, rows))
         return chain.from_iterable(  # a third faster than a generator of Records
-            chunk.records(self._layout, low, min(low + _BLOCK, stop))
+            chunk.records(low, min(low + _BLOCK, stop))
             for chunk, start, stop in self._slices
             for low in range(start, stop, _BLOCK)
         )
@@ -328,7 +327,7 @@ class RecordColumns(Table):
         """
         rows: list[Row] = []
         for chunk, start, stop in self._slices:
-            rows += chunk.tuples(self._layout, start, stop)
+            rows += chunk.tuples(start, stop)
         return rows
 
     def __repr__(self) -> str:

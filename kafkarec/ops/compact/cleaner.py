@@ -17,8 +17,8 @@ marker of a committed transaction          the same
 any other control batch                    kept
 from the first uncleanable offset on       everything is kept
 
-The log is read twice. Memory: the offset map, a part of about 1 MB, and up to 64 MiB of keys that wait for the end of
-a transaction: see log_state.py.
+The log is read twice. Memory: the offset map, a part of about 1 MB, and up to 256 MiB of records that wait for the end
+of a transaction: see log_state.py.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def cleaned(
         (record_too_large) for a larger record in a compressed batch, without its length (in magic 0 and 1 without its
         offset and size), unless the cleaner removes the whole batch unread; None: 2^31-9. Looking decompresses twice
     progress: called with the path of a segment and the position up to which it was read; segments are read twice, what
-        follows damage or waits too long for the end of a transaction (64 MiB of keys) once more
+        follows damage or waits too long for the end of a transaction (256 MiB) once more
 
     KafkaRecordError for bytes that are not batches and for a batch that Kafka's cleaner fails on; TypeError for a
     source that is a path; ValueError for several partitions and for a number out of range.

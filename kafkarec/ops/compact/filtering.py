@@ -67,8 +67,8 @@ class BatchRecords:
     def __len__(self) -> int:
         return 0 if self._chunk is None else len(self._chunk)
 
-    def _column(self, index: int, format_: str) -> list[Any]:
-        return [] if self._chunk is None else self._chunk.values(index, format_, 0, len(self))
+    def _column(self, index: int) -> list[Any]:
+        return [] if self._chunk is None else self._chunk.values(index, 0, len(self))
 
     def latest(self, offsets: LastOffsets) -> bytearray:
         """One byte per row: 1 if the row has the last offset of its key; 0 if not, or without a key."""
@@ -78,16 +78,16 @@ class BatchRecords:
 
     @cached_property
     def offsets(self) -> list[int]:
-        return self._column(_OFFSET, "l")
+        return self._column(_OFFSET)
 
     @cached_property
     def timestamps(self) -> list[int | None]:
         """Milliseconds; None for -1."""
-        return self._column(_TIMESTAMP, "l")
+        return self._column(_TIMESTAMP)
 
     @cached_property
     def control_types(self) -> list[int | None]:
-        return self._column(_CONTROL_TYPE, "s")
+        return self._column(_CONTROL_TYPE)
 
     @cached_property
     def without_key(self) -> bytes | None:

@@ -10,10 +10,10 @@ Follows ProducerStateManager, LogCleanerManager.cleanableOffsets and Cleaner.bui
 Keys of committed records below the first uncleanable offset belong in the OffsetMap. That is known of a batch when all
 transactions that began at or before it have ended.
 
-Memory: of the steps that wait for the end of a transaction only headers, keys and offsets are kept, about 64 MiB at
-most. If there are more, all of them are dropped, and keys are read from there on in a walk of their own, when all
-transactions are known: up to where the log can be cleaned, so none if the transaction hangs. What follows damage is
-read that way, too: damage is an error only in what can be cleaned, and not in the payloads of aborted transactions.
+Memory: the steps that wait for the end of a transaction are kept, about 256 MiB at most. If there are more, all of them
+are dropped, and keys are read from there on in a walk of their own, when all transactions are known: up to where the
+log can be cleaned, so none if the transaction hangs. What follows damage is read that way, too: damage is an error only
+in what can be cleaned, and not in the payloads of aborted transactions.
 
 Kafka's SkimpyOffsetMap hashes keys to 16 bytes (MD5) and stores 24 bytes per key in a buffer of
 log.cleaner.dedupe.buffer.size bytes; when it is full, a run of the cleaner ends. Here whole keys are stored, so there
@@ -63,24 +63,22 @@ class CleanerSettings(NamedTuple):
         checked_record_limit(self.max_decompressed_message_bytes)
 
 
-_MOST_WAITING = 64 << 20
+_MOST_WAITING = 256 << 20
 _OBJECTS = 1024  # bytes of the Python objects of a step that waits, about
-_ROW = 13  # bytes of its key's place and of its offset
+_BATCH, _ROW = 104, 25  # bytes of a batch's header; of a record without its key and value
 _STATE = walk_request(MARKERS, restore=False)
 _Span = tuple[int, int, int]
 
 
 class _WaitingStep:
-    """The keys and offsets of a step, copied: its chunk has values, too; None: it has no records. aborted: transactions
-    that may be in it."""
+    """aborted: transactions that may be in it; size: in bytes."""
 
     def __init__(self, step: Step, segment: int) -> None:
         self.rows, self.last_offset, self.segment = step.rows, step.last_offset, segment
         self.aborted: list[_Span] = []
-        self.keys = None if step.chunk is None else step.chunk.keys_and_offsets()
-        self.size = _OBJECTS + self.rows.structs().nbytes
-        if self.keys is not None:
-            self.size += _ROW * len(self.keys) + self.keys.size_of(0, len(self.keys))
+        self.chunk, self.size = step.chunk, _OBJECTS + _BATCH * len(self.rows)
+        if self.chunk is not None:
+            self.size += _ROW * len(self.chunk) + self.chunk.size_of(0, len(self.chunk))
 
 
 class OffsetMap:
@@ -138,10 +136,10 @@ class OffsetMap:
         end_offset = self._end_offset if first_open is None else min(first_open, self._end_offset)
         while self._waiting:
             step = self._waiting[0]
-            self._start, spans = step.rows.committed_rows(step.keys, step.aborted, self._start, end_offset)
+            self._start, spans = step.rows.committed_rows(step.chunk, step.aborted, self._start, end_offset)
             try:
-                if spans:
-                    self.last.put(step.keys, spans)
+                if step.chunk is not None:
+                    self.last.put(step.chunk, spans)
             except MemoryError:
                 text = f"no memory for more than {len(self.last)} keys ({self.last.nbytes} bytes)"
                 raise LimitExceededError(text, reason="out_of_memory") from None

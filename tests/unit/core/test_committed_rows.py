@@ -13,7 +13,7 @@ pytestmark = pytest.mark.core
 
 def offsets(data, *, control, aborted=()):
     part = reading.read_batches(data, columns=["offset"], control=control, engine={"aborted": tuple(aborted)})
-    return [offset for chunk in part.chunks for offset in chunk.values(0, "l", 0, len(chunk))]
+    return [offset for chunk in part.chunks for offset in chunk.values(0, 0, len(chunk))]
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -35,9 +35,7 @@ def agrees(keys, offsets, parts=1):
     queries = [*keys, b"never put", b"", b"\0"]
     for more in (-1, 0, 1):
         wanted_at = [offset + more for offset in offsets] + [-2, -1, 0]
-        chunk = chunk_of(queries, wanted_at)
-        result = table.latest(chunk)
-        assert result == table.latest(chunk.keys_and_offsets())
+        result = table.latest(chunk_of(queries, wanted_at))
         wanted = [key is not None and at >= last.get(key, -1) for key, at in zip(queries, wanted_at, strict=True)]
         assert list(result) == [int(latest) for latest in wanted]
 
@@ -93,27 +91,12 @@ def test_spans_of_rows_and_what_has_no_such_rows_or_columns():
         with pytest.raises(ValueError, match="of 5"):
             table.put(chunk, [span])
     [without] = reading.read_batches(builders.batch([builders.record(key=b"a")]), columns=["offset"]).chunks
-    for wrong in (lambda: table.put(without, [(0, 1)]), lambda: table.latest(without), without.keys_and_offsets):
+    for wrong in (lambda: table.put(without, [(0, 1)]), lambda: table.latest(without)):
         with pytest.raises(ValueError, match="are needed"):
             wrong()
     with pytest.raises(TypeError):
         table.put(None, [(0, 1)])
     assert len(table) == 2
-
-
-def test_a_copy_of_keys_and_offsets_has_the_same_runs():
-    record = builders.record(key=b"k", value=b"four", headers=[(b"a", b"bc")])
-    data = b"".join(builders.batch([record] * n, base_offset=9 * n) for n in (1, 3, 0, 2))
-    for columns in (["offset", "key"], ["value", "headers", "key", "offset"]):
-        [chunk] = reading.read_batches(data, columns=columns).chunks
-        copy = chunk.keys_and_offsets()
-        assert copy.rows is chunk.rows and len(copy) == 6
-        assert bytes(copy.runs()) == bytes(chunk.runs())
-        assert copy.size_of(0, 6) == 6 and copy.size_of(6, 6) == 0
-        assert chunk.size_of(1, 3) == (2 if len(columns) == 2 else 16)
-    viewed = reading.read_batches(data, columns=["offset", "key"], layout="view").chunks
-    with pytest.raises(ValueError, match="copied keys"):
-        viewed[0].keys_and_offsets()
 
 
 def test_a_table_keeps_no_memory():
@@ -125,7 +108,7 @@ def test_a_table_keeps_no_memory():
     for keys, times in cases:
         given, every = chunk_of(keys, range(len(keys))), [(0, len(keys))]
         for n in range(times + 10):
-            LastOffsets().put(given.keys_and_offsets(), every)
+            LastOffsets().put(given, every)
             if n == 10:
                 before = resident()
         assert resident() - before < 6 << 20, len(keys)
