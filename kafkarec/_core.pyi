@@ -289,7 +289,7 @@ class Decoder:
 
 @final
 class Decoders:
-    def __new__(cls, make: Callable[[], Decoder]) -> Decoders: ...
+    def __new__(cls, make: Callable[[], Decoder], layout: Layout) -> Decoders: ...
     def read(
         self,
         source: Source,

@@ -1496,14 +1496,15 @@ cdef class Decoders:
     """The Decoders of a request, of which those are kept that have nothing to do: making one takes longer than decoding
     a small batch. Any thread may use it, also while another call of it runs. A Decoder that raised is not used again.
 
-    make    returns a new Decoder
+    make    returns a new Decoder, whose columns have this layout
     """
     cdef object make
+    cdef Layout layout
     cdef Decoder idle                    # and those after it, by `next_idle`
     cdef int idle_count
 
-    def __cinit__(self, make):
-        self.make = make
+    def __cinit__(self, make, Layout layout not None):
+        self.make, self.layout = make, layout
 
     cdef Decoder idle_or_new(self):
         cdef Decoder decoder = self.idle
@@ -1649,7 +1650,7 @@ cdef class Batches:
 # ---- decode
 
 cdef object _request_for, _columns_of
-cdef tuple _known_requests = ()          # (arguments, (Layout, Decoders)), the latest first
+cdef tuple _known_requests = ()          # (arguments, Decoders), the latest first
 
 
 def attach_decode(request_for, columns_of):
@@ -1670,15 +1671,13 @@ cdef object decode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
     cdef Decoders decoders
     if count != 1 + DECODE_OPTIONS:
         raise TypeError("decode is called by read.reader")
-    known = made_before(_known_requests, arguments + 1)
-    if known is None:
+    decoders = made_before(_known_requests, arguments + 1)
+    if decoders is None:
         given = tuple([<object>arguments[1 + i] for i in range(<int>DECODE_OPTIONS)])
-        request = _request_for(*given)
-        known = request.layout, request.decoders
+        decoders = _request_for(*given).decoders
         if given[0] is None or type(given[0]) is tuple:        # a list may change
-            _known_requests = with_latest(_known_requests, given, known)
-    layout, decoders = known
-    return _columns_of(layout, decoders.read(Source(<object>arguments[0])))
+            _known_requests = with_latest(_known_requests, given, decoders)
+    return _columns_of(decoders.layout, decoders.read(Source(<object>arguments[0])))
 
 
 cdef PyMethodDef _decode_call

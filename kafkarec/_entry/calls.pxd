@@ -54,9 +54,11 @@ cdef inline bint same_arguments(tuple known, PyObject** arguments) except -1:
 
 cdef inline object made_before(tuple known, PyObject** arguments):
     """What was made of the same arguments: `known` has pairs of arguments and that. None: there are no such ones."""
-    for earlier, made in known:
-        if same_arguments(earlier, arguments):
-            return made
+    cdef Py_ssize_t i
+    for i in range(len(known)):
+        pair = <object>PyTuple_GetItem(known, i)
+        if same_arguments(<tuple><object>PyTuple_GetItem(<tuple>pair, 0), arguments):
+            return <object>PyTuple_GetItem(<tuple>pair, 1)
     return None
 
 

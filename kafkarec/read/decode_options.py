@@ -73,7 +73,8 @@ class DecodeRequest(_RequestFields):
 
     @cached_property
     def decoders(self) -> Decoders:
-        return Decoders(partial(engine_decoder, self.layout, self.options, skip=self.skip, **self.named))
+        make = partial(engine_decoder, self.layout, self.options, skip=self.skip, **self.named)
+        return Decoders(make, self.layout)
 
     def decoder(self, options: EngineOptions | None = None, layout: Layout | None = None) -> Decoder:
         return engine_decoder(layout or self.layout, options or self.options, skip=self.skip, **self.named)
