@@ -247,10 +247,11 @@ cdef inline int decode_selected(Engine* e, Columns* c, const uint8_t* p, int64_t
     cdef int64_t start = c.rows, rows
     cdef bint by_record = (filter.keys != NULL or e.passed_partly) and not e.options.audit
     cdef int status = decode_payload(e, c, p, length, behind, filter if by_record else NULL)
-    if status == OK and not by_record and e.options.ranged and not pass_all(filter, &e.columns, start):
-        columns_truncate(c, start, c.rows)
-        status = decode_payload(e, c, p, length, behind, filter)
-    e.passed_partly = e.options.ranged and c.rows - start < e.row.record_count
+    if status == OK and e.options.ranged:
+        if not by_record and not pass_all(filter, &e.columns, start):
+            columns_truncate(c, start, c.rows)
+            status = decode_payload(e, c, p, length, behind, filter)
+        e.passed_partly = c.rows - start < e.row.record_count
     if status == OK and is_control(&e.row) and not e.options.control:
         columns_truncate(c, start, c.rows)
     elif status == OK and e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
