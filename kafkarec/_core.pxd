@@ -51,4 +51,6 @@ cdef class Record:
     cdef uint32_t unread             # of WANT_KEY and WANT_VALUE those whose columns were not read
 
 
+cdef const void* storage_of(object chunk, int64_t start, int64_t stop) except NULL     # a Storage of `_c/arrow.pxd`
+cdef const void* batch_structs(object rows, int64_t* count) except? NULL       # BatchRow[count] of `_c/batch.pxd`
 cdef object memory_of(object owner, const void* start, int64_t length, bint is_readonly=*)

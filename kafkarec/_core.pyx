@@ -14,7 +14,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport (
-    FIXED, HEADERS, VIEWS, ArrowArray, ArrowSchema, Column, Storage, StreamState, TableSchema, new_stream_state,
+    FIXED, HEADERS, ArrowArray, ArrowSchema, Column, Storage, StreamState, TableSchema, new_stream_state,
     schema_drop, storage_drop, stream_add,
 )
 from kafkarec._c.output_columns cimport (
@@ -26,8 +26,8 @@ from kafkarec._c.batch cimport (
     UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_control as is_control_batch, is_wrapper, read_batch,
 )
 from kafkarec._c.columns cimport (
-    WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run,
-    buffer_free, buffer_reserve, columns_begin, columns_release, columns_reserve, columns_truncate,
+    WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Bytes, Columns,
+    Run, buffer_free, buffer_reserve, columns_begin, columns_release, columns_reserve, columns_truncate, is_set,
 )
 from kafkarec._c.decode cimport (
     NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_decode, engine_run, engine_step,
@@ -61,18 +61,18 @@ from kafkarec._c.producer_table cimport (
     remove_open, set_mark, set_without_data, take_batch, take_batches, violation_of,
 )
 from kafkarec._c.input_columns cimport (
-    BOOL, OFFSETS_32, VIEWS as CELL_VIEWS, Cells, Numbers, Span, cell,
+    Cells, Numbers, Span, cell,
 )
 from kafkarec._entry.arrow_capsules cimport (
     ArrayOrigin, bind_cells, capsule_pointer, list_capsule, pack_schema, schema_capsule, stream_capsule,
 )
 from kafkarec._entry.arguments cimport fill_options, open_reader
 from kafkarec._entry.calls cimport (
-    DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, reasons_by_status, same_arguments,
+    DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, made_before, reasons_by_status, with_latest,
 )
 from kafkarec._entry.py_columns cimport (
-    PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, bytes_of, headers_at, int_at, new_texts, record_view,
-    untracked,
+    PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, bytes_of, cells_of, headers_at, int_at, new_texts,
+    numbers_of, record_view, untracked, validity_of,
 )
 
 cdef extern from *:
@@ -528,10 +528,6 @@ cdef class BatchRows:
             found.append(fields)
         return found
 
-    def structs(self):
-        """The BatchRow structs as a memoryview, for `_writer`."""
-        return memory_of(self, self.buffer.data, self.count * <int64_t>sizeof(BatchRow))
-
     def audit_notes(self):
         """Six int64 a note of `_c/audit.pxd`, by batch: index of the batch, kind, count, three numbers."""
         return memory_of(self, self.notes.data, self.note_count * <int64_t>sizeof(Note))
@@ -653,6 +649,12 @@ cdef class BatchRows:
         return chunk
 
 
+cdef const void* batch_structs(object rows, int64_t* count) except? NULL:
+    """Of BatchRows."""
+    count[0] = (<BatchRows?>rows).count
+    return (<BatchRows>rows).at(0)
+
+
 cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout, int64_t start, int64_t stop):
     """The rows [start, stop) of decoded columns as Records. rows: the batches of its runs."""
     cdef RecordView view = record_view(columns, layout.shown, layout.ticks, layout.binary_header_keys)
@@ -684,11 +686,25 @@ cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout
     return found
 
 
+cdef const void* storage_of(object chunk, int64_t start, int64_t stop) except NULL:
+    """Of a Chunk that has the rows [start, stop)."""
+    cdef Storage* storage = (<Chunk?>chunk).storage
+    if not 0 <= start <= stop <= storage.rows:
+        raise ValueError(f"rows {start} to {stop} of {storage.rows}")
+    return storage
+
+
+cdef int64_t bytes_between(const Bytes* column, int64_t start, int64_t stop) noexcept:
+    """Of the entries [start, stop); 0 without the column."""
+    return 0 if column.offsets == NULL else column.offsets[stop] - column.offsets[start]
+
+
 @cython.final
 cdef class Chunk:
     """Columns of equal length. Immutable; its memory is shared with Arrow consumers."""
     cdef Storage* storage
     cdef readonly BatchRows rows
+    cdef Layout layout                   # of the columns
     cdef object lists
 
     def __init__(self):
@@ -702,7 +718,7 @@ cdef class Chunk:
         """Takes ownership of decoded columns and makes the requested columns of them. viewed: what their views point
         to."""
         cdef int status
-        self.storage = storage_new(layout.count)
+        self.layout, self.storage = layout, storage_new(layout.count)
         if self.storage == NULL:
             columns_release(columns)
             raise MemoryError
@@ -733,55 +749,44 @@ cdef class Chunk:
         """The address of a buffer as an Arrow consumer sees it; 0: there is none."""
         return <uintptr_t>self.storage.out[column].buffers[buffer]
 
-    def column(self, int64_t column, int64_t width):
-        """(validity, values or offsets, data) as memoryviews, or None. `width`: bytes per value; 0: offsets and data;
-        -1: bits."""
-        cdef const Column* c = self.storage.out + column
-        cdef int64_t rows = self.storage.rows
-        cdef const int32_t* offsets = <const int32_t*>c.buffers[1]
-        validity = None if c.nulls == 0 else memory_of(self, c.buffers[0], (rows + 7) // 8)
-        if width > 0:
-            return validity, memory_of(self, c.buffers[1], rows * width), None
-        if width < 0:
-            return validity, memory_of(self, c.buffers[1], (rows + 7) // 8), None
-        return validity, memory_of(self, c.buffers[1], (rows + 1) * 4), memory_of(self, c.buffers[2], offsets[rows])
+    def nulls(self, int64_t column):
+        """A byte for each row, 1 where the column is null; None if it is nowhere."""
+        cdef const uint8_t* validity = validity_of(self.storage.out + column)
+        cdef int64_t i
+        return None if validity == NULL else bytes([not is_set(validity, i) for i in range(self.storage.rows)])
 
-    def values(self, int64_t column, str format_, int64_t start, int64_t stop, bint binary_header_keys=False):
-        """The values [start, stop) of a column of this Arrow type as a list: int (timestamps: as stored), bool, str,
-        bytes, None; headers as tuples of (key, value or None)."""
-        cdef const Column* c = self.storage.out + column
-        cdef const uint8_t* validity = NULL
+    def values(self, int64_t column, int64_t start, int64_t stop):
+        """The values [start, stop) of a column as a list: int (timestamps: as stored), bool, str, bytes, None; headers
+        as tuples of (key, value or None)."""
+        cdef const Column* c = (<const Storage*>storage_of(self, start, stop)).out + column
+        cdef Py_UCS4 format_
         cdef RecordView view
         cdef Numbers numbers
         cdef Cells cells
         cdef int64_t i
-        if not 0 <= start <= stop <= self.storage.rows:
-            raise ValueError(f"rows {start} to {stop} of {self.storage.rows}")
-        if c.nulls > 0:
-            validity = <const uint8_t*>c.buffers[0]
+        if not 0 <= column < self.storage.out_count:
+            raise IndexError(column)
+        format_ = <unsigned char>self.layout.table_schema.columns[column].format[0]
         if c.kind == HEADERS:
             texts = new_texts(&self.storage.columns)
-            view = record_view(&self.storage.columns, WANT_HEADERS, 1, binary_header_keys)
+            view = record_view(&self.storage.columns, WANT_HEADERS, 1, self.layout.binary_header_keys)
             return [headers_at(&view, i, texts) for i in range(start, stop)]
         if c.kind == FIXED:
-            width = {"i": 4, "I": -4, "s": 2, "c": 1, "b": BOOL}.get(format_, 8)
-            numbers = Numbers(width, width == 8 and validity == NULL, validity, c.buffers[1], 0, 1, 1)
+            numbers = numbers_of(c, format_)
             found = [int_at(&numbers, i) for i in range(start, stop)]
             return list(map(bool, found)) if format_ == "b" else found
-        cells = Cells(CELL_VIEWS if c.kind == VIEWS else OFFSETS_32, False, validity, c.buffers[1],
-                      <const uint8_t*>c.buffers[2], NULL, 0, 0)
-        cells.buffers = <const void* const*>(c.buffers + 2)
+        cells = cells_of(c)
         found = [bytes_of(cell(&cells, i)) for i in range(start, stop)]
         return [None if one is None else one.decode() for one in found] if format_ == "u" else found
 
-    def records(self, Layout layout not None, int64_t start, int64_t stop):
+    def records(self, int64_t start, int64_t stop):
         """The rows [start, stop) as Records."""
-        return records_of(&self.storage.columns, self.rows.at(0), layout, start, stop)
+        return records_of(&self.storage.columns, self.rows.at(0), self.layout, start, stop)
 
-    def tuples(self, Layout layout not None, int64_t start, int64_t stop):
+    def tuples(self, int64_t start, int64_t stop):
         """The rows [start, stop) as tuples: see RecordColumns.tuples."""
         cdef Columns* c = &self.storage.columns
-        cdef RecordView view = record_view(c, layout.shown, layout.ticks, layout.binary_header_keys)
+        cdef RecordView view = record_view(c, self.layout.shown, self.layout.ticks, self.layout.binary_header_keys)
         cdef int64_t i
         cdef list found = [], texts = new_texts(c)
         for i in range(start, stop):
@@ -791,17 +796,14 @@ cdef class Chunk:
             )))
         return found
 
-    def header_buffers(self):
-        """(key offsets, keys, value validity, value offsets, values) of all headers, as memoryviews; the last two only
-        without views."""
-        cdef Columns* c = &self.storage.columns
-        cdef int64_t n = (c.headers + 1) * 4
-        keys = memory_of(self, c.header_key.offsets, n), memory_of(self, c.header_key.data.data, c.header_key.used)
-        if c.want & WANT_VIEWS:
-            return *keys, None, None, None
-        return (*keys, memory_of(self, c.header_value.validity, (c.headers + 7) // 8),
-                memory_of(self, c.header_value.offsets, n),
-                memory_of(self, c.header_value.data.data, c.header_value.used))
+    def size_of(self, int64_t start, int64_t stop):
+        """Bytes of the keys, values and headers of the rows [start, stop), of columns without views."""
+        cdef const Columns* c = &(<const Storage*>storage_of(self, start, stop)).columns
+        cdef int64_t size = bytes_between(&c.key, start, stop) + bytes_between(&c.value, start, stop)
+        if c.header_offsets != NULL:
+            start, stop = c.header_offsets[start], c.header_offsets[stop]
+            size += bytes_between(&c.header_key, start, stop) + bytes_between(&c.header_value, start, stop)
+        return size
 
     def runs(self):
         """int64 pairs (index of a batch row, number of its rows), in order, as a memoryview."""
@@ -1457,14 +1459,15 @@ cdef class Decoders:
     """The Decoders of a request, of which those are kept that have nothing to do: making one takes longer than decoding
     a small batch. Any thread may use it, also while another call of it runs. A Decoder that raised is not used again.
 
-    make    returns a new Decoder
+    make    returns a new Decoder, whose columns have this layout
     """
     cdef object make
+    cdef Layout layout
     cdef Decoder idle                    # and those after it, by `next_idle`
     cdef int idle_count
 
-    def __cinit__(self, make):
-        self.make = make
+    def __cinit__(self, make, Layout layout not None):
+        self.make, self.layout = make, layout
 
     cdef Decoder idle_or_new(self):
         cdef Decoder decoder = self.idle
@@ -1610,40 +1613,13 @@ cdef class Batches:
 # ---- decode
 
 cdef object _request_for, _columns_of
-cdef tuple _known_requests = ()          # KnownRequest, the latest first
-cdef Py_ssize_t _most_requests = 8
+cdef tuple _known_requests = ()          # (arguments, Decoders), the latest first
 
 
 def attach_decode(request_for, columns_of):
     """Sets what `decode` uses: `read.decode_options.checked_request` and `tables.records.RecordColumns`."""
     global _request_for, _columns_of
     _request_for, _columns_of = request_for, columns_of
-
-
-@cython.final
-cdef class KnownRequest:
-    """The arguments of a call, and what was made of them."""
-    cdef tuple arguments
-    cdef Layout layout
-    cdef Decoders decoders
-
-    def __cinit__(self, tuple arguments):
-        request = _request_for(*arguments)
-        self.arguments, self.layout, self.decoders = arguments, request.layout, request.decoders
-
-
-cdef KnownRequest request_of(PyObject** arguments):
-    global _known_requests
-    cdef KnownRequest known
-    cdef tuple requests = _known_requests
-    for known in requests:
-        if same_arguments(known.arguments, arguments, DECODE_OPTIONS):
-            return known
-    known = KnownRequest(tuple([<object>arguments[i] for i in range(<int>DECODE_OPTIONS)]))
-    columns = known.arguments[0]
-    if columns is None or type(columns) is tuple:        # a list may change
-        _known_requests = (known, *requests[:_most_requests - 1])
-    return known
 
 
 def forget_decoders():
@@ -1654,11 +1630,17 @@ def forget_decoders():
 
 cdef object decode_call(PyObject* module, PyObject** arguments, Py_ssize_t count):
     """See the stub."""
-    cdef KnownRequest known
+    global _known_requests
+    cdef Decoders decoders
     if count != 1 + DECODE_OPTIONS:
         raise TypeError("decode is called by read.reader")
-    known = request_of(arguments + 1)
-    return _columns_of(known.layout, known.decoders.read(Source(<object>arguments[0])))
+    decoders = made_before(_known_requests, arguments + 1)
+    if decoders is None:
+        given = tuple([<object>arguments[1 + i] for i in range(<int>DECODE_OPTIONS)])
+        decoders = _request_for(*given).decoders
+        if given[0] is None or type(given[0]) is tuple:        # a list may change
+            _known_requests = with_latest(_known_requests, given, decoders)
+    return _columns_of(decoders.layout, decoders.read(Source(<object>arguments[0])))
 
 
 cdef PyMethodDef _decode_call

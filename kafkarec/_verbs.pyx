@@ -16,9 +16,8 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from kafkarec._c.input_columns cimport (
-    BOOL, OFFSETS_32, Cells, Misfit, Span, offset_buffer_rises,
-)
+from kafkarec._c.arrow cimport BYTES, FIXED, HEADERS, Column, Storage
+from kafkarec._c.input_columns cimport OFFSETS_32, Cells, Span
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET,
     TRANSACTIONAL, UP_TO_MAGIC, BatchRow, frame, least_size, read_header, verify_crc, wrapping_add,
@@ -27,7 +26,7 @@ from kafkarec._c.magic_3 cimport (
     HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, FieldScan, RecordsOut, begin_field_scan, copy_records,
     read_batch_of, rewrite_bound, scan_fields,
 )
-from kafkarec._c.columns cimport SLACK, buffer_free
+from kafkarec._c.columns cimport SLACK, WANT_KEY, WANT_OFFSET, WANT_VIEWS, Columns, buffer_free
 from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release
 from kafkarec._c.lines cimport (
     AS_BASE64, AS_BOOL, AS_HEADERS, AS_HEX, AS_INT32, AS_INT64, AS_NUMBER, AS_READY, AS_TEXT, AS_TIME, Escape,
@@ -35,7 +34,7 @@ from kafkarec._c.lines cimport (
 )
 from kafkarec._c.message cimport wrapper_payload
 from kafkarec._c.offset_map cimport (
-    OffsetMap, Slot, offset_map_begin, offset_map_end, offset_map_keep_latest, offset_map_put_rows,
+    OffsetMap, Slot, offset_map_begin, offset_map_end, offset_map_keep_latest, offset_map_put_rows, offset_map_slot,
 )
 from kafkarec._c.record_stats cimport (
     MOST_REFUSED, RecordRules, RecordStats, RefusedRecord, check_record_sizes, scan_batch, scan_message, scan_wrapper,
@@ -48,8 +47,9 @@ from kafkarec._c.status cimport (
     RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, UNSUPPORTED_MAGIC, Fault, refuse,
 )
 from kafkarec._c.write cimport put_i64, put_u32
-from kafkarec._core cimport HeldBytes, crc32_on, memory_of
+from kafkarec._core cimport HeldBytes, crc32_on, memory_of, storage_of
 from kafkarec._entry.calls cimport claim, fault_fields, reasons_by_status
+from kafkarec._entry.py_columns cimport cells_of, numbers_of
 
 import os
 
@@ -61,37 +61,6 @@ _REASONS = reasons_by_status()
 cdef object refusal(int status, const Fault* fault, dict batch=None):
     """The exception for a status. batch: arguments of damage.error about the batch, where the fault has none."""
     return error(_REASONS[status], fault_fields(fault, None, "") | (batch or {}))
-
-
-cdef class HeldColumns:
-    """Buffers of columns, which stay where they are. ValueError if one is too short for the rows."""
-    cdef list kept
-    cdef int64_t size            # bytes of the latest
-
-    def __cinit__(self):
-        self.kept = []
-
-    cdef const uint8_t* bytes_of(self, object source, int64_t count, int64_t width) except? NULL:
-        """A buffer with at least `count` elements of `width` bytes."""
-        cdef HeldBytes held = HeldBytes(source)
-        if count < 0 or held.size // width < count:
-            raise ValueError(f"a buffer of {held.size} bytes, {count * width} needed")
-        self.kept.append(held)
-        self.size = held.size
-        return held.data
-
-    cdef const int32_t* ends_of(self, object source, int64_t start, int64_t stop, int64_t most) except? NULL:
-        """Offsets of the rows [start, stop), which rise and are at most `most`."""
-        cdef const int32_t* ends = <const int32_t*>self.bytes_of(source, stop + 1, 4)
-        cdef Misfit misfit
-        if not offset_buffer_rises(ends, False, start, stop - start, &misfit) or ends[stop] > most:
-            raise ValueError("offsets that fall, or end behind the data")
-        return ends
-
-    cdef const uint8_t* bits_of(self, object source, int64_t stop) except? NULL:
-        if source is None:
-            return NULL
-        return self.bytes_of(source, (stop + 7) // 8, 1)
 
 
 # ---- batches and records that are checked
@@ -348,21 +317,12 @@ def stamp_messages(buffer, int64_t first_offset, timestamp_type, int64_t log_app
 
 # ---- the last offset of each key
 
-@cython.final
-cdef class KeysAndOffsets(HeldColumns):
-    """A binary column of keys, and an int64 column of offsets."""
-    cdef const uint8_t* validity
-    cdef const int32_t* ends
-    cdef const uint8_t* data
-    cdef const int64_t* offsets
-
-    def __cinit__(self, tuple keys, offsets, int64_t rows):
-        """keys: (validity bits or None, int32 offsets, bytes or None)."""
-        validity, ends, data = keys
-        self.offsets = <const int64_t*>self.bytes_of(offsets, rows, 8)
-        self.validity = self.bits_of(validity, rows)
-        self.data = self.bytes_of(data, 0, 1)
-        self.ends = self.ends_of(ends, 0, rows, self.size)
+cdef const Columns* keyed_columns(object chunk, int64_t start, int64_t stop) except NULL:
+    """Of a Chunk with keys and offsets, which has the rows [start, stop)."""
+    cdef const Columns* columns = &(<const Storage*>storage_of(chunk, start, stop)).columns
+    if not columns.want & WANT_KEY or not columns.want & WANT_OFFSET:
+        raise ValueError("keys and offsets are needed")
+    return columns
 
 
 @cython.final
@@ -391,35 +351,42 @@ cdef class LastOffsets:
         """Bytes of memory that the table uses."""
         return (self.table.mask + 1) * sizeof(Slot) + self.table.capacity
 
-    def put(self, keys, offsets, int64_t rows, spans=None):
-        """Adds rows in order: a later row replaces an earlier one with the same key; null keys are skipped. spans: only
-        these, (first, exclusive last); None: all. MemoryError: only the first rows are added."""
-        cdef KeysAndOffsets columns = KeysAndOffsets(keys, offsets, rows)
+    def set(self, key, int64_t offset):
+        """Sets the offset of one key."""
+        cdef HeldBytes held = HeldBytes(key)
+        cdef Slot* slot
+        if held.size > INT32_MAX:
+            raise ValueError(f"a key of {held.size} bytes")
+        claim(&self.busy)
+        slot = offset_map_slot(&self.table, held.data, <uint64_t>held.size)
+        self.busy = False
+        if slot == NULL:
+            raise MemoryError
+        slot.offset = offset
+
+    def put(self, chunk, spans):
+        """Adds the rows [first, stop) of each span, in order: a later row replaces an earlier one with the same key;
+        null keys are skipped. MemoryError: only the first rows are added."""
+        cdef const Columns* columns
         cdef int64_t first, stop
         cdef bint added
-        for first, stop in ((0, rows),) if spans is None else spans:
-            if not 0 <= first <= stop <= rows:
-                raise ValueError(f"rows {first} to {stop} of {rows}")
+        for first, stop in spans:
+            columns = keyed_columns(chunk, first, stop)
             claim(&self.busy)
             with nogil:
-                added = offset_map_put_rows(
-                    &self.table, columns.ends, columns.data, columns.validity, columns.offsets, first, stop
-                )
+                added = offset_map_put_rows(&self.table, columns, first, stop)
             self.busy = False
             if not added:
                 raise MemoryError
 
-    def latest(self, keys, offsets, rows):
+    def latest(self, chunk):
         """One byte per row: 1 if the key has no later offset than the row's; otherwise, and without a key, 0."""
-        cdef KeysAndOffsets columns = KeysAndOffsets(keys, offsets, rows)
-        cdef int64_t count = rows
-        cdef bytearray keep = PyByteArray_FromStringAndSize(NULL, count)
+        cdef const Columns* columns = keyed_columns(chunk, 0, 0)
+        cdef bytearray keep = PyByteArray_FromStringAndSize(NULL, columns.rows)
         cdef uint8_t* out = <uint8_t*>PyByteArray_AsString(keep)
         claim(&self.busy)
         with nogil:
-            offset_map_keep_latest(
-                &self.table, columns.ends, columns.data, columns.validity, columns.offsets, count, out
-            )
+            offset_map_keep_latest(&self.table, columns, out)
         self.busy = False
         return keep
 
@@ -430,7 +397,6 @@ _HOW = {
     "number": AS_NUMBER, "bool": AS_BOOL, "time": AS_TIME, "utf8": AS_TEXT, "json": AS_BASE64, "base64": AS_BASE64,
     "hex": AS_HEX, "int32": AS_INT32, "int64": AS_INT64, "headers": AS_HEADERS, "ready": AS_READY,
 }
-_WIDTHS = {"l": 8, "i": 4, "s": 2, "c": 1, "I": -4, "b": BOOL}      # Arrow format -> Numbers.width
 _SHORT = {8: b"\\b", 9: b"\\t", 10: b"\\n", 12: b"\\f", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
 cdef Escape[128] escapes
 
@@ -442,103 +408,89 @@ for _byte in range(128):
     escapes[_byte].length = <uint8_t>len(_text)
 
 
-@cython.final
-cdef class Formatter(HeldColumns):
-    """The columns of one call, and the lines."""
-    cdef Lines out
-
-    def __dealloc__(self):
-        buffer_free(&self.out.buffer)
-
-    cdef void* zeros(self, int64_t size) except NULL:
-        """Zeros, which stay where they are."""
-        cdef bytearray space = bytearray(size + 1)
-        self.kept.append(space)
-        return PyByteArray_AsString(space)
-
-    cdef Span padded_text(self, bytes text):
-        """A text with SLACK bytes after it."""
-        cdef Span span
-        span.length = len(text)
-        span.data = <const uint8_t*>self.zeros(span.length + SLACK)
-        memcpy(<void*>span.data, PyBytes_AsString(text), <size_t>span.length)
-        return span
-
-    cdef int add(self, LineColumn* c, tuple column, int64_t start, int64_t stop) except -1:
-        how, name, source, ready = column
-        c.how, c.name = _HOW[how], self.padded_text(name)
-        if ready is not None:
-            self.add_ready(c, ready, start, stop)
-        if is_numeric(c.how):
-            format_, validity, values = source
-            c.numbers.width = _WIDTHS[format_]
-            c.numbers.validity = self.bits_of(validity, stop)
-            if format_ == "b":
-                c.numbers.values = self.bits_of(values, stop)
-            else:
-                c.numbers.values = self.bytes_of(values, stop, abs(c.numbers.width))
-            c.numbers.plain = c.numbers.width == 8 and c.numbers.validity == NULL
-        elif c.how == AS_HEADERS:
-            ends, count, keys, values = source
-            c.entries = self.ends_of(ends, start, stop, count)
-            self.add_cells(&c.keys, keys, c.entries[start], c.entries[stop])
-            self.add_cells(&c.cells, values, c.entries[start], c.entries[stop])
-        elif c.how != AS_READY:
-            self.add_cells(&c.cells, source, start, stop)
-        return 0
-
-    cdef int add_cells(self, Cells* cells, tuple source, int64_t start, int64_t stop) except -1:
-        validity, ends, data = source
-        cells.kind = OFFSETS_32
-        cells.validity = self.bits_of(validity, stop)
-        cells.data = self.bytes_of(data, 0, 1)
-        cells.index = self.ends_of(ends, start, stop, self.size)
-        cells.plain = cells.validity == NULL
-        return 0
-
-    cdef int add_ready(self, LineColumn* c, list ready, int64_t start, int64_t stop) except -1:
-        cdef Span* span
-        if len(ready) != stop - start:
-            raise ValueError(f"{len(ready)} texts for {stop - start} rows")
-        c.ready = span = <Span*>self.zeros((stop - start) * <int64_t>sizeof(Span))
-        c.first_ready = start
-        for text in ready:
-            span.data, span.length = NULL, -1
-            if text is not None:
-                span.data, span.length = <const uint8_t*>PyBytes_AsString(text), PyBytes_Size(text)
-            span += 1
-        self.kept.append(ready)
-        return 0
-
-    cdef bytes lines(self, list columns, bytes end, int64_t start, int64_t stop):
-        cdef int count = <int>len(columns), i, status
-        cdef LineColumn* c = <LineColumn*>self.zeros(count * <int64_t>sizeof(LineColumn))
-        cdef Span after = self.padded_text(end)
-        for i in range(count):
-            self.add(c + i, columns[i], start, stop)
-        self.out.escapes = escapes
-        with nogil:
-            status = put_lines(&self.out, c, count, &after, start, stop)
-        if status != OK:
-            raise MemoryError
-        return PyBytes_FromStringAndSize(<const char*>self.out.buffer.data, self.out.at - self.out.buffer.data)
+cdef void* zeros(list kept, int64_t size) except NULL:
+    """Zeros, which stay where they are as long as `kept`."""
+    cdef bytearray space = bytearray(size + 1)
+    kept.append(space)
+    return PyByteArray_AsString(space)
 
 
-def lines(list columns, bytes end, int64_t start, int64_t stop):
-    """The rows [start, stop) of columns as lines, each ending with `end`.
+cdef Span padded_text(list kept, bytes text):
+    """A text with SLACK bytes after it."""
+    cdef Span span
+    span.length = len(text)
+    span.data = <const uint8_t*>zeros(kept, span.length + SLACK)
+    memcpy(<void*>span.data, PyBytes_AsString(text), <size_t>span.length)
+    return span
 
-    columns   tuples (how, name, source, ready)
+
+cdef const Span* ready_texts(list kept, list ready, int64_t at, int64_t count) except NULL:
+    """The texts from `at` on."""
+    cdef Span* spans = <Span*>zeros(kept, count * <int64_t>sizeof(Span))
+    cdef int64_t i
+    if count > len(ready) - at:
+        raise ValueError(f"{len(ready) - at} texts for {count} rows")
+    for i in range(count):
+        text = ready[at + i]
+        spans[i].data, spans[i].length = NULL, -1
+        if text is not None:
+            spans[i].data, spans[i].length = <const uint8_t*>PyBytes_AsString(text), PyBytes_Size(text)
+    return spans
+
+
+cdef int bind_values(LineColumn* c, const Storage* storage, int64_t index, str format_) except -1:
+    """Binds a column of the storage."""
+    cdef const Columns* columns = &storage.columns
+    cdef const Column* column = storage.out + index
+    cdef int kind = FIXED if is_numeric(c.how) else HEADERS if c.how == AS_HEADERS else BYTES
+    if not 0 <= index < storage.out_count or <int>column.kind != kind:
+        raise ValueError(f"column {index} is not written so")
+    if is_numeric(c.how):
+        c.numbers = numbers_of(column, format_[0])
+    elif c.how != AS_HEADERS:
+        c.cells = cells_of(column)
+    elif columns.want & WANT_VIEWS:
+        raise ValueError("headers without views are needed")
+    else:
+        c.entries = columns.header_offsets
+        c.keys = Cells(OFFSETS_32, True, NULL, columns.header_key.offsets, columns.header_key.data.data, NULL, 0, 0)
+        c.cells = Cells(OFFSETS_32, False, columns.header_value.validity, columns.header_value.offsets,
+                        columns.header_value.data.data, NULL, 0, 0)
+    return 0
+
+
+def lines(list columns, bytes end, chunk, int64_t start, int64_t stop, int64_t at):
+    """The rows [start, stop) of a Chunk as lines, each ending with `end`.
+
+    columns   tuples (how, name, index, Arrow format, ready)
       how       a key of _HOW
       name      the line's text before the closing quote of the member's name: see `_c/lines.pxd`
-      source    number, bool, time: (Arrow format, validity or None, values); ready: None; headers: (offsets, number of
-                entries, keys, values), the last two as others: (validity or None, offsets, data or None)
-      ready     JSON text or None for each row, in a list, or None
-    ValueError if a buffer is too short for the rows, or offsets are not those of the data.
+      index     of the column; of "ready" there is none
+      ready     JSON text or None for each row, in a list, of the first row at `at`; or None
     """
-    cdef Formatter formatter = Formatter()
-    if not 0 <= start <= stop:
-        raise ValueError(f"rows {start} to {stop}")
-    return formatter.lines(columns, end, start, stop)
+    cdef const Storage* storage = <const Storage*>storage_of(chunk, start, stop)
+    cdef list kept = []
+    cdef int count = <int>len(columns), i, status
+    cdef LineColumn* c = <LineColumn*>zeros(kept, count * <int64_t>sizeof(LineColumn))
+    cdef Span after = padded_text(kept, end)
+    cdef Lines out
+    for i in range(count):
+        how, name, index, format_, ready = columns[i]
+        c[i].how, c[i].name, c[i].first_ready = _HOW[how], padded_text(kept, name), start
+        if ready is not None:
+            c[i].ready = ready_texts(kept, ready, at, stop - start)
+        if c[i].how != AS_READY:
+            bind_values(c + i, storage, index, format_)
+    memset(&out, 0, sizeof(Lines))
+    out.escapes = escapes
+    with nogil:
+        status = put_lines(&out, c, count, &after, start, stop)
+    try:
+        if status != OK:
+            raise MemoryError
+        return PyBytes_FromStringAndSize(<const char*>out.buffer.data, out.at - out.buffer.data)
+    finally:
+        buffer_free(&out.buffer)
 
 
 # ---- magic 3

@@ -31,14 +31,14 @@ from kafkarec._c.input_columns cimport (
 from kafkarec._c.compress cimport LZ4_HEAD, ZSTD_PARAMETERS, compress_release
 from kafkarec._entry.written_batches cimport (
     FALL_BACK, YES, OpenBatchState, OriginalBatches, add_record, has_last_offset, has_room, originals_fill,
-    originals_last_offset, readonly_buffer, set_last_offset,
+    originals_last_offset, set_last_offset,
 )
 from kafkarec._entry.arrow_import cimport (
     InputChunks, chunks_bind_rows, chunks_release, chunks_row_count, fill_batch_fields, import_array, import_stream,
 )
 from kafkarec._entry.calls cimport (
-    ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, call, fast_function, fast_method, same_arguments,
-    set_by_name,
+    ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, call, fast_function, fast_method, made_before,
+    set_by_name, with_latest,
 )
 from kafkarec._entry.py_rows cimport (
     SPARE_BYTES, Py_None, PyRows, RowTypes, has_offsets, kr_row_number, rows_fill, rows_recycle, rows_release,
@@ -345,7 +345,7 @@ cdef object _init = None
 cdef tuple _init_names = (), _init_defaults = ()
 _OWN = ("base_offset", "base_sequence", "log_append_time", "topic")     # in which builders of equal options differ
 cdef int[OWN_ARGUMENTS] _own_at          # where they are in _init_names
-cdef tuple _known_headers = ()           # EncodeOptions of builders, the latest first; their `arguments` lack _OWN
+cdef tuple _known_headers = ()           # (arguments of builders without _OWN, EncodeOptions), the latest first
 
 
 cdef object append_call(PyObject* batch, PyObject** arguments, Py_ssize_t count, PyObject* names):
@@ -387,7 +387,7 @@ cdef object init_call(PyObject* itself, PyObject** arguments, Py_ssize_t count, 
         for i in range(OWN_ARGUMENTS):
             own[i] = given[_own_at[i]]
             given[_own_at[i]] = Py_None
-        options = known_options(_known_headers, given)
+        options = made_before(_known_headers, given)
     if options is not None:
         fields = options.e.defaults
         if set_own_numbers(own, &fields):
@@ -398,7 +398,7 @@ cdef object init_call(PyObject* itself, PyObject** arguments, Py_ssize_t count, 
     call(_init, itself, arguments, count, names)
     if by_name and options is None:
         known = tuple([<object>given[i] for i in range(<int>INIT_ARGUMENTS)])
-        _known_headers = with_latest(_known_headers, batch.options, known)
+        _known_headers = with_latest(_known_headers, known, batch.options)
 
 
 cdef PyMethodDef _append_call, _init_call
@@ -614,7 +614,6 @@ cdef class EncodeOptions:
     """
     cdef Encoder e                       # options only
     cdef object header
-    cdef tuple arguments                 # of `encode`, from which these options were made
     cdef EncodeRun spare                 # of an earlier call: its memory is used again
 
     def __cinit__(self, header, bint keep_codec=False, bint keep_magic=False, overrides=()):
@@ -743,7 +742,7 @@ cdef class EncodeRun:
             return PyBytes_FromStringAndSize(<const char*>e.out.data, e.written)
         out, size, spare = PyBytes_FromStringAndSize(NULL, e.written), e.written, e.out
         e.measuring, e.fixed = False, True
-        e.out.data, e.out.capacity = <uint8_t*>readonly_buffer(out, &size), <size_t>size
+        e.out.data, e.out.capacity = <uint8_t*><char*>out, <size_t>size
         try:
             self.rewind(first_offset, 0)
             self.run()
@@ -800,23 +799,7 @@ cdef class EncodeRun:
 
 # ---- encode
 
-cdef tuple _known_options = ()           # EncodeOptions, the latest first
-cdef Py_ssize_t _most_options = 8
-
-
-cdef EncodeOptions known_options(tuple known, PyObject** arguments):
-    """The options of `known` that were made from these arguments; None without them."""
-    cdef EncodeOptions options
-    for options in known:
-        if same_arguments(options.arguments, arguments, len(options.arguments)):
-            return options
-    return None
-
-
-cdef tuple with_latest(tuple known, EncodeOptions options, tuple arguments):
-    """Adds options to `known`, which keeps the latest ones."""
-    options.arguments = arguments
-    return (options, *known[:_most_options - 1])
+cdef tuple _known_options = ()           # (arguments, EncodeOptions), the latest first
 
 
 def forget_options():
@@ -843,11 +826,11 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
     if count != 3 + ENCODE_OPTIONS:
         raise TypeError("encode is called by write.encoding")
     records, base_offset, batch_size = <object>arguments[0], <object>arguments[1], <object>arguments[2]
-    options = known_options(_known_options, arguments + 3)
+    options = made_before(_known_options, arguments + 3)
     if options is None:
         given = tuple([<object>arguments[3 + i] for i in range(<int>ENCODE_OPTIONS)])
         options = EncodeOptions(*_options.checked_options(*given))
-        _known_options = with_latest(_known_options, options, given)
+        _known_options = with_latest(_known_options, given, options)
     check_range("base_offset", base_offset, INT64_MAX)
     check_range("batch_size", batch_size, INT32_MAX)
     if type(records) is list or type(records) is tuple:

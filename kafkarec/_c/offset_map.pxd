@@ -8,11 +8,11 @@ Linear probing; at most three quarters of the slots are used. A slot has 16 byte
 its own bytes and their length. The caller seeds the hash: producers choose the keys, and must not be able to choose
 their slots.
 """
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
-from kafkarec._c.columns cimport is_set
+from kafkarec._c.columns cimport Columns, is_set, value_at
 
 cdef extern from * nogil:
     """
@@ -166,39 +166,43 @@ cdef inline Slot* offset_map_slot(OffsetMap* table, const uint8_t* key, uint64_t
     return slot
 
 
-cdef inline void offset_map_hash_rows(
-    const OffsetMap* table, const int32_t* ends, const uint8_t* data, int64_t start, int64_t stop, uint64_t* hashes
-) noexcept nogil:
+cdef struct HashedKey:
+    const uint8_t* data
+    int64_t length
+    uint64_t hash
+
+
+cdef inline void hash_keys(const OffsetMap* table, const Columns* c, int64_t start, int64_t stop,
+                           HashedKey* keys) noexcept nogil:
     """Hashes the keys of rows [start, stop), at most AT_ONCE, and prefetches their slots."""
     cdef int64_t i
     for i in range(start, stop):
-        hashes[i - start] = kr_key_hash(data + ends[i], <uint64_t>(ends[i + 1] - ends[i]), table.seed)
-        kr_prefetch(table.slots + (hashes[i - start] & table.mask))
+        keys.data = value_at(c, &c.key, i, &keys.length)
+        keys.hash = kr_key_hash(keys.data, <uint64_t>keys.length, table.seed)
+        kr_prefetch(table.slots + (keys.hash & table.mask))
+        keys += 1
 
 
-cdef inline bint offset_map_put_rows(
-    OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
-    int64_t start, int64_t end,
-) noexcept nogil:
+cdef inline bint offset_map_put_rows(OffsetMap* table, const Columns* c, int64_t start, int64_t end) noexcept nogil:
     """Adds rows [start, end); later rows replace earlier ones, rows without key are skipped. False: out of memory,
     partly added."""
-    cdef uint64_t hashes[AT_ONCE]
+    cdef HashedKey keys[AT_ONCE]
+    cdef const HashedKey* key
     cdef int64_t stop, i
-    cdef uint64_t length
     cdef Slot* slot
     while start < end:
         stop = min(start + AT_ONCE, end)
         if (table.count + AT_ONCE) * 4 > (table.mask + 1) * 3 and not offset_map_grow(table):
             return False
-        offset_map_hash_rows(table, ends, data, start, stop, hashes)
+        hash_keys(table, c, start, stop, keys)
         for i in range(start, stop):
-            if not is_set(validity, i):
+            if not is_set(c.key.validity, i):
                 continue
-            length = <uint64_t>(ends[i + 1] - ends[i])
-            slot = offset_map_find(table, data + ends[i], length, hashes[i - start])
-            if slot.place == 0 and not offset_map_store_key(table, slot, data + ends[i], length, hashes[i - start]):
+            key = keys + (i - start)
+            slot = offset_map_find(table, key.data, <uint64_t>key.length, key.hash)
+            if slot.place == 0 and not offset_map_store_key(table, slot, key.data, <uint64_t>key.length, key.hash):
                 return False
-            slot.offset = offsets[i]
+            slot.offset = c.offset[i]
         start = stop
     return True
 
@@ -209,21 +213,17 @@ cdef inline bint is_listed(const OffsetMap* table, const uint8_t* key, uint64_t 
     return slot.place != 0 and (offset == slot.offset or slot.offset == INT64_MIN)
 
 
-cdef inline void offset_map_keep_latest(
-    const OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
-    int64_t rows, uint8_t* keep,
-) noexcept nogil:
+cdef inline void offset_map_keep_latest(const OffsetMap* table, const Columns* c, uint8_t* keep) noexcept nogil:
     """Sets keep[i] to 1 where the table has no later offset of the row's key; to 0 otherwise, and without a key."""
-    cdef uint64_t hashes[AT_ONCE]
+    cdef HashedKey keys[AT_ONCE]
+    cdef const HashedKey* key
     cdef int64_t start = 0, stop, i
     cdef Slot* slot
-    while start < rows:
-        stop = min(start + AT_ONCE, rows)
-        offset_map_hash_rows(table, ends, data, start, stop, hashes)
+    while start < c.rows:
+        stop = min(start + AT_ONCE, c.rows)
+        hash_keys(table, c, start, stop, keys)
         for i in range(start, stop):
-            if not is_set(validity, i):
-                keep[i] = 0
-                continue
-            slot = offset_map_find(table, data + ends[i], <uint64_t>(ends[i + 1] - ends[i]), hashes[i - start])
-            keep[i] = offsets[i] >= (slot.offset if slot.place != 0 else -1)
+            key = keys + (i - start)
+            slot = offset_map_find(table, key.data, <uint64_t>key.length, key.hash)
+            keep[i] = is_set(c.key.validity, i) and c.offset[i] >= (slot.offset if slot.place != 0 else -1)
         start = stop

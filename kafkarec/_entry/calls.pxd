@@ -16,6 +16,7 @@ cdef enum:
     DECODE_OPTIONS = 9           # arguments of _core.decode after the data
     INIT_ARGUMENTS = 15          # of RecordBatchBuilder
     OWN_ARGUMENTS = 4            # of those, in which builders of equal options differ
+    MOST_KNOWN = 8               # arguments of earlier calls
 
 cdef extern from "Python.h":
     ctypedef void* PyCFunction
@@ -38,17 +39,32 @@ cdef inline object fast_function(PyMethodDef* definition, const char* name, void
     return PyCFunction_NewEx(definition, NULL, NULL)
 
 
-cdef inline bint same_arguments(tuple known, PyObject** arguments, Py_ssize_t count) except -1:
+cdef inline bint same_arguments(tuple known, PyObject** arguments) except -1:
     """Whether arguments are the same objects as those in `known`, or equal and exactly of the type int or str."""
     cdef PyObject* one
     cdef Py_ssize_t i
-    for i in range(count):
+    for i in range(len(known)):
         one = PyTuple_GetItem(known, i)
         if one != arguments[i]:
             kind = type(<object>one)
             if kind is not type(<object>arguments[i]) or kind not in (int, str) or <object>one != <object>arguments[i]:
                 return False
     return True
+
+
+cdef inline object made_before(tuple known, PyObject** arguments):
+    """What was made of the same arguments: `known` has pairs of arguments and that. None: there are no such ones."""
+    cdef Py_ssize_t i
+    for i in range(len(known)):
+        pair = <object>PyTuple_GetItem(known, i)
+        if same_arguments(<tuple><object>PyTuple_GetItem(<tuple>pair, 0), arguments):
+            return <object>PyTuple_GetItem(<tuple>pair, 1)
+    return None
+
+
+cdef inline tuple with_latest(tuple known, tuple arguments, object made):
+    """`known` with what was made of these arguments, the latest first; the oldest is dropped."""
+    return ((arguments, made), *known[:MOST_KNOWN - 1])
 
 
 cdef inline object fast_method(PyMethodDef* definition, PyObject* type_, object function, void* method):

@@ -11,6 +11,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memset
 
+from kafkarec._c.arrow cimport VIEWS as KIND_VIEWS, Column
 from kafkarec._c.batch cimport BatchRow, codec_name
 from kafkarec._c.output_columns cimport (
     OUT_COMPRESSION, OUT_CRC, NumberColumn, batch_number, batch_number_is_null, number_column,
@@ -18,7 +19,7 @@ from kafkarec._c.output_columns cimport (
 from kafkarec._c.columns cimport (
     WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Bytes, Columns, is_set, value_at,
 )
-from kafkarec._c.input_columns cimport Numbers, Span, number
+from kafkarec._c.input_columns cimport BOOL, OFFSETS_32, VIEWS, Cells, Numbers, Span, number
 
 cdef extern from *:
     void PyObject_GC_UnTrack(PyObject* o)
@@ -60,6 +61,28 @@ cdef inline RecordView record_view(const Columns* c, uint32_t shown, int64_t tic
     if shown & WANT_HEADERS:
         v.header_ends = c.header_offsets
     return v
+
+
+cdef inline const uint8_t* validity_of(const Column* column) noexcept:
+    """NULL: no row is null."""
+    return <const uint8_t*>column.buffers[0] if column.nulls > 0 else NULL
+
+
+cdef inline Numbers numbers_of(const Column* column, Py_UCS4 format_):
+    """The numbers of a column: integers, timestamps as they are stored, bools. format_: how its Arrow type begins"""
+    cdef int width = {"i": 4, "I": -4, "s": 2, "c": 1, "b": BOOL}.get(format_, 8)
+    cdef const uint8_t* validity = validity_of(column)
+    return Numbers(width, width == 8 and validity == NULL, validity, column.buffers[1], 0, 1, 1)
+
+
+cdef inline Cells cells_of(const Column* column) noexcept:
+    """The byte strings of a column, which must live as long."""
+    cdef const uint8_t* validity = validity_of(column)
+    cdef bint views = column.kind == KIND_VIEWS
+    cdef Cells cells = Cells(VIEWS if views else OFFSETS_32, validity == NULL and not views, validity,
+                             column.buffers[1], <const uint8_t*>column.buffers[2], NULL, 0, 0)
+    cells.buffers = <const void* const*>(column.buffers + 2)
+    return cells
 
 
 cdef inline object bytes_at(const RecordView* v, const Bytes* column, int64_t i):

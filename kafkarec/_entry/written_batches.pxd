@@ -1,8 +1,8 @@
 """The original batches (`_c/batch_builder.pxd`) of the rows of decoded columns, in order, including empty ones.
 
-    tables   [(BatchRow structs as a buffer, [(Run structs of a chunk as a buffer, first row, exclusive last row)])]
+    tables   [(BatchRows, [(Chunk, first row, exclusive last row)])]
 
-The callers keep the buffers alive.
+The callers keep them alive.
 
 A batch that is built record by record: its rows, their size, and the batch fields that are computed from them.
 
@@ -10,19 +10,20 @@ The functions return YES, NO or FALL_BACK: a field does not have the exact type,
 changed, and write/builder.py converts the field or raises the error. `_c/write.pxd` has the rule where the batch
 is full. Functions with Python objects, for the compiled modules.
 """
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 from libc.stdlib cimport realloc
 
+from kafkarec._c.arrow cimport Storage
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, wrapping_add, wrapping_subtract
 from kafkarec._c.batch_builder cimport OriginalBatch
-from kafkarec._c.columns cimport Run
+from kafkarec._c.columns cimport Columns, Run
 from kafkarec._c.numbers cimport varint_size
 from kafkarec._c.write cimport (
     EXPLICIT_LAST_OFFSET, BatchFields, BatchLimit, RecordFields, delta_fits, has_room_for, is_full, record_size,
     size_with_length,
 )
+from kafkarec._core cimport batch_structs, storage_of
 from kafkarec._entry.py_rows cimport (
     PyList_CheckExact, PyRows, Py_None, keep_new_reference, kept_reserve, rows_mark, rows_reserve, rows_undo,
     take_bytes, take_numbers,
@@ -36,39 +37,30 @@ cdef struct OriginalBatches:
     int64_t capacity
 
 
-cdef inline const void* readonly_buffer(object data, int64_t* size) except? NULL:
-    """The address of a read-only buffer, which stays where it is; sets `size` to its bytes. The caller keeps `data`
-    alive."""
-    cdef Py_buffer view
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    size[0] = view.len
-    PyBuffer_Release(&view)
-    if not view.readonly:
-        raise TypeError("a read-only buffer is needed")
-    return view.buf
-
-
 cdef inline int originals_fill(OriginalBatches* originals, list tables, bint with_empty) except -1:
     """Appends the original batches of all tables; `with_empty`: also batches without records."""
     cdef const BatchRow* rows
-    cdef int64_t next_batch, size = 0
-    for raw, pieces in tables:
-        rows = <const BatchRow*>readonly_buffer(raw, &size)
+    cdef const Storage* storage
+    cdef int64_t next_batch, count = 0
+    for table, pieces in tables:
+        rows = <const BatchRow*>batch_structs(table, &count)
         next_batch = 0
-        for runs, start, stop in pieces:
-            next_batch = originals_add_rows(originals, rows, next_batch, runs, start, stop, with_empty)
+        for chunk, start, stop in pieces:
+            storage = <const Storage*>storage_of(chunk, start, stop)
+            next_batch = originals_add_rows(originals, rows, next_batch, &storage.columns, start, stop, with_empty)
         if with_empty:
-            originals_add_empty(originals, rows, next_batch, size // <int64_t>sizeof(BatchRow))
+            originals_add_empty(originals, rows, next_batch, count)
     return 0
 
 
 cdef inline int64_t originals_add_rows(OriginalBatches* originals, const BatchRow* rows, int64_t next_batch,
-                                       object runs, int64_t start, int64_t stop, bint with_empty) except -1:
+                                       const Columns* columns, int64_t start, int64_t stop,
+                                       bint with_empty) except -1:
     """Appends those of rows [start, stop) of a chunk; returns the index of the batch after the last one."""
-    cdef int64_t size = 0, i, at = 0, low, high
-    cdef const Run* run = <const Run*>readonly_buffer(runs, &size)
+    cdef int64_t i, at = 0, low, high
+    cdef const Run* run = <const Run*>columns.runs.data
     cdef OriginalBatch* last
-    for i in range(size // <int64_t>sizeof(Run)):
+    for i in range(columns.run_count):
         low, high = max(at, start), min(at + run[i].rows, stop)
         at += run[i].rows
         if low >= high:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkarec import _verbs
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.tables.records import Table, column_buffers
+from kafkarec.tables.records import Table
 
 # Values of --key-as and --value-as -> the suffix of the name. Bytes that the form cannot represent are printed in
 # NAME_base64, so that the bytes of every row can be restored.
@@ -50,7 +50,7 @@ def render(
     iso_times   print the column timestamp as ISO 8601 text instead of ms
     """
     constants, forms, decoded = constants or {}, forms or {}, decoded or {}
-    columns: list[tuple[str, bytes, str, list[bytes | None] | None]] = []
+    columns: list[tuple[str, bytes, int, str, list[bytes | None] | None]] = []
     before = "{"  # the text before the next cell
     for number, name in enumerate(names):
         before += f',"{name}' if number else f'"{name}'
@@ -58,40 +58,23 @@ def render(
             before += f'":{escaped_json(json.dumps(constants[name], ensure_ascii=False))}'
             continue
         how, texts = "ready", decoded.get(name)  # how the compiled formatter writes the column
-        if name in table.schema.names:
-            how = forms.get(name) or _BY_FORMAT.get(table.schema[table.schema.index_of[name]].format, "number")
+        index, format_ = table.schema.index_of.get(name, -1), ""
+        if index >= 0:
+            format_ = table.schema[index].format
+            how = forms.get(name) or _BY_FORMAT.get(format_, "number")
             how = "time" if name == "timestamp" and iso_times else how
         if how == "json":
             # The JSON null is bytes, so it is printed in base64: null is a tombstone.
             stored = (None if text == NULL else text for text in map(json_or_none, table.column(name)))
             texts = [one or other for one, other in zip(texts or [None] * len(table), stored, strict=True)]
         ready = None if texts is None else [None if text is None else escaped_json(text).encode() for text in texts]
-        columns.append((name, before.encode(), how, ready))
+        columns.append((how, before.encode(), index, format_, ready))
         before = ""
     blocks, at = [], 0
     for chunk, start, stop in table._slices:
-        count = stop - start
-        specs = [
-            (how, text, _buffers(table, chunk, name, how), None if ready is None else ready[at : at + count])
-            for name, text, how, ready in columns
-        ]
-        blocks.append(_verbs.lines(specs, f"{before}}}\n".encode(), start, stop))
-        at += count
+        blocks.append(_verbs.lines(columns, f"{before}}}\n".encode(), chunk, start, stop, at))
+        at += stop - start
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)
-
-
-def _buffers(table: Table, chunk: Any, name: str, how: str) -> tuple[Any, ...] | None:
-    if how == "ready":
-        return None
-    index = table.schema.index_of[name]
-    format_ = table.schema[index].format
-    validity, values, data = column_buffers(chunk, index, format_)
-    if how == "headers":
-        keys, key_data, *header_values = chunk.header_buffers()
-        return values, len(keys) // 4 - 1, (None, keys, key_data), tuple(header_values)
-    if format_ in ("z", "u"):
-        return validity, values, data
-    return "l" if format_.startswith("ts") else format_, validity, values
 
 
 def escaped_json(text: str) -> str:

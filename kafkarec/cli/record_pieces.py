@@ -25,7 +25,7 @@ from kafkarec.storage.first_and_last import last_ranges
 from kafkarec.storage.log_reading import Selection
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.tables.records import BatchTable, ChunkSlice, RecordColumns, column_buffers
+from kafkarec.tables.records import BatchTable, RecordColumns
 
 from . import input_logs, progress
 from .problems import DamageReporter, remark
@@ -39,28 +39,13 @@ AnySegment = TypeVar("AnySegment", bound=SegmentFile)
 def slices(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterator[AnyTable]:
     """Yield slices of at most `rows` rows and, if rows have similar sizes, about `size` bytes. Nothing is copied."""
     at = 0
-    for run in table._slices:
-        count = run[2] - run[1]
-        step = max(1, min(rows, count * size // max(_size_of(table, run), 1)))
+    for chunk, first, stop in table._slices:
+        count = stop - first
+        numbers = 8 * count * len(table.schema)  # bytes, about
+        step = max(1, min(rows, count * size // max(numbers + chunk.size_of(first, stop), 1)))
         for start in range(at, at + count, step):
             yield table[start : min(start + step, at + count)]
         at += count
-
-
-def _size_of(table: RecordColumns | BatchTable, run: ChunkSlice) -> int:
-    """Return the approximate size of the rows in bytes, from the offset buffers alone."""
-    chunk, start, stop = run
-    size = 8 * (stop - start) * len(table.schema)
-    for index, field in enumerate(table.schema):
-        if field.format in ("z", "u", "+l"):
-            ends = chunk.column(index, 0)[1].cast("i")
-            first, last = ends[start], ends[stop]
-            if field.format != "+l":
-                size += last - first
-            elif last > first:
-                keys, _, _, values, _ = chunk.header_buffers()
-                size += sum(ends[last] - ends[first] for ends in (keys.cast("i"), values.cast("i")))
-    return size
 
 
 def slices_reporting_damage(
@@ -138,7 +123,7 @@ def latest_per_key(reader: RecordReader, logs: Sequence[Log]) -> Generator[SomeR
         last = LastOffsets()
         for _, records in for_keys.pieces([log]):
             for chunk, start, stop in records._slices:
-                last.put(column_buffers(chunk, 0, "z"), column_buffers(chunk, 1, "l")[1], stop, [(start, stop)])
+                last.put(chunk, [(start, stop)])
         options = reader.chosen.request.options._replace(keys=last)
         yield from replace(reader, chosen=reader.with_request(options=options)).pieces([log])
         if reader.damage_reporter.stopped:

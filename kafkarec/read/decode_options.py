@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from functools import lru_cache, partial
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
@@ -75,7 +73,8 @@ class DecodeRequest(_RequestFields):
 
     @cached_property
     def decoders(self) -> Decoders:
-        return Decoders(partial(engine_decoder, self.layout, self.options, skip=self.skip, **self.named))
+        make = partial(engine_decoder, self.layout, self.options, skip=self.skip, **self.named)
+        return Decoders(make, self.layout)
 
     def decoder(self, options: EngineOptions | None = None, layout: Layout | None = None) -> Decoder:
         return engine_decoder(layout or self.layout, options or self.options, skip=self.skip, **self.named)
@@ -153,8 +152,8 @@ def for_keys(decode_request: DecodeRequest, keys: Iterable[Any] | None) -> Decod
     if blobs is None or isinstance(keys, str):
         raise ValueError("keys: a list of keys, each one bytes or str")
     table = LastOffsets()
-    ends, any_offset = array("i", accumulate(map(len, blobs), initial=0)), array("q", [-LONG_MAX - 1]) * len(blobs)
-    table.put((None, ends, b"".join(blobs)), any_offset, len(blobs))
+    for blob in blobs:
+        table.set(blob, -LONG_MAX - 1)  # any offset
     return decode_request._replace(options=decode_request.options._replace(keys=table))
 
 

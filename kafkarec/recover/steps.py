@@ -173,8 +173,7 @@ class Step:
         """A column of the batch table as a list, made once."""
         found = self._columns.get(name)
         if found is None:
-            at = _COLUMNS[name]
-            found = self._table.values(at, BATCH_LAYOUT.schema[at].format, 0, len(self.rows))
+            found = self._table.values(_COLUMNS[name], 0, len(self.rows))
             self._columns[name] = found
         return found if len(found) == len(self) else found[self.start : self.stop]
 
@@ -224,7 +223,7 @@ class Step:
         """Key and value of the first record of a control batch, one of `rows`, by the MARKER_COLUMNS."""
         assert self.chunk is not None
         at = self._first_records[row]
-        return [self.chunk.values(column, "z", at, at + 1)[0] for column in (0, 1)]
+        return [self.chunk.values(column, at, at + 1)[0] for column in (0, 1)]
 
     def control_key_error(self, row: int) -> str:
         """The error text of a control batch, one of `rows`, whose first record cannot be read."""

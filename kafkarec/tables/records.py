@@ -21,12 +21,6 @@ from kafkarec.damage import Damage, Restored, UndecidedTransaction
 from kafkarec.format.schema import Schema, batch_schema
 
 ChunkSlice = tuple[Chunk, int, int]
-_WIDTHS = {"i": 4, "I": 4, "s": 2, "c": 1, "b": -1, "u": 0, "z": 0, "+l": 0}
-
-
-def column_buffers(chunk: Chunk, column: int, format_: str) -> tuple[memoryview | None, memoryview, memoryview | None]:
-    """One column's validity, values or offsets, and data; None: there are no nulls, or no data."""
-    return chunk.column(column, _WIDTHS.get(format_, 8))
 
 
 def _import_library(name: str, pip_name: str) -> Any:
@@ -103,10 +97,9 @@ class Table(ABC):
         index = self.schema.index_of.get(name)
         if index is None:
             raise KeyError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
-        format_, binary = self.schema[index].format, self._layout.binary_header_keys
         values: list[Any] = []
         for chunk, start, stop in self._slices:
-            values += chunk.values(index, format_, start, stop, binary)
+            values += chunk.values(index, start, stop)
         return values
 
     # ---- Arrow
@@ -314,14 +307,14 @@ class RecordColumns(Table):
         if isinstance(index, slice):
             return self._slice(index)
         chunk, start, stop = self._slice_of_row(index)
-        return chunk.records(self._layout, start, stop)[0]
+        return chunk.records(start, stop)[0]
 
     def __iter__(self) -> Iterator[Record]:
         chunks = self._found.chunks
         if self._given_slices is None and len(chunks) == 1 and (rows := len(chunks[0])) <= _BLOCK:
-            return iter(chunks[0].records(self._layout, 0, rows))
+            return iter(chunks[0].records(0, rows))
         return chain.from_iterable(  # a third faster than a generator of Records
-            chunk.records(self._layout, low, min(low + _BLOCK, stop))
+            chunk.records(low, min(low + _BLOCK, stop))
             for chunk, start, stop in self._slices
             for low in range(start, stop, _BLOCK)
         )
@@ -334,7 +327,7 @@ class RecordColumns(Table):
         """
         rows: list[Row] = []
         for chunk, start, stop in self._slices:
-            rows += chunk.tuples(self._layout, start, stop)
+            rows += chunk.tuples(start, stop)
         return rows
 
     def __repr__(self) -> str:

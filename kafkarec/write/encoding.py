@@ -25,7 +25,7 @@ from kafkarec.format.enums import CODEC_NAMES, Compression, TimestampType
 from kafkarec.format.java_integers import INT_MAX, LONG_MAX, number_or_none
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, LATEST_MAGIC
 from kafkarec.format.schema import RECORD_FIELDS
-from kafkarec.tables.records import Record, RecordColumns
+from kafkarec.tables.records import ChunkSlice, Record, RecordColumns
 
 from .fields import BatchHeader, bytes_or_none, checked_int, checked_magic, header_pair, timestamp_of
 
@@ -104,7 +104,7 @@ def refusal(fault: int, record: int, **values: int) -> ValueError:
     return ValueError(f"record {record}: {_BY_NUMBER[fault].format(**values)}")
 
 
-OriginalBatches = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
+OriginalBatches = tuple[list[tuple[Any, list[ChunkSlice]]], bool]
 """See `_entry/written_batches.pxd`: the original batches of rows; whether batches without rows are kept."""
 
 KNOWN_COLUMNS = frozenset(RECORD_FIELDS) | BATCH_COLUMNS
@@ -211,12 +211,11 @@ def input_and_batches(records: Any) -> tuple[RecordInput, OriginalBatches | None
     record_input = record_input_of(records, plain=columns is not None)
     if columns is None:
         return record_input, None
-    slices: dict[int, tuple[Any, list[tuple[memoryview, int, int]]]] = {
-        id(table): (table, []) for table in columns._found.tables
-    }
-    for chunk, start, stop in columns._slices:
-        slices.setdefault(id(chunk.rows), (chunk.rows, []))[1].append((chunk.runs(), start, stop))
-    return record_input, ([(table.structs(), rows) for table, rows in slices.values()], columns._whole)
+    slices: dict[int, tuple[Any, list[ChunkSlice]]] = {id(table): (table, []) for table in columns._found.tables}
+    for piece in columns._slices:
+        rows = piece[0].rows
+        slices.setdefault(id(rows), (rows, []))[1].append(piece)
+    return record_input, (list(slices.values()), columns._whole)
 
 
 def check_range(name: str, value: Any, minimum: int, maximum: int) -> None:

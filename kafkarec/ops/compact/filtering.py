@@ -56,7 +56,6 @@ from .log_state import Aborted, CleanerSettings, LogState
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
 _OFFSET, _TIMESTAMP, _KEY, _VALUE, _, _CONTROL_TYPE = range(len(COLUMNS))
 _ABORT, _COMMIT = ControlRecordType.ABORT.value, ControlRecordType.COMMIT.value
-_ABSENT = bytes.maketrans(b"01", b"\x01\x00")
 
 
 class BatchRecords:
@@ -68,45 +67,36 @@ class BatchRecords:
     def __len__(self) -> int:
         return 0 if self._chunk is None else len(self._chunk)
 
-    def _column(self, index: int, format_: str) -> list[Any]:
-        return [] if self._chunk is None else self._chunk.values(index, format_, 0, len(self))
-
-    def _nulls(self, index: int) -> bytes | None:
-        """One byte per row, 1 where the column is null; None if there are no nulls."""
-        validity = None if self._chunk is None else self._chunk.column(index, 0)[0]
-        if validity is None:
-            return None
-        size = (len(self) + 7) >> 3
-        bits = f"{int.from_bytes(validity[:size], 'little'):0{size * 8}b}"[::-1][: len(self)]
-        return bits.encode().translate(_ABSENT) if "0" in bits else None
+    def _column(self, index: int) -> list[Any]:
+        return [] if self._chunk is None else self._chunk.values(index, 0, len(self))
 
     def latest(self, offsets: LastOffsets) -> bytearray:
         """One byte per row: 1 if the row has the last offset of its key; 0 if not, or without a key."""
         if self._chunk is None:
             return bytearray()
-        return offsets.latest(self._chunk.column(_KEY, 0), self._chunk.column(_OFFSET, 8)[1], len(self))
+        return offsets.latest(self._chunk)
 
     @cached_property
     def offsets(self) -> list[int]:
-        return self._column(_OFFSET, "l")
+        return self._column(_OFFSET)
 
     @cached_property
     def timestamps(self) -> list[int | None]:
         """Milliseconds; None for -1."""
-        return self._column(_TIMESTAMP, "l")
+        return self._column(_TIMESTAMP)
 
     @cached_property
     def control_types(self) -> list[int | None]:
-        return self._column(_CONTROL_TYPE, "s")
+        return self._column(_CONTROL_TYPE)
 
     @cached_property
     def without_key(self) -> bytes | None:
-        return self._nulls(_KEY)
+        return None if self._chunk is None else self._chunk.nulls(_KEY)
 
     @cached_property
     def without_value(self) -> bytes | None:
         """One byte per row, 1 for a tombstone (null value); None if there are none."""
-        return self._nulls(_VALUE)
+        return None if self._chunk is None else self._chunk.nulls(_VALUE)
 
 
 def refuse(batch: SourceBatch, why: str) -> NoReturn:

@@ -80,7 +80,7 @@ def read_last_offsets(
             if chunk is None:
                 continue
             try:
-                found.put(chunk.column(0, 0), chunk.column(1, 8)[1], len(chunk))
+                found.put(chunk, [(0, len(chunk))])
             except MemoryError:
                 text = f"no memory for more than {len(found)} keys ({found.nbytes} bytes)"
                 raise LimitExceededError(text, reason="out_of_memory") from None

@@ -110,7 +110,7 @@ class DecodedBatches:
         )
         self.units = units
         self.bounds = [0, *accumulate(unit.rows for unit in units)]
-        self.offsets = memoryview(b"".join(chunk.column(_OFFSET, 8)[1] for chunk in part.chunks)).cast("q")
+        self.offsets = [one for chunk in part.chunks for one in chunk.values(_OFFSET, 0, len(chunk))]
         self.record_input = record_input_of(as_columns(read_request, part))
 
     def summary(self, start: int, stop: int) -> RowSummary:

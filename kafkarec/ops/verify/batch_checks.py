@@ -138,12 +138,12 @@ def check_control_records(step: Step, findings: Findings) -> None:
     is in a batch of its own, and most have the same few bytes, so equal records are parsed once."""
     if step.chunk is None or not len(step.chunk):
         return
-    keys, values = (step.chunk.values(column, "z", 0, len(step.chunk)) for column in (_KEY, _VALUE))
+    keys, values = (step.chunk.values(column, 0, len(step.chunk)) for column in (_KEY, _VALUE))
     keys_and_values = list(zip(keys, values, strict=True))
     problems = {one: found for one in set(keys_and_values) if (found := _control_problem(*one))}
     if not problems:
         return
-    offsets = step.chunk.values(_OFFSET, "l", 0, len(step.chunk))
+    offsets = step.chunk.values(_OFFSET, 0, len(step.chunk))
     runs = step.chunk.runs().cast("q").tolist()  # a batch, the number of its records
     batches = [row for row, count in zip(runs[::2], runs[1::2], strict=True) for _ in range(count)]
     for row, offset, one in zip(batches, offsets, keys_and_values, strict=True):
@@ -171,7 +171,7 @@ def ends_with_footer(step: Step) -> bool:
         return False
     assert step.chunk is not None
     try:
-        return control.type_id(*step.chunk.values(_KEY, "z", count - 1, count)) == ControlRecordType.SNAPSHOT_FOOTER
+        return control.type_id(*step.chunk.values(_KEY, count - 1, count)) == ControlRecordType.SNAPSHOT_FOOTER
     except KafkaRecordError:
         return False
 

@@ -14,7 +14,8 @@ import reading
 from fake_file import FakeFile
 
 import kafkarec
-from kafkarec._core import Source
+from kafkarec._core import PassResult, Source
+from kafkarec.read.passes import as_columns
 
 pytestmark = pytest.mark.core
 
@@ -94,8 +95,8 @@ def test_memory_of_a_chunk_is_reserved_in_advance(header):
     since it may consist of one."""
     names = ["offset", "timestamp", "timestamp_type", "key", "value", "headers"]
     for count in (5, 16, 17, 32, 160, 200):
-        decoder = reading.decoder(*names)
-        headers = [header]
+        asked, headers = reading.decode_request(columns=names), [header]
+        decoder = asked.decoder()
         read(decoder, of(count, b"key", b"v" * 9, headers))
         last = of(1, b"k", b"v", headers)
         chunk = read(decoder, last)
@@ -103,7 +104,10 @@ def test_memory_of_a_chunk_is_reserved_in_advance(header):
         assert_takes(chunk.address(0, 1), block(rows, 64, 64, 1, 8, 32, 1, 32, 1, 32), count)
         for column, used in ((3, 3 * count), (4, 9 * count)):
             assert_takes(chunk.address(column, 2), used + used // 16 + len(last) - 61 + SLACK, (count, column))
-        key_ends, keys, _, _, values = (pa.py_buffer(view).address for view in chunk.header_buffers())
+        entries = pa.table(as_columns(asked, PassResult([chunk], [], []))).column("headers").chunk(0).values
+        (_, key_ends, keys), (*_, values) = (
+            [None if buffer is None else buffer.address for buffer in field.buffers()] for field in entries.flatten()
+        )
         used = max(map(len, header)) * count
         for address in (keys, values):
             assert_takes(address, max(used + used // 16, 20) + SLACK, count)

@@ -1,6 +1,5 @@
 """The map of last offsets, compared with a dict."""
 
-from array import array
 from pathlib import Path
 
 import builders
@@ -12,14 +11,14 @@ from kafkarec._verbs import LastOffsets
 pytestmark = pytest.mark.core
 
 
-def columns(keys):
-    ends, data, bits = [0], b"", bytearray((len(keys) + 7) // 8)
-    for row, key in enumerate(keys):
-        data += key or b""
-        ends.append(len(data))
-        if key is not None:
-            bits[row >> 3] |= 1 << (row & 7)
-    return (bytes(bits) if None in keys else None), array("i", ends), data
+def chunk_of(keys, offsets):
+    records = [builders.record(offset_delta=offset, key=key) for key, offset in zip(keys, offsets, strict=True)]
+    [chunk] = reading.read_batches(builders.batch(records), columns=["value", "key", "offset"]).chunks
+    return chunk
+
+
+def put(table, keys, offsets):
+    table.put(chunk_of(keys, offsets), [(0, len(keys))])
 
 
 def agrees(keys, offsets, parts=1):
@@ -28,8 +27,7 @@ def agrees(keys, offsets, parts=1):
     last = {}
     size = -(-len(keys) // parts) or 1
     for start in range(0, len(keys), size):
-        some = keys[start : start + size]
-        table.put(columns(some), array("q", offsets[start : start + size]), len(some))
+        put(table, keys[start : start + size], offsets[start : start + size])
     for key, offset in zip(keys, offsets, strict=True):
         if key is not None:
             last[key] = offset
@@ -37,7 +35,7 @@ def agrees(keys, offsets, parts=1):
     queries = [*keys, b"never put", b"", b"\0"]
     for more in (-1, 0, 1):
         wanted_at = [offset + more for offset in offsets] + [-2, -1, 0]
-        result = table.latest(columns(queries), array("q", wanted_at), len(queries))
+        result = table.latest(chunk_of(queries, wanted_at))
         wanted = [key is not None and at >= last.get(key, -1) for key, at in zip(queries, wanted_at, strict=True)]
         assert list(result) == [int(latest) for latest in wanted]
 
@@ -56,7 +54,8 @@ def test_keys_of_every_length():
 
 def test_the_decoder_selects_keys_with_their_offsets_or_any():
     table, keys = LastOffsets(), [b"a", b"b", b"c"]
-    table.put(columns(keys), array("q", [3, -(2**63), 9]), 3)
+    for key, offset in zip(keys, [3, -(2**63), 9], strict=True):
+        table.set(key, offset)
     records = [builders.record(offset_delta=n, key=key) for n, key in enumerate([b"a", b"b", b"c", b"a", b"d", b"b"])]
     data = builders.batch([*records, builders.record(offset_delta=6)])
     got = reading.decode_source(data, columns=["offset", "key"], engine={"keys": table})
@@ -68,10 +67,26 @@ def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters():
     table = LastOffsets()
     small = table.nbytes
     for start in range(0, 768, 16):
-        table.put(columns([b"%d" % n for n in range(start, start + 16)]), array("q", range(16)), 16)
+        put(table, [b"%d" % n for n in range(start, start + 16)], range(16))
     assert len(table) == 768 and small < table.nbytes < small + 66_000
-    table.put(columns([b"0"]), array("q", [5]), 1)
+    put(table, [b"0"], [5])
     assert len(table) == 768 and table.nbytes > 2 * small + 65_536
+
+
+def test_spans_of_rows_and_what_has_no_such_rows_or_columns():
+    table, chunk = LastOffsets(), chunk_of([b"a", b"b", None, b"a", b"c"], [1, 2, 3, 4, 5])
+    table.put(chunk, [(1, 3), (4, 4), (4, 5)])
+    assert len(table) == 2 and list(table.latest(chunk)) == [1, 1, 0, 1, 1]
+    for span in ((-1, 1), (2, 1), (0, 6)):
+        with pytest.raises(ValueError, match="of 5"):
+            table.put(chunk, [span])
+    [without] = reading.read_batches(builders.batch([builders.record(key=b"a")]), columns=["offset"]).chunks
+    for wrong in (lambda: table.put(without, [(0, 1)]), lambda: table.latest(without)):
+        with pytest.raises(ValueError, match="are needed"):
+            wrong()
+    with pytest.raises(TypeError):
+        table.put(None, [(0, 1)])
+    assert len(table) == 2
 
 
 def test_a_table_keeps_no_memory():
@@ -81,9 +96,9 @@ def test_a_table_keeps_no_memory():
     many = [b"%d" % n for n in range(4000)]
     cases = (([bytes(60_000)], 1000), ([*many], 200))
     for keys, times in cases:
-        given, offsets = columns(keys), array("q", range(len(keys)))
+        given, every = chunk_of(keys, range(len(keys))), [(0, len(keys))]
         for n in range(times + 10):
-            LastOffsets().put(given, offsets, len(keys))
+            LastOffsets().put(given, every)
             if n == 10:
                 before = resident()
         assert resident() - before < 6 << 20, len(keys)
@@ -93,6 +108,6 @@ def test_a_table_keeps_no_memory():
 def test_a_key_takes_the_memory_that_the_docs_state():
     table, count = LastOffsets(), 300_000
     for start in range(0, count, 10_000):
-        table.put(columns([b"%016d" % n for n in range(start, start + 10_000)]), array("q", range(10_000)), 10_000)
+        put(table, [b"%016d" % n for n in range(start, start + 10_000)], range(10_000))
     assert len(table) == count
     assert 38 <= table.nbytes / count <= 70  # 17 plus 21 to 43, and free slots

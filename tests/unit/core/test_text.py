@@ -2,7 +2,6 @@
 
 import io
 import random
-from array import array
 from itertools import islice
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -159,31 +158,40 @@ def test_lines_of_both_formats_are_those_of_the_slow_formatter(start):
         assert written == slow_lines.csv_rows(shown, names, forms, iso_times), seed
 
 
-OFFSETS = array("i", [0, 1, 3])
+@pytest.fixture(scope="module")
+def chunk():
+    records = [builders.record(offset_delta=n, key=b"k", headers=[(b"h", b"v")]) for n in range(3)]
+    ((chunk, _, _),) = kafkarec.decode(builders.batch(records), columns=["offset", "key", "headers"])._slices
+    return chunk
 
 
 @pytest.mark.parametrize(
-    "how, source, ready, message",
+    "how, index, format_, ready, message",
     [
-        ("utf8", (None, OFFSETS, b"ab"), None, "offsets that fall"),
-        ("utf8", (None, array("i", [0, 2, 1]), b"abc"), None, "offsets that fall"),
-        ("utf8", (None, array("i", [-1, 2, 3]), b"abc"), None, "offsets that fall"),
-        ("utf8", (None, array("i", [0, 1]), b"abc"), None, "8 bytes, 12 needed"),
-        ("utf8", (b"", OFFSETS, b"abc"), None, "0 bytes, 1 needed"),
-        ("number", ("l", None, bytes(15)), None, "15 bytes, 16 needed"),
-        ("number", ("s", None, bytes(3)), None, "3 bytes, 4 needed"),
-        ("bool", ("b", None, b""), None, "0 bytes, 1 needed"),
-        ("ready", None, [b"a"], "1 texts for 2 rows"),
-        ("headers", (OFFSETS, 2, (None, OFFSETS, b"abc"), (None, OFFSETS, b"abc")), None, "offsets that fall"),
-        ("headers", (OFFSETS, 3, (None, OFFSETS, b"abc"), (None, OFFSETS, b"abc")), None, "12 bytes, 16 needed"),
+        ("number", 1, "l", None, "column 1 is not written so"),
+        ("bool", 2, "b", None, "column 2 is not"),
+        ("utf8", 0, "z", None, "column 0 is not"),
+        ("hex", 2, "z", None, "column 2 is not"),
+        ("headers", 1, "+l", None, "column 1 is not"),
+        ("utf8", 3, "z", None, "column 3 is not"),
+        ("utf8", -1, "z", None, "column -1 is not"),
+        ("ready", -1, "", [b"a", b"b", b"c"], "2 texts for 3 rows"),
     ],
 )
-def test_buffers_that_are_too_short_are_refused(how, source, ready, message):
+def test_columns_and_texts_that_are_not_there_are_refused(chunk, how, index, format_, ready, message):
     with pytest.raises(ValueError, match=message):
-        lines([(how, b'{"n', source, ready)], b"}\n", 0, 2)
+        lines([(how, b'{"n', index, format_, ready)], b"}\n", chunk, 0, 3, 1)
 
 
-def test_rows_before_the_first_are_refused():
-    with pytest.raises(ValueError, match="rows 2 to 1"):
-        lines([], b"\n", 2, 1)
-    assert lines([], b"end\n", 1, 3) == b"end\nend\n"
+def test_headers_with_views_are_refused():
+    data = builders.batch([builders.record(headers=[(b"h", b"v")])])
+    ((chunk, _, _),) = kafkarec.decode(data, columns=["headers"], layout="view")._slices
+    with pytest.raises(ValueError, match="without views"):
+        lines([("headers", b'{"h', 0, "+l", None)], b"}\n", chunk, 0, 1, 0)
+
+
+@pytest.mark.parametrize("start, stop", [(2, 1), (-1, 1), (0, 4)])
+def test_rows_that_are_not_there_are_refused(chunk, start, stop):
+    with pytest.raises(ValueError, match=f"rows {start} to {stop} of 3"):
+        lines([], b"\n", chunk, start, stop, 0)
+    assert lines([], b"end\n", chunk, 1, 3, 0) == b"end\nend\n"
