@@ -142,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
                     with output_files.deferred_interrupts():
                         writer.write(source, table)
         writer.finish(decode_options)
-    if not rows and not damage_reporter.stopped and (why := why_empty(args)):
+    if not rows and not damage_reporter.stopped and (why := why_empty(args, logs)):
         remark(why)
     return damage_reporter.finish()
 

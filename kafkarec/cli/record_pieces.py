@@ -11,12 +11,13 @@ from __future__ import annotations
 import argparse
 from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeVar
 
 from kafkarec._verbs import LastOffsets
+from kafkarec.errors import KafkaRecordError
 from kafkarec.logs import Log
 from kafkarec.read.decode_options import request
 from kafkarec.sources import remote
@@ -25,6 +26,8 @@ from kafkarec.storage.first_and_last import last_ranges
 from kafkarec.storage.log_reading import Selection
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.storage.segment_summary import largest_known, least_known, summarize
+from kafkarec.support.text_table import timestamp_text
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from . import input_logs, progress
@@ -165,12 +168,25 @@ _SELECTING = ("from_offset", "to_offset", "from_time", "to_time", "key")
 """What selects rows: names in the command line's arguments."""
 
 
-def why_empty(args: argparse.Namespace, row: str = "record") -> str | None:
-    """Return a sentence about an output without a row; None without an option that selects rows, or if no row was asked
-    for. `row`: what a row is"""
+def why_empty(args: argparse.Namespace, logs: Sequence[Log], row: str = "record") -> str | None:
+    """Return a sentence with what the logs have; None without an option that selects rows, if no row was asked for, or
+    if there is no batch. `row`: what a row is"""
     selects = any(getattr(args, name, None) is not None for name in _SELECTING)
     is_committed = getattr(args, "isolation", None) == "read_committed"
     if 0 in (args.first, args.last) or not (selects or is_committed):
         return None
+    summaries = []
+    for segment in input_logs.segments(logs):
+        with suppress(KafkaRecordError, OSError):
+            summaries.append(summarize(segment))
+    first = least_known(*(one.first_offset for one in summaries))
+    if first is None:
+        return None
+    end = largest_known(*(one.next_offset for one in summaries))
+    earliest = least_known(*(one.first_timestamp for one in summaries))
+    latest = largest_known(*(one.max_timestamp for one in summaries))
+    there = f"offsets {first} to {'?' if end is None else end - 1}"
+    if earliest is not None:
+        there += f", times {timestamp_text(earliest)} to {timestamp_text(latest)}"
     hint = "; read_committed ends at the first open transaction" if is_committed else ""
-    return f"no {row} is selected; ls shows which offsets and times there are{hint}"
+    return f"no {row} is selected; there are {there}{hint}"

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
                 sink.write(f"{text}\n".encode())
             else:
                 remark(text)
-    if not any(counts) and not damage_reporter.stopped and (why := why_empty(args, "batch")):
+    if not any(counts) and not damage_reporter.stopped and (why := why_empty(args, logs, "batch")):
         remark(why)
     return damage_reporter.finish()
 

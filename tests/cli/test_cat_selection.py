@@ -13,7 +13,7 @@ from paths import SEGMENTS
 
 CODECS, TXN, COMPACTED = SEGMENTS / "all-codecs-0", SEGMENTS / "txn-0", SEGMENTS / "compacted-0"
 OFFSETS = SEGMENTS / "__consumer_offsets-0"
-HINT = "ls shows which offsets and times there are"
+EXTENT = "there are offsets 0 to 864, times 2023-11-14T22:13:20.000Z to 2023-11-14T22:13:23.039Z"
 
 
 @pytest.fixture
@@ -137,14 +137,14 @@ class TestNothingToPrint:
         ids=lambda value: " ".join(map(str, value)),
     )
     @pytest.mark.parametrize("last", [(), ("--last", 3)], ids=["all", "last"])
-    def test_is_said_with_the_verb_that_shows_the_extent(self, run, options, last):
+    def test_is_said_with_the_extent_of_the_log(self, run, options, last):
         ran = run("cat", CODECS, *options, *last)
         assert (ran.status, ran.out) == (0, b"")
-        assert ran.complaint == f"kafkarec: note: no record is selected; {HINT}"
+        assert ran.complaint == f"kafkarec: note: no record is selected; {EXTENT}"
 
     def test_of_scan_is_explained_too(self, run):
         ran = run("scan", CODECS, "--from-offset", 900)
-        assert ran.complaint == f"kafkarec: note: no batch is selected; {HINT}"
+        assert ran.complaint == f"kafkarec: note: no batch is selected; {EXTENT}"
         assert run("scan", CODECS, "-n", 0).err == run("scan", CODECS).err == ""
 
     def test_the_last_of_too_few_records_in_wrapper_messages(self, run, tmp_path):
@@ -157,7 +157,7 @@ class TestNothingToPrint:
 
     def test_is_not_said_where_none_was_asked_for(self, run, tmp_path):
         (tmp_path / "empty.log").write_bytes(b"")
-        for arguments in ([CODECS, "-n", 0], [tmp_path / "empty.log"]):
+        for arguments in ([CODECS, "-n", 0], [tmp_path / "empty.log"], [tmp_path / "empty.log", "--key", "k"]):
             assert run("cat", *arguments).err == ""
 
 
