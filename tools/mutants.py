@@ -203,7 +203,9 @@ class Mutator(VisitorTransform):  # type: ignore[misc]
         chosen, of_condition = [], []
         if self.function:
             chosen = self.chosen(node, changes_of(node, self.limits, self.source))
-            if condition := getattr(node, "condition", None):
+            condition = getattr(node, "condition", None)
+            # of fused types Cython itself decides, for each of them, and refuses what is there for another one
+            if condition and getattr(condition, "operator", "") != "is":
                 values = (False,) if isinstance(node, Nodes.WhileStatNode) else (True, False)
                 others = [(str(value), ExprNodes.BoolNode(condition.pos, value=value)) for value in values]
                 of_condition = self.chosen(condition, others)
