@@ -514,7 +514,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=400, help="number of mutants (default 400)")
     parser.add_argument("--file", help="mutants of one file only, such as record.pxd")
     parser.add_argument("--only", help="only these numbers: 17,18")
-    parser.add_argument("--least", type=float, default=80.0, help="lowest accepted score (default 80)")
+    parser.add_argument("--least", type=float, default=95.0, help="lowest accepted score (default 95)")
     options, started = parser.parse_args(), time.monotonic()
     found = candidates()
     known = explained(found)
