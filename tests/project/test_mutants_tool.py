@@ -33,6 +33,7 @@ LINES = {
     "return <int32_t>n < <int64_t*>p": ["< -> <="],  # a cast is no comparison
     "x = g(<const uint8_t*>p, <void*>n)": ["pass"],
     "if n < 2 and not p: pass": ["True", "False", "and -> or", "< -> <=", "2 -> 3", "2 -> 1", "not -> "],
+    "if Cursor is Exact: pass": [],
     "while n != 0: pass": ["False", "!= -> ==", "0 -> 1"],
     "x.count += 1": ["pass", "+= -> -=", "1 -> 2", "1 -> 0"],
     "x.count = mark": ["pass"],

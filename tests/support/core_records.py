@@ -101,5 +101,9 @@ REFUSED: dict[str, list[tuple[bytes, int | None, int | None]]] = {
         (b"\0\0\0\1\1\2" + b"\x80" * 5 + b"\0\1", None, None),
         (b"\0\0\0\1\1\2\0" + b"\x80" * 5 + b"\1", None, None),
     ],
-    "message_truncated": [(b"\0\0\0\1\1\0"[:size], 1 if size == 0 else None, None) for size in range(6)],
+    "message_truncated": [
+        *((b"\0\0\0\1\1\0"[:size], 1, 0) for size in range(6)),
+        (b"\0\0\0\1\1\2\x80\x80", 1, 0),
+        (b"\0\0\0\1\1\2\0\x80", 1, 0),
+    ],
 }

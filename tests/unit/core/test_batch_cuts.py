@@ -51,6 +51,7 @@ DIFFERENCES = {
     "a sequence of 0": ({"sequence": 10}, {"sequence": 0}),
     "no producer in the first": ({}, {"sequence": 0}),
     "no producer in the second": ({"sequence": 0}, {}),
+    "no sequence in the second": ({"sequence": 0}, {"sequence": -1}),
     "offsets further apart than an int": ({}, {"offset": 8 + INT_MAX}),
 }
 ALIKE = {

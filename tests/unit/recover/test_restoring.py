@@ -13,6 +13,8 @@ from core_reading import offsets
 import kafkarec
 from kafkarec.sidecars import leader_epochs, offset_index
 
+pytestmark = pytest.mark.core
+
 THREE = [
     builders.good_batch(3, base_offset=base, leader_epoch=7, base_timestamp=builders.NOW + base) for base in (0, 3, 6)
 ]
@@ -198,7 +200,6 @@ def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_p
     assert offsets(part) == list(range(9))
 
 
-@pytest.mark.core
 def test_the_two_batches_before_a_range_are_neighbours(tmp_path):
     """The second one before tells that the first one is not the wrong one."""
     pieces = [builders.good_batch(10, base_offset=base) for base in (0, 10, 15, 30)]

@@ -5,7 +5,7 @@ import builders
 import pytest
 import reading
 
-from kafkarec.sidecars import leader_epochs, offset_index
+from kafkarec.sidecars import leader_epochs, offset_index, time_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
 
 pytestmark = pytest.mark.core
@@ -45,6 +45,14 @@ def test_the_last_offset_and_position_that_fit():
         assert made.finish() == {".index": b"", ".timeindex": b""}
         assert made.problems == (f"offset {last} at byte {position} does not fit an index of base 100",)
     assert "does not fit" in built([(0, 2**63 - 1, 0)], base=-5).problems[0]
+
+
+def test_entries_only_rise():
+    """The largest timestamp is that of all batches, which has one entry."""
+    made = built([(0, 0, 0), (10, 5, 0), (20, 5, 0), (30, 7, 0)])
+    assert offsets(made) == [(5, 10), (7, 30)]
+    assert [tuple(entry) for entry in time_index.read(made.finish()[".timeindex"], 0)] == [(builders.NOW, 0)]
+    assert made.problems == ("offset 5 at byte 20 is not above the previous one, 5",)
 
 
 def test_epochs_only_rise():

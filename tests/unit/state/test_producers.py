@@ -6,6 +6,8 @@ from paths import SEGMENTS
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates
 
+pytestmark = pytest.mark.core
+
 
 def row(base, count=3, *, pid=7, epoch=0, first=None, **more):
     """Return a batch's row; `first` is its base sequence."""

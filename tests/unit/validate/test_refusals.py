@@ -354,6 +354,16 @@ def test_a_message_that_ends_in_the_length_of_its_key_is_no_message_without_a_ke
     assert sides == (("message_truncated", 4, left) if left < 4 else ("records_rejected", None, None))
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_message_has_a_key_if_the_length_of_it_is_not_negative(magic):
+    """Kafka reads no more of a message that it does not rewrite. Both lengths read as the other sign a byte later."""
+    has_key, has_none = (builders.message(magic=magic, key_length=length) for length in (0xFFFFFF, -(1 << 24)))
+    assert validate(has_key, magic=magic, compacted=True, now=NOW) == has_key
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(has_none, magic=magic, compacted=True, now=NOW)
+    assert caught.value.reason == "records_rejected"
+
+
 def test_of_many_wrong_records_the_first_ten_thousand_are_reported():
     parts = [builders.record(offset_delta=i, key=None) for i in range(10_003)]
     with pytest.raises(kafkarec.InvalidRecordError, match="in number 10003, the first three: record 0") as caught:
