@@ -130,6 +130,7 @@ def test_standard_input_is_a_source_that_cannot_be_read_again(damaged, tmp_path,
         assert ran.status == 1, ran
     saved, from_pipe = ((tmp_path / out / "t-0" / file.name).read_bytes() for out in "ab")
     assert saved == from_pipe
+    assert b"standard input, byte " in ran.out and b"explain" not in ran.out  # - cannot be read once more
     (tmp_path / "c" / ".unfinished").mkdir(parents=True)
     ran = own_process("salvage", "-", "-o", tmp_path / "c", stdin=file.read_bytes())
     assert ran.status == 2 and "a run that reads standard input cannot continue" in ran.complaint

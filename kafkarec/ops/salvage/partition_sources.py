@@ -333,10 +333,11 @@ def _add_to_source(
     named_topic = log.topic if topic is None else topic
     named_partition = log.partition if partition is None else partition
     known = named_topic is not None and named_partition is not None
-    folder = os.path.dirname(os.path.abspath(log.path)) if alone else os.path.abspath(log.path)
+    place = log.path if remote.is_url(log.path) else os.path.abspath(log.path)
+    folder = os.path.dirname(place) if alone else place
     # A .checkpoint begins at offset 0 and ends at the offset in its name.
     unordered = alone and (log.segments[0].base_offset is None or log.segments[0].name.endswith(".checkpoint"))
-    own = os.path.abspath(log.path) if unordered else folder
+    own = place if unordered else folder
     target = by_key.setdefault((named_topic, named_partition) if known else own, PartitionSources("", None, None))
     if known:
         target.topic, target.partition = named_topic, named_partition

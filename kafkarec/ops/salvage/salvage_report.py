@@ -13,7 +13,7 @@ from kafkarec.damage import begins_with_zeros, restored_text
 from kafkarec.report import Block, Commands, Document, ReportSection, text
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage import names, recorded_ends
-from kafkarec.storage.output_rules import suggested_output
+from kafkarec.storage.output_rules import STANDARD_INPUT, suggested_output
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted, lost_offsets
 
@@ -168,7 +168,7 @@ def _next_commands(report: SalvageReport) -> Iterator[Block]:
     if not saved:
         return
     damage = next((damage for one in sorted(report.partitions, key=_worst_first) for damage in one.damage), None)
-    if damage is not None:
+    if damage is not None and damage["file"] != STANDARD_INPUT:  # which cannot be read once more
         explain = command("explain", [str(damage["file"])], ("--at", damage["position"]))
         yield f"to inspect the first damaged range: {explain}"
     # The commands name the worst partition of a topic that is not internal.
@@ -244,7 +244,8 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
         for damage in one.damage[:_MAX_LINES]:
             zeros = ": zeros" if begins_with_zeros(damage["reason"], damage.get("found")) else ""
             reason = f"[{damage['reason']}]{zeros}"
-            yield f"    {damage['file']}, byte {damage['position']}, {counted(damage['length'], 'byte')} {reason}"
+            size = counted(damage["length"], "byte")
+            yield f"    {_shown(damage['file'])}, byte {damage['position']}, {size} {reason}"
         yield from _more_line(one.damage, "range")
     elif one.lost and (one.unread or one.set_aside):
         why = "a file could not be read, or batches there were set aside"
@@ -253,7 +254,7 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
         yield f"  restored: header fields of {counted(len(one.restored), 'batch')}, which are saved"
         for each in one.restored[:_MAX_LINES]:
             values = {name: (value["stored"], value["used"]) for name, value in each["fields"].items()}
-            yield f"    {each['file']}, byte {each['position']}: {restored_text(values, each['evidence'])}"
+            yield f"    {_shown(each['file'])}, byte {each['position']}: {restored_text(values, each['evidence'])}"
         yield from _more_line(one.restored, "batch")
     if one.missing and one.reports_missing:
         unproven = _NEVER_COMPACTED_NOTE if one.never_compacted else "a missing segment, or compaction"
@@ -290,7 +291,7 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
         yield f"  {counted(one.duplicates, 'batch')} more than once, {counted(one.duplicate_size, 'byte')}: kept once"
     for file, position, length, kind in one.tails[:_MAX_LINES]:
         what = "an incomplete batch at its end" if kind == "cut" else _ZEROS_AT_END
-        yield f"  not copied: {counted(length, 'byte')} from byte {position} of {file} on: {what}"
+        yield f"  not copied: {counted(length, 'byte')} from byte {position} of {_shown(file)} on: {what}"
     for known in [known for known in one.other_files if known.used][:_MAX_LINES]:
         yield f"  used: {known.path}: {known.why}"
     for problem in one.problems[:_MAX_LINES]:
@@ -300,6 +301,10 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
         yield f"  not used: {line}"
     if any(names.segment(os.path.basename(known.path)) for known in unused):
         yield "    --use FILE adds such a file nevertheless"
+
+
+def _shown(path: str) -> str:
+    return "standard input" if path == STANDARD_INPUT else path
 
 
 def _more_line(listed: Sequence[Any], what: str, where: str = "") -> Iterator[str]:

@@ -1,7 +1,9 @@
 """Sources of one name with different topic ids are merged only with --merge-different, and the first one is the log."""
 
+import re
 from uuid import UUID
 
+import fsspec
 import pytest
 from plain_logs import batch, log
 from salvage_runs import content
@@ -72,3 +74,15 @@ def test_what_is_no_other_topic(tmp_path, content_of_second):
     assert salvage([one, other], tmp_path / "out").partitions[0].batches == 2
     salvage([one, other], tmp_path / "same", merge_different=True)
     assert content(tmp_path / "out").keys() == content(tmp_path / "same").keys()
+
+
+def test_sources_in_a_bucket_are_named_by_their_urls(two, tmp_path):
+    """Folders, and segments that are named one by one, which have the id of their folder."""
+    memory, root = fsspec.filesystem("memory"), f"/{tmp_path.name}"
+    for number, folder in enumerate(two):
+        for file in folder.iterdir():
+            memory.pipe(f"{root}/{number}/orders-0/{file.name}", file.read_bytes())
+    urls = [f"memory:/{root}/{number}/orders-0" for number in (0, 1)]
+    for pair in (urls, [f"{url}/{NAME}" for url in urls]):
+        with pytest.raises(Refused, match=re.escape(f": {ONE} in {urls[0]}, {TWO} in {urls[1]}. ")):
+            salvage(pair, tmp_path / "out")
