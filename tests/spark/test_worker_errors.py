@@ -140,7 +140,8 @@ def test_every_option_can_be_described():
                     assert planning.options_text(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
     assert planning.options_text(options.parse(given, "read")) == (
         "path=s3://bucket/kafka-? storageOptions=StorageOptions(secret) basePath=s3://bucket "
-        "where=date >= '2026-11-01' AND hour < 3 subscribe=a,b startingOffsets=earliest checkCrcs=false maxPartitionBytes=8k"
+        "where=date >= '2026-11-01' AND hour < 3 subscribe=a,b "
+        "startingOffsets=earliest checkCrcs=false maxPartitionBytes=8k"
     )
 
 
