@@ -27,7 +27,7 @@ from .source.batch import BatchReader, warn_of_mode
 from .source.counters import counted_splits, gap_texts
 from .source.header_counts import count_split
 from .source.listing import Listing
-from .source.options import ReadOptions, instant, parse
+from .source.options import ReadOptions, StorageOptions, instant, parse
 from .source.paths import TopicPartition, key_types
 from .source.planning import Split
 from .source.reading import read_splits
@@ -114,7 +114,8 @@ def _option_text(name: str, value: Any) -> str:
     try:
         return ",".join(value) if isinstance(value, list | tuple | set) else json.dumps(value)
     except TypeError as error:
-        raise TypeError(f"option {name}={value!r}: {error}") from None
+        is_secret = name.lower() == "storageoptions" and isinstance(value, dict)
+        raise TypeError(f"option {name}={StorageOptions(value) if is_secret else value!r}: {error}") from None
 
 
 def time_text(value: date) -> str:

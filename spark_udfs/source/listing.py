@@ -125,12 +125,15 @@ class Listing:
 
     def _names_now(self) -> _Names:
         """Folder -> relevant names in it, for each root, the partition folders below it and the key folders that
-        `where` allows, and the folder of files that a glob matches; "" -> the roots. OSError for a folder that cannot
-        be listed, which the listing of the folder above would leave out, unless failOnDataLoss is false."""
+        `where` allows, and, without folders, the folder of files that a glob matches; "" -> the roots. OSError for a
+        folder that cannot be listed, which the listing of the folder above would leave out, unless failOnDataLoss is
+        false."""
         roots = self.finder.roots()
         waiting = [root for root in roots if os.path.isdir(root)]
-        waiting += {os.path.dirname(root) for root in {*roots} - {*waiting, *paths.given_paths(self.options)}}
+        of_files = {os.path.dirname(root) for root in {*roots} - {*waiting, *paths.given_paths(self.options)}}
         names: _Names = {"": frozenset(roots)}
+        for folder in of_files - {*waiting}:
+            names[folder] = frozenset(name for name in _names_in(folder, self.finder) if name[-1] != "/")
         while waiting:
             folder = waiting.pop()
             if folder not in names:

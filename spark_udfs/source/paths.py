@@ -182,8 +182,9 @@ def errors_as_spark(options: ReadOptions) -> Iterator[None]:
         ) from None
     except distributed.ParameterError as error:
         name = _OPTIONS[error.parameter]
-        value = "" if error.value is None else f"={error.value!r}"
-        option = f'.option("{name}", "{error.value}")' if error.before else f"option {name}{value}"
+        shown = display_url(error.value) if error.value and error.parameter == "base_path" else error.value
+        value = "" if shown is None else f"={shown!r}"
+        option = f'.option("{name}", "{shown}")' if error.before else f"option {name}{value}"
         more = f"; {_OF_RECORDS}" if isinstance(error, distributed.UnknownKeyError) else ""
         raise ValueError(f"{error.before}{option}{error.after}{more}") from None
 

@@ -412,8 +412,9 @@ def plan_text(chosen: ReadOptions, tasks: Sequence[Sequence[Split]]) -> str:
 
 def options_text(chosen: ReadOptions) -> str:
     """The options as they were given, in the order of the table of options."""
-    paths = {"path": display_url(chosen.path or ""), "paths": ",".join(map(display_url, chosen.paths))}
-    return " ".join(f"{name}={paths.get(name, text)}" for name, text in chosen.given.items())
+    shown = {**chosen.given, "paths": ",".join(map(display_url, chosen.paths))}
+    shown |= {name: display_url(shown[name]) for name in ("path", "basePath") if name in shown}
+    return " ".join(f"{name}={shown[name]}" for name in chosen.given)
 
 
 def damage_report_call(chosen: ReadOptions) -> str:

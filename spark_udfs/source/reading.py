@@ -2,7 +2,7 @@
 
     from kafkarec         in the record batch
     offset ... headers    the same buffers under Spark's names; only timestampType and headers are converted
-    -                     topic, partition, file: one repeated value, made once per task
+    -                     topic, partition, file: one repeated value
     damage                PERMISSIVE: a row of nulls with position and reason, if the column for it is selected
 
 One file is open at a time, one piece (8 MiB of payload and the batch being decompressed) is in memory, one thread runs.

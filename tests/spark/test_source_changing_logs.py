@@ -197,6 +197,18 @@ def test_an_interrupted_segment_replacement(broker, monkeypatch, caplog, below):
     assert f"{name}.swap" in caplog.text
 
 
+def test_partitions_beside_the_files_of_a_glob_do_not_matter(broker, monkeypatch):
+    """Nothing of them is read: a replacement that was interrupted there is no loss."""
+    monkeypatch.setattr(listing, "time", SimpleNamespace(sleep=lambda seconds: None))
+    broker.fill(2)
+    (first, _), count = broker.log(), int(broker.log()[1].stem)
+    (broker.root / "a.log").write_bytes(first.read_bytes())
+    first.rename(f"{first}.swap")
+    assert len(read(broker.root / "*.log")) == count
+    with pytest.raises(DataLoss, match="was interrupted"):
+        read(broker.root)
+
+
 def test_names_that_never_stay_the_same_are_refused(broker, monkeypatch, caplog):
     monkeypatch.setattr(listing, "time", SimpleNamespace(sleep=lambda seconds: None))
     broker.write(10)

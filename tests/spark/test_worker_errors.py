@@ -12,7 +12,7 @@ from paths import SEGMENTS
 from pyspark import util
 
 import kafkarec
-from spark_udfs import decoding, encoding, errors, function_options
+from spark_udfs import decoding, encoding, errors, function_options, read_functions
 from spark_udfs.errors import is_explained_by_text, report_cause_first
 from spark_udfs.source import columns, options, planning
 
@@ -125,6 +125,7 @@ def test_every_option_can_be_described():
     """In logs and plans, as it was given; of storageOptions the names only."""
     given = {
         "path": "s3://user:password@bucket/kafka-?",
+        "basePath": "s3://user:password@bucket",
         "storageOptions": '{"secret": "hidden-value"}',
         "subscribe": "a,b",
         "startingOffsets": "earliest",
@@ -138,9 +139,16 @@ def test_every_option_can_be_described():
                 with suppress(ValueError):
                     assert planning.options_text(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
     assert planning.options_text(options.parse(given, "read")) == (
-        "path=s3://bucket/kafka-? storageOptions=StorageOptions(secret) where=date >= '2026-11-01' AND hour < 3 "
-        "subscribe=a,b startingOffsets=earliest checkCrcs=false maxPartitionBytes=8k"
+        "path=s3://bucket/kafka-? storageOptions=StorageOptions(secret) basePath=s3://bucket "
+        "where=date >= '2026-11-01' AND hour < 3 subscribe=a,b "
+        "startingOffsets=earliest checkCrcs=false maxPartitionBytes=8k"
     )
+
+
+def test_values_of_storage_options_that_are_no_json_are_not_printed():
+    with pytest.raises(TypeError, match=r"option storageOptions=StorageOptions\(key, secret\): .*bytes") as caught:
+        read_functions.option_texts("a", {"storageOptions": {"key": "hidden", "secret": b"hidden"}})
+    assert "hidden" not in str(caught.value)
 
 
 # ---- in a session ----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from builders import flipped
 from plain_logs import batch, exchange, log
 
 from kafkarec import salvage, verify
@@ -97,6 +98,22 @@ def test_what_a_later_segment_has_ends_a_segment_before_it(folder):
     assert [(one.first_offset, one.reason) for one in report.partitions[0].set_aside] == [(40, "outside_of_segment")]
 
 
+def test_a_swap_replaces_what_it_covers(folder):
+    """As LogLoader: two segments cleaned into one, whose batches lack some records."""
+    cleaned = batch(0, 10) + batch(39, 1)
+    (folder / name(0, ".swap")).write_bytes(cleaned)
+    data, report = saved(folder)
+    assert data == cleaned + b"".join(SEGMENTS[2] + SEGMENTS[3])
+    assert "in place of 2 segments, as when a broker starts" in str(report) and report.ok
+
+
+def test_what_is_damaged_in_a_swap_comes_from_the_original(folder):
+    (folder / name(20, ".swap")).write_bytes(flipped(b"".join(SEGMENTS[1]), 90))
+    data, report = saved(folder)
+    assert data == WHOLE and report.partitions[0].lost == []
+    assert used(report) == {name(20, ".swap"): True, name(20): True}
+
+
 def test_segments_between_two_swaps_are_kept(folder):
     """A broker that starts deletes them."""
     for base, number in ((0, 0), (60, 3)):
@@ -114,6 +131,14 @@ def test_a_swap_is_ignored_from_the_lowest_cleaned_file_on(folder, cleaned):
     data, report = saved(folder)
     assert used(report)[name(20, ".swap")] is (cleaned == 40)
     assert (data == WHOLE) is (cleaned != 40)
+
+
+def test_one_that_has_only_a_part_of_the_hole(folder):
+    (folder / name(20)).unlink()
+    (folder / name(30, ".deleted")).write_bytes(SEGMENTS[1][1])
+    data, report = saved(folder)
+    assert data == WHOLE.replace(SEGMENTS[1][0], b"") and used(report) == {name(30, ".deleted"): True}
+    assert report.partitions[0].lost == [(20, 29)]
 
 
 def deleted(folder, base, checkpoint=""):

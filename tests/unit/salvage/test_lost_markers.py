@@ -245,6 +245,15 @@ def test_segments_that_are_emptied(tmp_path):
     assert content(tmp_path / "again" / "a-0") == content(tmp_path / "out" / "a-0")
 
 
+def test_replicas_prove_for_each_other(tmp_path, out):
+    """Both lost the marker; one has the .txnindex."""
+    one, other = source(tmp_path / "one" / "a-0"), source(tmp_path / "other" / "a-0")
+    write_index(other, (7, 0, 3, 4))
+    [report] = salvage([one, other], out).partitions
+    assert [(marker.proof, marker.marker_offset) for marker in report.markers] == [("txnindex", 3)]
+    assert committed(out) == [4, 5, 7]
+
+
 def test_a_wrong_base_offset_at_a_segments_end(tmp_path, out):
     """The next segment's name proves where the marker was."""
     first, marker, *behind = (event.batch for event in EVENTS)

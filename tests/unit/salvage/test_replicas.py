@@ -135,6 +135,17 @@ def test_a_leader_epoch_that_was_damaged_in_one_replica(tmp_path, epoch, hit):
         assert set_aside(tmp_path / name) == (b"" if restored else wrong[hit])
 
 
+def test_a_stale_tail_stays_out_of_a_brokers_folder(tmp_path):
+    a = log(tmp_path / "a" / "orders-0", [batch(0, 10), batch(10, 5, epoch=3), batch(15, 5, epoch=3)])
+    b = log(tmp_path / "b" / "orders-0", [batch(0, 10), batch(10, 5, epoch=3), batch(20, 5, epoch=1)])
+    loose = salvage([a, b], tmp_path / "log")
+    assert loose.partitions[0].next_offset == 25
+    report = salvage([a, b], tmp_path / "broker", as_partition=True)
+    assert report.partitions[0].next_offset == 20
+    assert [one.reason for one in report.partitions[0].set_aside] == ["stale_epoch"]
+    assert (tmp_path / "broker/orders-0/leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 10\n"
+
+
 def test_a_deleted_segment_fills_what_is_lost(tmp_path):
     """Named in addition to its folder, 0.log.deleted is another copy of 0.log."""
     parts = [batch(0, 5), batch(5, 5), batch(10, 5)]

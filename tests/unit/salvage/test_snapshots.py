@@ -66,6 +66,13 @@ def test_a_snapshot_that_is_not_whole_is_set_aside(tmp_path, snapshot, good, rea
     assert (tmp_path / "out" / METADATA.name / f"{0:020}.log").read_bytes() == (METADATA / f"{0:020}.log").read_bytes()
 
 
+def test_the_whole_copy_of_two_is_taken(tmp_path):
+    a, b = metadata(tmp_path / "a", WHOLE[:-9]), metadata(tmp_path / "b", WHOLE)
+    (one,) = salvage([a, b], tmp_path / "out").partitions
+    assert (tmp_path / "out" / METADATA.name / NAME).read_bytes() == WHOLE
+    assert [damage["file"] for damage in one.damage] == [str(a / NAME)]
+
+
 def test_a_folder_of_snapshots_alone(tmp_path):
     source = metadata(tmp_path / "in", WHOLE)
     (source / f"{0:020}.log").unlink()
