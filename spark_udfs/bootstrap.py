@@ -433,7 +433,9 @@ def _difference(folder: str, tree: Json) -> str:
 def _unpack(tree: Json, folder: str) -> None:
     """Makes the folder of the tree, complete when it gets its name; another one there is removed."""
     own, key = os.path.split(folder)
-    with tempfile.TemporaryDirectory(prefix=f"{key}.tmp-", dir=own, ignore_cleanup_errors=True) as temporary:
+    # no TemporaryDirectory: a child that another thread forks meanwhile would remove it when it exits
+    temporary = tempfile.mkdtemp(prefix=f"{key}.tmp-", dir=own)
+    try:
         new = os.path.join(temporary, "new")
         for part in zips_of_tree(tree):
             part.extractall(new)
@@ -445,6 +447,8 @@ def _unpack(tree: Json, folder: str) -> None:
             os.rename(folder, os.path.join(temporary, "old"))
         os.rename(new, folder)
         _fsync(own)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _fsync(path: str) -> None:

@@ -140,6 +140,21 @@ def test_a_truncated_log_is_followed_from_its_new_end(follow, log):
     assert message == f"kafkarec: note: {log}: the log was truncated; continuing from offset 3\n"
 
 
+def test_read_committed_shows_records_when_their_transaction_ends(follow, log):
+    tail = follow(log, "--isolation", "read_committed")
+    assert tail.offsets(5) == [0, 1, 2, 3, 4]
+    for offset, producer in ((5, 1), (6, 2)):
+        append(log, batch(offset, producer_id=producer, attributes=builders.TRANSACTIONAL))
+    append(log, batch(7))
+    assert tail.quiet()
+    append(log, builders.end_marker(commit=True, producer_id=1, base_offset=8))
+    assert tail.offsets(1) == [5]
+    assert tail.quiet(0.5)
+    append(log, builders.end_marker(commit=False, producer_id=2, base_offset=9))
+    assert tail.offsets(1) == [7]
+    assert tail.stop() == (130, "", [])
+
+
 def test_damage_is_reported_when_good_batches_follow_it(follow, log):
     skipping, stopping = follow(log, "--last", 1, "--errors", "skip"), follow(log, "--last", 1)
     assert skipping.offsets(1) == stopping.offsets(1) == [4]

@@ -255,6 +255,23 @@ def test_after_a_kill_in_the_middle_the_next_process_succeeds(fake_fat, tmp_path
     assert list((root / OURS).glob("*.tmp-*")) == []
 
 
+def test_a_child_that_is_forked_meanwhile_removes_nothing(fake_fat, tmp_path):
+    """By another thread. It exits as any process, with the cleanup that Python has registered."""
+    forks = """
+import atexit, os
+from spark_udfs import bootstrap
+def try_and_fork(*arguments, real=bootstrap._try_library):
+    real(*arguments)
+    if os.fork() == 0:
+        atexit._run_exitfuncs()
+        os._exit(0)
+    assert os.wait()[1] == 0
+bootstrap._try_library = try_and_fork
+"""
+    found = fat_wheels.activate(fake_fat, tmp_path / "root", fat_wheels.program(forks))
+    assert (found["source"], found["notes"]) == ("unpacked", [])
+
+
 def test_a_second_process_waits_for_the_one_that_unpacks(fake_fat, tmp_path):
     """The second process finds the lock taken, waits, and then uses the folder that the first process made."""
     root = tmp_path / "root"
