@@ -243,9 +243,8 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
         yield f"  lost: {counted(one.lost_bytes, 'byte')} in {counted(len(one.damage), 'range')}; {offsets}"
         for damage in one.damage[:_MAX_LINES]:
             zeros = ": zeros" if begins_with_zeros(damage["reason"], damage.get("found")) else ""
-            reason = f"[{damage['reason']}]{zeros}"
-            size = counted(damage["length"], "byte")
-            yield f"    {_shown(damage['file'])}, byte {damage['position']}, {size} {reason}"
+            reason = f"{counted(damage['length'], 'byte')} [{damage['reason']}]{zeros}"
+            yield f"    {_shown(damage['file'])}, byte {damage['position']}, {reason}"
         yield from _more_line(one.damage, "range")
     elif one.lost and (one.unread or one.set_aside):
         why = "a file could not be read, or batches there were set aside"

@@ -102,8 +102,7 @@ KINDS: dict[str, Kind] = {
     ),
     "end_was_longer": Kind(
         _ERROR,
-        "an index or checkpoint file refers to offsets after the end of the log: records were lost or truncated, or a "
-        "Spark job has not written their segment yet",
+        "an index or checkpoint file refers to offsets after the end of the log: records were lost, or truncated",
         _LOST_END,
         SALVAGE,
         END,

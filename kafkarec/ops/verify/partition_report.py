@@ -15,7 +15,7 @@ from itertools import pairwise
 from kafkarec.damage import is_unchecked
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import recorded_ends
+from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.names_by_content import base_offsets_by_content
 from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, RecordedEnd
@@ -55,7 +55,7 @@ def partition_report(
         segments[-1] = files[len(segments) - 1] = SegmentCheck(again, limit, None, lambda done: None, 1)
     in_order = _segments_in_order(files)
     _bound_damage(in_order)
-    _report_higher_ends(end, findings)
+    _report_higher_ends(log, end, findings)
     between = _gaps_between(in_order, findings)
     if order is not None:
         order.set_offsets(segments)
@@ -144,6 +144,7 @@ def _bound_damage(files: Sequence[SegmentCheck]) -> None:
 
 # ---- the end
 
+_SPARK_FOLDER = "_temporary"
 # What a recorded end above the log's end means -> (kind of the finding, the end of its sentence)
 _MEANINGS = {
     LOST: ("end_lost", "they are lost, unless the broker died while it truncated the log"),
@@ -169,12 +170,14 @@ def _end_verdict(
     return EndVerdict(end, () if is_unread else recorded_ends.ends_above(ends, end))
 
 
-def _report_higher_ends(verdict: EndVerdict, findings: Findings) -> None:
+def _report_higher_ends(log: PartitionFiles, verdict: EndVerdict, findings: Findings) -> None:
     """Adds a finding for each meaning, by the highest end."""
     for meaning, (kind, consequence) in _MEANINGS.items():
         of_meaning = [one for one in verdict.higher if one.meaning == meaning]
         if not of_meaning:
             continue
+        if meaning == LONGER and _may_be_unfinished(log, of_meaning):
+            consequence += ", or a Spark job has not finished its commit: it writes a segment after its indexes"
         first, end = of_meaning[0], verdict.end
         ends = "has no batches" if end.last is None else f"ends at offset {end.last}"
         count = first.end - end.offset
@@ -187,6 +190,18 @@ def _report_higher_ends(verdict: EndVerdict, findings: Findings) -> None:
             named = f"{', '.join(also)} and {last} also refer" if also else f"{last} also refers"
             others = f" ({named} to later offsets)"
         findings.add(kind, f"the log {ends}, but {what}: {consequence}{others}", offset=end.offset, file=first.file)
+
+
+def _may_be_unfinished(log: PartitionFiles, longer: Sequence[RecordedEnd]) -> bool:
+    """Whether an index without its segment may be of a Spark job that is writing to the folder, or was killed: in a
+    bucket, or where the job has its temporary folder."""
+    orphans = recorded_ends.indexes_without_segment(log)
+    claimed = {parsed.base_offset for one in longer if (parsed := names.segment(one.file))}
+    if log.folder is None or claimed.isdisjoint(orphans):
+        return False
+    return not isinstance(log.folder, LocalFolder) or os.path.isdir(
+        os.path.join(os.path.dirname(os.path.abspath(log.folder.path)), _SPARK_FOLDER)
+    )
 
 
 # ---- gaps

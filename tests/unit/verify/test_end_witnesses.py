@@ -123,3 +123,20 @@ def test_a_log_that_is_written_meanwhile_is_never_damaged(tmp_path):
 
 def test_golden_logs_have_borders():
     assert len(BORDERS) == 9 and sum(map(len, BORDERS.values())) > 300, SEGMENTS
+
+
+def test_an_index_before_its_segment_may_be_of_an_unfinished_spark_job(tmp_path):
+    folder = golden(tmp_path / "disk", "txn-0")
+    (folder / f"{30:020}.log").unlink()
+    (folder / f"{293:020}.snapshot").unlink()
+
+    def detail():
+        [found] = [one for one in verified(folder).findings if one.kind == "end_was_longer"]
+        return found.detail
+
+    assert "Spark" not in detail()
+    (tmp_path / "disk" / "_temporary").mkdir()
+    assert "or a Spark job has not finished its commit: it writes a segment after its indexes" in detail()
+    cut(golden(tmp_path / "other", "txn-0") / f"{30:020}.log", 78)
+    (tmp_path / "other" / "_temporary").mkdir()
+    assert "Spark" not in str(verified(tmp_path / "other")), "the segment is there, but it is cut"
