@@ -25,7 +25,7 @@ from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, no
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
     UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchHeader, BatchRow, is_control as is_control_batch, is_wrapper, read_batch,
-    read_header, wrapping_add, wrapping_subtract,
+    wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.columns cimport (
     WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Bytes, Columns,
@@ -638,20 +638,21 @@ cdef class BatchRows:
         there is none. -1: as they are. Returns the next offset."""
         cdef BatchHeader* header
         cdef BatchRow* row
-        cdef int64_t i
-        cdef int32_t new_epoch
+        cdef int64_t i, moved
         for i in range(self.count):
             row = self.at(i)
             if row.position + row.size_in_bytes > len(data):
                 raise ValueError(f"{len(data)} bytes do not have the batch at {row.position}")
             header = <BatchHeader*>(PyByteArray_AsString(data) + row.position)
             if next_offset >= 0 and not is_wrapper(row):
+                moved = wrapping_subtract(next_offset, row.base_offset)
                 header.base_offset = <int64_t>be64(<uint64_t>next_offset)
-                next_offset = wrapping_add(next_offset, max(wrapping_subtract(row.last_offset, row.base_offset), 0) + 1)
-            new_epoch = epoch if epoch >= 0 or row.partition_leader_epoch >= 0 else blank_epoch
-            if new_epoch >= 0 and row.magic >= BATCH_MAGIC:
-                header.partition_leader_epoch = <int32_t>be32(<uint32_t>new_epoch)
-            read_header(<const uint8_t*>header, row.position, row.size_in_bytes, row)
+                row.base_offset = row.first_offset = next_offset
+                row.last_offset = wrapping_add(row.last_offset, moved)
+                next_offset = row.next_offset = wrapping_add(row.next_offset, moved)
+            if row.magic >= BATCH_MAGIC and (epoch >= 0 or row.partition_leader_epoch < 0 <= blank_epoch):
+                row.partition_leader_epoch = epoch if epoch >= 0 else blank_epoch
+                header.partition_leader_epoch = <int32_t>be32(<uint32_t>row.partition_leader_epoch)
         return next_offset
 
     def as_chunk(self, Layout layout not None):
