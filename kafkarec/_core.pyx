@@ -6,6 +6,7 @@ functions of other libraries.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AsString
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
@@ -23,7 +24,8 @@ from kafkarec._c.output_columns cimport (
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, note, note_stream
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
-    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_control as is_control_batch, is_wrapper, read_batch,
+    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchHeader, BatchRow, is_control as is_control_batch, is_wrapper, read_batch,
+    wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.columns cimport (
     WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Bytes, Columns,
@@ -63,6 +65,7 @@ from kafkarec._c.producer_table cimport (
 from kafkarec._c.input_columns cimport (
     Cells, Numbers, Span, cell,
 )
+from kafkarec._c.numbers cimport be32, be64
 from kafkarec._entry.arrow_capsules cimport (
     ArrayOrigin, bind_cells, capsule_pointer, list_capsule, pack_schema, schema_capsule, stream_capsule,
 )
@@ -629,6 +632,29 @@ cdef class BatchRows:
         cdef int64_t found = first_lower_epoch(self.at(0), self.count, &highest)
         return None if found == self.count else found, highest
 
+    def stamp(self, bytearray data not None, int64_t next_offset, int32_t epoch, int32_t blank_epoch):
+        """Sets header fields of the batches, here and in the bytes that they were read from: the offsets from
+        `next_offset` on, but for wrappers, which have them in their payloads; the leader epoch, or `blank_epoch` where
+        there is none. -1: as they are. Returns the next offset."""
+        cdef BatchHeader* header
+        cdef BatchRow* row
+        cdef int64_t i, moved
+        for i in range(self.count):
+            row = self.at(i)
+            if row.position + row.size_in_bytes > len(data):
+                raise ValueError(f"{len(data)} bytes do not have the batch at {row.position}")
+            header = <BatchHeader*>(PyByteArray_AsString(data) + row.position)
+            if next_offset >= 0 and not is_wrapper(row):
+                moved = wrapping_subtract(next_offset, row.base_offset)
+                header.base_offset = <int64_t>be64(<uint64_t>next_offset)
+                row.base_offset = row.first_offset = next_offset
+                row.last_offset = wrapping_add(row.last_offset, moved)
+                next_offset = row.next_offset = wrapping_add(row.next_offset, moved)
+            if row.magic >= BATCH_MAGIC and (epoch >= 0 or row.partition_leader_epoch < 0 <= blank_epoch):
+                row.partition_leader_epoch = epoch if epoch >= 0 else blank_epoch
+                header.partition_leader_epoch = <int32_t>be32(<uint32_t>row.partition_leader_epoch)
+        return next_offset
+
     def as_chunk(self, Layout layout not None):
         """All rows as one Chunk: the batch table."""
         cdef Chunk chunk = Chunk.__new__(Chunk)
@@ -925,6 +951,7 @@ cdef class Decoder:
         if options.stable_offset is not None or e.options.ranged or self.keys is not None:
             e.columns.want |= WANT_OFFSET
         if self.keys is not None:
+            e.at_once = &e.options.filter
             e.columns.want |= WANT_KEY
         if e.options.filter.timed:
             e.columns.want |= WANT_TIMESTAMP

@@ -101,7 +101,7 @@ cdef struct Engine:
     Search search
     Fault fault
     BatchRow row                 # the batch that is being read
-    bint passed_partly           # the one that was read before has records that were not asked for
+    const RowFilter* at_once     # filters its records one by one; NULL: not before all are decoded
     const uint8_t* payload       # its compressed payload, when NEEDS_CODEC is returned
     int64_t payload_length
     DecompressContext context
@@ -245,13 +245,13 @@ cdef inline int decode_selected(Engine* e, Columns* c, const uint8_t* p, int64_t
     So is at once the batch after it, and each one of which few have a key."""
     cdef const RowFilter* filter = &e.options.filter
     cdef int64_t start = c.rows, rows
-    cdef bint by_record = (filter.keys != NULL or e.passed_partly) and not e.options.audit
-    cdef int status = decode_payload(e, c, p, length, behind, filter if by_record else NULL)
+    cdef int status = decode_payload(e, c, p, length, behind, e.at_once)
     if status == OK and e.options.ranged:
-        if not by_record and not pass_all(filter, &e.columns, start):
+        if not pass_all(filter, &e.columns, start):
             columns_truncate(c, start, c.rows)
             status = decode_payload(e, c, p, length, behind, filter)
-        e.passed_partly = c.rows - start < e.row.record_count
+        if filter.keys == NULL and not e.options.audit:
+            e.at_once = filter if c.rows - start < e.row.record_count else NULL
     if status == OK and is_control(&e.row) and not e.options.control:
         columns_truncate(c, start, c.rows)
     elif status == OK and e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:

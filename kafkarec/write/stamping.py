@@ -100,18 +100,6 @@ def stamp(
     return position + batch.size
 
 
-def stamp_unchecked(
-    buffer: bytearray, position: int, *, base_offset: int | None = None, partition_leader_epoch: int | None = None
-) -> None:
-    """The same as `stamp`, without its checks, for a batch whose header was read: the base offset of a batch of magic 2
-    or a plain message, the leader epoch of a batch of magic 2."""
-    if base_offset is not None:
-        _INT64.pack_into(buffer, position, checked_int("base offset", base_offset, 64))
-    if partition_leader_epoch is not None:
-        epoch = checked_int("partition leader epoch", partition_leader_epoch, 32)
-        _INT32.pack_into(buffer, position + V2_AT.partition_leader_epoch, epoch)
-
-
 def _stored_offset(batch: _Batch, base_offset: int | None, last_offset: int | None) -> int:
     """The new value of the first field: the base offset, in magic 0 and 1 the last offset."""
     if base_offset is not None and last_offset is not None:

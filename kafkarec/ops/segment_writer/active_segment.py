@@ -29,7 +29,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkarec import damage
@@ -37,9 +36,9 @@ from kafkarec._core import Layout
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.format.java_integers import INT_MAX, LONG_MAX
-from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
+from kafkarec.format.layout import LOG_OVERHEAD, batch_length
 from kafkarec.format.schema import BATCH_FIELDS, Schema
-from kafkarec.read.decode_options import DecodeRequest, checked_bytes
+from kafkarec.read.decode_options import checked_bytes
 from kafkarec.read.walk import CHECKSUMS, MARKERS, BytesSegment, steps_of, walk_request
 from kafkarec.recover.steps import Step, as_stored
 from kafkarec.sidecars import offset_index, time_index, txn_index
@@ -47,7 +46,6 @@ from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import ProducerStates
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import fsync, write_file
-from kafkarec.write.stamping import stamp_unchecked
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 # The minimum and maximum of each option. An index with fewer bytes than two time entries would always be full.
@@ -128,28 +126,24 @@ def check_batches(
     be appended to this log.
     """
     view = checked_bytes(data)
-    found = _read_batches(view, _UNCHECKED_YET)
+    steps = _steps_of_good_batches(view)
     if settings.assign_offsets or settings.leader_epoch is not None or blank_epoch is not None:
-        copy, offset = bytearray(view), next_offset  # no checksum covers what a leader assigns
-        for header in chain.from_iterable(batches.headers for batches in found):
-            position = header["position"]
-            if settings.assign_offsets:
-                if header["base_offset"] is None:
-                    text = "offsets are within the compressed payload: convert the batch to magic 2 first"
-                    raise AppendRefused(text, position, header["last_offset"])
-                stamp_unchecked(copy, position, base_offset=offset)
-                offset += max(header["last_offset"] - header["base_offset"], 0) + 1
-            new_epoch = settings.leader_epoch
-            if new_epoch is None and as_stored(header["partition_leader_epoch"]) < 0:
-                new_epoch = blank_epoch
-            if header["magic"] >= BATCH_MAGIC and new_epoch is not None:
-                stamp_unchecked(copy, position, partition_leader_epoch=new_epoch)
-        found = _read_batches(memoryview(copy), _CHECKED)
+        copy = bytearray(view)  # no checksum covers what a leader assigns
+        view, offset = memoryview(copy), next_offset if settings.assign_offsets else -1
+        for step in steps:
+            offset = step.rows.stamp(copy, offset, as_stored(settings.leader_epoch), as_stored(blank_epoch))
+    found = [CheckedBatches(view, step, step.rows.dicts(_HEADER, 0, len(step.rows))) for step in steps]
     open_now: dict[int, bool] = {}  # whether it has an open transaction, for the producers of this append
     for batches in found:
         for row, header in enumerate(batches.headers):
             position, size, last = header["position"], header["size_in_bytes"], header["last_offset"]
             first = last if header["base_offset"] is None else header["base_offset"]
+            if header["compression"] is None:
+                fault = {"position": position, "base_offset": header["base_offset"], "next_position": position + size}
+                raise damage.error("unsupported_codec", fault)
+            if settings.assign_offsets and header["base_offset"] is None:
+                text = "offsets are within the compressed payload: convert the batch to magic 2 first"
+                raise AppendRefused(text, position, last)
             if first < next_offset or last < first or last >= LONG_MAX:
                 text = f"offsets {first} to {last} do not follow the log, which ends before offset {next_offset}"
                 raise AppendRefused(text, position, first)
@@ -195,13 +189,13 @@ _HEADER = Layout(
         )
     )
 )
-_UNCHECKED_YET, _CHECKED = walk_request(MARKERS | CHECKSUMS), walk_request(MARKERS)
+_REQUEST = walk_request(MARKERS | CHECKSUMS)
 
 
-def _read_batches(view: memoryview, decode_request: DecodeRequest) -> list[CheckedBatches]:
-    """All batches. KafkaRecordError for bytes that are not whole good batches; data batches are not decompressed."""
+def _steps_of_good_batches(view: memoryview) -> list[Step]:
+    """Of all batches. KafkaRecordError for bytes that are not whole good batches; data batches are not decompressed."""
     segment = BytesSegment(view)
-    part = decode_request.decoders.read(segment.source)
+    part = _REQUEST.decoders.read(segment.source)
     if part.remaining:
         position = len(view) - part.remaining
         fault = {"position": position, "detail": "whole batches are expected"}
@@ -209,16 +203,7 @@ def _read_batches(view: memoryview, decode_request: DecodeRequest) -> list[Check
             fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
             fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": part.remaining}
         raise damage.error("length_beyond_end", fault)
-    found = []
-    for step in [Step(segment, 0, part)] if len(part.tables) == 1 else steps_of(segment, 0, part):
-        headers = step.rows.dicts(_HEADER, 0, len(step.rows))
-        for header in headers:
-            if header["compression"] is None:
-                position, end = header["position"], header["position"] + header["size_in_bytes"]
-                fault = {"position": position, "base_offset": header["base_offset"], "next_position": end}
-                raise damage.error("unsupported_codec", fault)
-        found.append(CheckedBatches(view, step, headers))
-    return found
+    return [Step(segment, 0, part)] if len(part.tables) == 1 else list(steps_of(segment, 0, part))
 
 
 def _demand_end_marker(step: Step, row: int, fault: dict[str, Any]) -> None:

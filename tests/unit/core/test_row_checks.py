@@ -1,4 +1,4 @@
-"""What is said of batches from their headers: RowCheck's flags, BatchRows.are_adjacent."""
+"""What is said of batches from their headers, and set in them: RowCheck's flags, BatchRows.are_adjacent, stamp."""
 
 import builders
 import pytest
@@ -40,6 +40,15 @@ def test_batches_are_adjacent_if_their_bytes_offsets_and_epochs_follow():
 )
 def test_batches_that_are_not_adjacent(parts):
     assert not rows_of(*parts).are_adjacent()
+
+
+def test_batches_are_stamped_in_their_own_bytes():
+    data = bytearray(FIRST + good(9, leader_epoch=-1))
+    rows = rows_of(data)
+    assert rows.stamp(data, 20, -1, 0) == 28 and rows.are_adjacent()
+    assert data == builders.good_batch(5, base_offset=20) + good(25)
+    with pytest.raises(ValueError, match=f"do not have the batch at {len(FIRST)}"):
+        rows.stamp(data[:-1], 0, -1, -1)
 
 
 def flags_of_second(**fields):

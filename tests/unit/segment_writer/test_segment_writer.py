@@ -116,6 +116,14 @@ def test_offsets_cannot_be_assigned_within_a_compressed_message_set(folder):
         assert writer.append(wrapper) == range(3)
 
 
+def test_no_offsets_above_the_largest_are_assigned(folder):
+    with (
+        SegmentWriter(folder, assign_offsets=True, start_offset=2**63 - 3) as writer,
+        pytest.raises(AppendRefused, match=r"at byte 0 .*do not follow"),
+    ):
+        writer.append(batch(0) + batch(0))
+
+
 def test_records_get_the_next_offsets(folder):
     rows = [(i, builders.NOW + i, b"k%d" % i, b"v", []) for i in range(5)]
     with SegmentWriter(folder) as writer:
