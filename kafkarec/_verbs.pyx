@@ -428,8 +428,8 @@ cdef const Span* ready_texts(list kept, list ready, int64_t at, int64_t count) e
     """The texts from `at` on."""
     cdef Span* spans = <Span*>zeros(kept, count * <int64_t>sizeof(Span))
     cdef int64_t i
-    if count > len(ready) - at:
-        raise ValueError(f"{len(ready) - at} texts for {count} rows")
+    if not 0 <= at <= len(ready) - count:
+        raise ValueError(f"{len(ready)} texts for {count} rows from {at} on")
     for i in range(count):
         text = ready[at + i]
         spans[i].data, spans[i].length = NULL, -1

@@ -94,12 +94,17 @@ class Cleaning(Iterator[bytes | memoryview]):
         if limit <= 0:  # nothing is cleaned below offset 0
             limit = min([limit, *known.start_offsets])
         stops: list[int | None] = []
-        for segment, start in zip(self._segments, known.start_offsets, strict=True):
-            steps = walk([segment], walk_request(HEADERS))
-            rows = (row for step in steps for row in zip(*map(step.column, ("last_offset", "position")), strict=True))
-            stop = next((position for last, position in rows if last >= limit), None)
-            # a broker cleans no segment with an uncleanable offset in it
-            stops.append(0 if start >= limit else stop)
+        for segment, start, highest in zip(self._segments, known.start_offsets, known.highest_offsets, strict=True):
+            if start >= limit:  # a broker cleans no segment with an uncleanable offset in it
+                stops.append(0)
+            elif highest < limit:
+                stops.append(None)
+            else:
+                steps = walk([segment], walk_request(HEADERS))
+                rows = (
+                    row for step in steps for row in zip(*map(step.column, ("last_offset", "position")), strict=True)
+                )
+                stops.append(next((position for last, position in rows if last >= limit), None))
         return limit, stops
 
 

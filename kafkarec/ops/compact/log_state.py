@@ -103,10 +103,12 @@ class Aborted(NamedTuple):
 
 @dataclass(slots=True)
 class LogState:
-    """start_offsets: first offset of each segment; producers: those that did not expire, by id; remaining: bytes after
-    the last batches."""
+    """start_offsets: first offset of each segment; highest_offsets: the highest last offset of a batch in each, below
+    its first offset if it has none; producers: those that did not expire, by id; remaining: bytes after the last
+    batches."""
 
     start_offsets: list[int]
+    highest_offsets: list[int]
     next_offset: int
     last_stable_offset: int
     aborted: list[Aborted]
@@ -120,12 +122,13 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings) -> LogSta
     states = ProducerStates()
     if segments:
         states = producers_at_log_start(segments[0].sidecar, segments[0].base_offset or 0, CLEANER).states
-    state = LogState([], 0, 0, [], {}, 0)
+    state = LogState([], [], 0, 0, [], {}, 0)
     for number, segment in enumerate(segments):
         if segment.base_offset is not None:
             state.start_offsets.append(segment.base_offset)
             state.next_offset = max(state.next_offset, segment.base_offset)
         markers: dict[tuple[int, int], AbortedTransaction | None] = {}
+        highest: list[int] = []
         tail = None
         for step in walk([segment], walk_request(MARKERS, restore=False)):
             tail = step.tail
@@ -137,9 +140,11 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings) -> LogSta
             markers |= {(one.producer_id, one.last_offset): one for one in taken.aborted}
             markers |= dict.fromkeys(taken.empty_aborts)
             state.next_offset = step.last_offset + 1
+            highest.append(max(step.column("last_offset")))
         state.remaining += tail[1] if tail else 0
         if len(state.start_offsets) == number:
             state.start_offsets.append(state.next_offset)
+        state.highest_offsets.append(max(highest, default=state.start_offsets[number] - 1))
         state.aborted += _aborted(segment, markers)
     first_open = states.first_undecided_offset
     state.last_stable_offset = state.next_offset if first_open is None else first_open

@@ -16,7 +16,7 @@ several batches. Here each batch is checked as if it were appended alone. There 
 
 Before they are appended, batches are checked as by UnifiedLog.appendAsFollower, and for a later recovery:
 
-    framing and checksum   as by ensureValid; payloads are not decompressed
+    framing and checksum   as by ensureValid; payloads of data are not decompressed
     offsets                strictly ascending from batch to batch and not below the log's end offset
     codec                  a known one
     size                   not above segment_bytes (RecordBatchTooLargeException)

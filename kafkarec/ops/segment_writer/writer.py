@@ -160,7 +160,7 @@ class SegmentWriter:
     def append(self, data: Any) -> range:
         """Appends the record batches of a buffer and returns their offsets. All are checked before any is written.
 
-        Raises KafkaRecordError for bytes that are not whole good batches (payloads are not decompressed), and
+        Raises KafkaRecordError for bytes that are not whole good batches (of data the headers and checksums), and
         AppendRefused (a ValueError) for batches that cannot be appended: offsets that do not ascend, a batch above
         `segment_bytes`, a non-transactional batch within its producer's open transaction. Nothing was written then.
         """

@@ -13,7 +13,7 @@ from builders import NOW
 import kafkarec
 from kafkarec import compact
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.ops.compact import cleaned
+from kafkarec.ops.compact import cleaned, cleaner
 from kafkarec.sidecars import txn_index
 
 DAY = 86_400_000
@@ -38,6 +38,24 @@ def test_files_and_bytes_give_the_same_result(tmp_path):
         assert from_files == from_bytes, seed
         assert from_files.aborted_transactions == from_bytes.aborted_transactions
         assert from_files.stats == from_bytes.stats
+
+
+def test_headers_are_read_again_only_of_the_segment_with_the_first_uncleanable_offset(tmp_path, monkeypatch):
+    folder = partition(tmp_path / "t-0", *(one(b"a", b"", base) + one(b"a", b"", base + 1) for base in (0, 2, 4)))
+    searched = []
+
+    def walk(segments, decode_request, start=None):
+        if start is None:  # not the rest, from its position on
+            searched.extend(segment.base_offset for segment in segments)
+        return real_walk(segments, decode_request, start=start or 0)
+
+    real_walk = cleaner.walk
+    monkeypatch.setattr(cleaner, "walk", walk)
+    for limit, of_segments in ((0, []), (2, []), (3, [2]), (4, []), (5, [4]), (6, [])):
+        searched.clear()
+        left = compact(kafkarec.open(folder), now=NOW, first_uncleanable_offset=limit)
+        assert searched == of_segments, limit
+        assert [record.offset for record in kafkarec.decode(left)] == [*range(max(limit - 1, 0), 6)]
 
 
 def aborted_log(folder):

@@ -175,12 +175,17 @@ def chunk():
         ("headers", 1, "+l", None, "column 1 is not"),
         ("utf8", 3, "z", None, "column 3 is not"),
         ("utf8", -1, "z", None, "column -1 is not"),
-        ("ready", -1, "", [b"a", b"b", b"c"], "2 texts for 3 rows"),
+        ("ready", -1, "", [b"a", b"b", b"c"], "3 texts for 3 rows from 1 on"),
     ],
 )
 def test_columns_and_texts_that_are_not_there_are_refused(chunk, how, index, format_, ready, message):
     with pytest.raises(ValueError, match=message):
         lines([(how, b'{"n', index, format_, ready)], b"}\n", chunk, 0, 3, 1)
+
+
+def test_texts_before_the_first_one_are_refused(chunk):
+    with pytest.raises(ValueError, match="3 texts for 3 rows from -1 on"):
+        lines([("ready", b'{"n', -1, "", [b"a", b"b", b"c"])], b"}\n", chunk, 0, 3, -1)
 
 
 def test_headers_with_views_are_refused():

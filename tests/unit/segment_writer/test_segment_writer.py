@@ -251,6 +251,29 @@ def test_an_unreadable_marker_is_refused_with_its_place_and_cause_once(folder):
     assert str(caught.value) == f"control record cannot be read {place}: the key is too short (limit 4, found 1)"
 
 
+def test_control_records_of_kraft_that_cannot_be_read_are_refused(folder):
+    bad = builders.batch(payload=b"xx", count=1, attributes=builders.CONTROL, base_offset=3)
+    with SegmentWriter(folder) as writer:
+        with pytest.raises(kafkarec.InvalidRecordError, match="record length"):
+            writer.append(batch() + bad)
+        assert writer.next_offset == 0
+
+
+def test_one_append_of_more_batches_than_a_step_has_is_as_several(tmp_path):
+    """In the first step a transaction begins that a later one aborts."""
+    data = batch(0, attributes=builders.TRANSACTIONAL, producer_id=9, producer_epoch=0, base_sequence=0)
+    plain = builders.good_batch(1)
+    parts = [data, *(base.to_bytes(8, "big") + plain[8:] for base in range(3, 12_003))]
+    parts.append(builders.end_marker(commit=False, producer_id=9, base_offset=12_003))
+    for name, pieces in {"one-0": [b"".join(parts)], "several-0": [b"".join(parts[:7000]), *parts[7000:]]}.items():
+        with SegmentWriter(tmp_path / name, topic_id=UUID(int=1), segment_bytes=500_000) as writer:
+            for piece in pieces:
+                writer.append(piece)
+            assert writer.next_offset == 12_004 and len(writer.segments) == 2
+    assert content(tmp_path / "one-0") == content(tmp_path / "several-0")
+    assert kafkarec.verify(tmp_path / "one-0").ok
+
+
 def test_a_refusal_can_be_sent_to_another_process():
     again = pickle.loads(pickle.dumps(AppendRefused("why", 5, 9)))
     assert (again.why, again.position, again.base_offset) == ("why", 5, 9)
