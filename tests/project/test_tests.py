@@ -17,7 +17,7 @@ OF_A_TEST = re.compile(
 INNER = re.compile(r"kafkarec\.(?:storage|read|state|recover|ops\.\w+)\.\w+")
 OF_INNER_MODULES = {
     "fuzz/test_threads.py": "threads read logs of a few batches, which a program reads alone",
-    "unit/compact/test_dirty_keys.py": "keys that wait for the end of a transaction, in less memory",
+    "unit/compact/test_files.py": "which segments are walked once more; the result is the same",
     "unit/diff/test_diff.py": "truncation by histories of epochs, without logs for them",
     "unit/format/test_c_names.py": "numbers that C and Python must have alike",
     "unit/internal_topics/test_golden.py": "which topics are compacted, a table of its own",
@@ -41,7 +41,6 @@ PRIVATE_PATCH = re.compile(r"""\b(?:setattr|patch)\(\s*(?:[\w.]+,\s*)?["'](?:[\w
 WITH_PRIVATE_PATCHES = {
     "fuzz/test_salvage_failures.py": "files are synced two at a time: the kill at any call would take hours with 96",
     "support/spark/publish_jobs.py": "a bucket of files, in which each request can fail; locks polled faster",
-    "unit/compact/test_dirty_keys.py": "less memory than 64 MiB",
     "unit/convert/test_convert.py": "runs of a few bytes",
     "unit/verify/test_index_checks.py": "the slow way to check",
 }
