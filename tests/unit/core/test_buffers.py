@@ -15,7 +15,6 @@ from fake_file import FakeFile
 
 import kafkarec
 from kafkarec._core import PassResult, Source
-from kafkarec.read.passes import as_columns
 
 pytestmark = pytest.mark.core
 
@@ -104,7 +103,7 @@ def test_memory_of_a_chunk_is_reserved_in_advance(header):
         assert_takes(chunk.address(0, 1), block(rows, 64, 64, 1, 8, 32, 1, 32, 1, 32), count)
         for column, used in ((3, 3 * count), (4, 9 * count)):
             assert_takes(chunk.address(column, 2), used + used // 16 + len(last) - 61 + SLACK, (count, column))
-        entries = pa.table(as_columns(asked, PassResult([chunk], [], []))).column("headers").chunk(0).values
+        entries = pa.table(reading.as_columns(asked, PassResult([chunk], [], []))).column("headers").chunk(0).values
         (_, key_ends, keys), (*_, values) = (
             [None if buffer is None else buffer.address for buffer in field.buffers()] for field in entries.flatten()
         )

@@ -16,7 +16,6 @@ from kafkarec.sidecars import (
     time_index,
     txn_index,
 )
-from kafkarec.state.epoch_history import EpochHistory, end_offset_for
 
 BINARY = {
     ".index": lambda data, base: offset_index.write(offset_index.read(data, base), base),
@@ -60,14 +59,10 @@ def test_preallocated_zeros_are_no_entries():
 # ---- look-ups
 
 
-def test_epochs_of_offsets_and_ends_of_epochs():
+def test_epochs_of_offsets():
     entries = leader_epochs.read(b"0\n3\n0 0\n2 100\n5 180\n")
     assert [leader_epochs.epoch_at(entries, offset) for offset in (0, 99, 100, 180)] == [0, 0, 2, 5]
     assert leader_epochs.epoch_at(entries[1:], 50) is None
-    history = EpochHistory(entries, 250, "test")
-    ends = {0: (0, 100), 1: (0, 100), 2: (2, 180), 4: (2, 180), 5: (5, 250), 9: (5, 250)}
-    assert {epoch: end_offset_for(history, epoch) for epoch in ends} == ends
-    assert end_offset_for(history._replace(entries=entries[1:]), 1) == (1, 100)
 
 
 # ---- text files

@@ -1,11 +1,12 @@
-"""The entries of a segment's indexes for batches that no broker writes; tests/unit/storage/test_rebuild.py compares
-those of Kafka's logs with its own."""
+"""The entries of a segment's indexes, and epochs, for batches that no broker writes;
+tests/unit/storage/test_rebuild.py compares those of Kafka's logs with its own."""
 
 import builders
 import pytest
 import reading
 
 from kafkarec.sidecars import leader_epochs, offset_index, time_index
+from kafkarec.state.epoch_history import EpochHistory, end_offset_for
 from kafkarec.state.index_builders import SegmentIndexBuilder
 
 pytestmark = pytest.mark.core
@@ -62,3 +63,11 @@ def test_epochs_only_rise():
     assert epochs_of(falling, [(-9, 0)]) == [(4, 0), (5, 4)]
     assert epochs_of(falling, [(7, 0)]) == [(7, 0)]
     assert epochs_of([(0, 0, -1), (10, 1, -3), (20, 2, 0)], [(-9, 0)]) == [(-9, 0), (0, 2)]
+
+
+def test_ends_of_epochs():
+    entries = leader_epochs.read(b"0\n3\n0 0\n2 100\n5 180\n")
+    history = EpochHistory(entries, 250, "test")
+    ends = {0: (0, 100), 1: (0, 100), 2: (2, 180), 4: (2, 180), 5: (5, 250), 9: (5, 250)}
+    assert {epoch: end_offset_for(history, epoch) for epoch in ends} == ends
+    assert end_offset_for(history._replace(entries=entries[1:]), 1) == (1, 100)
