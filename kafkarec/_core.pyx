@@ -641,7 +641,7 @@ cdef class BatchRows:
         cdef int64_t i, moved
         for i in range(self.count):
             row = self.at(i)
-            if row.position + row.size_in_bytes > len(data):
+            if row.size_in_bytes > len(data) - row.position:
                 raise ValueError(f"{len(data)} bytes do not have the batch at {row.position}")
             header = <BatchHeader*>(PyByteArray_AsString(data) + row.position)
             if next_offset >= 0 and not is_wrapper(row):

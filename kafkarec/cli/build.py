@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS, MAX_SIZE
-from kafkarec.storage.output_rules import is_stream
+from kafkarec.storage.output_rules import STANDARD_INPUT, is_stream
 from kafkarec.write.encoding import RecordInput, record_input_of
 from kafkarec.write.fields import BatchHeader
 from kafkarec.write.sizes import INITIAL_RATIO
 
 from . import DAMAGED, FINE, input_formats, new_log, progress, shared_options
 from .input_cells import FORMS, ROW_COLUMNS, Refuse, RowBlock, RowSource
-from .input_logs import STANDARD_INPUT, demand_standard_input_once, shown_name
+from .input_logs import demand_standard_input_once, shown_name
 from .problems import say
 from .shared_options import InputPath, WrongUse
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from kafkarec.ops.diff import Difference, Replica, compare
 from kafkarec.report import Document
 from kafkarec.state.epoch_history import Truncation
+from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.support.text_table import counted, lost_offsets
 
 from . import DAMAGED, FINE, output_files, progress, shared_options
-from .input_logs import STANDARD_INPUT
 from .shared_options import CouldNot, InputPath, WrongUse
 
 DESCRIPTION = """Compares two replicas of a partition record by record. Reports where they differ, by leader epoch,

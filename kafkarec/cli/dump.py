@@ -14,6 +14,7 @@ from kafkarec.sources import remote
 from kafkarec.sources.files import ByteSource
 from kafkarec.sources.folders import LocalFolder, RemoteFolder
 from kafkarec.storage import names
+from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.storage.segment_file import open_file
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
@@ -134,7 +135,7 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
     def open_source(path: str) -> ByteSource:
         nonlocal last
         last = path
-        if path == input_logs.STANDARD_INPUT:
+        if path == STANDARD_INPUT:
             source: ByteSource = input_logs.standard_input_segment(None, None).source
             return source
         local = remote.local_path(path)
@@ -199,7 +200,7 @@ def _split(files: str) -> list[str]:
 
 def _files_of(path: str) -> list[str]:
     """Return the logs of a folder in the order of their offsets; any other path unchanged."""
-    if path == input_logs.STANDARD_INPUT or remote.is_url(path) or not os.path.isdir(path):
+    if path == STANDARD_INPUT or remote.is_url(path) or not os.path.isdir(path):
         return [path]
     input_logs.open_input(path)  # refuses the store of a plugin
     found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES))

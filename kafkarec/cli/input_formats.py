@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, cast
 
 from kafkarec.errors import InvalidArrowError
 from kafkarec.storage import first_bytes
+from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.support.text_table import system_reason
 
 from .input_cells import (
@@ -37,7 +38,7 @@ from .input_cells import (
     converted_columns,
     good_rows,
 )
-from .input_logs import STANDARD_INPUT, copy_pipe, standard_input_pipe
+from .input_logs import copy_pipe, standard_input_pipe
 from .input_text import read_csv, read_json
 from .shared_options import SUFFIXES, CouldNot, WrongUse, errors_named, pyarrow_for
 

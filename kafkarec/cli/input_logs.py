@@ -21,12 +21,12 @@ from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import first_bytes, globs, names
 from kafkarec.storage.log_folders import LeftOut, by_base_offset
 from kafkarec.storage.opening import is_archive
+from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.support.text_table import system_reason
 
 from . import progress
 from .shared_options import CouldNot, WrongUse, errors_named, value_errors_refused
 
-STANDARD_INPUT = "-"
 _STEP = 1 << 20
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ from kafkarec.sources.folders import map_requests
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import names
 from kafkarec.storage.log_folders import LeftOut
+from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.storage.segment_summary import largest_known, least_known, summarize
 from kafkarec.support import text_table
@@ -68,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     opened: list[Segment | Log | LogDir] = []
     for path in args.paths:
-        if path == input_logs.STANDARD_INPUT:
+        if path == STANDARD_INPUT:
             raise WrongUse("ls lists files, folders and URLs; kafkarec scan - shows the batches of standard input")
         opened.append(input_logs.open_input(path, args.topic, args.partition))
     status = FINE

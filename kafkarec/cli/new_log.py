@@ -28,7 +28,7 @@ from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
 from kafkarec.report import jsonable
 from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import globs, names
-from kafkarec.storage.output_rules import STANDARD_OUTPUT, is_stream
+from kafkarec.storage.output_rules import STANDARD_INPUT, STANDARD_OUTPUT, is_stream
 from kafkarec.support.text_table import byte_size, counted, safe
 
 from . import DAMAGED, input_logs, output_files, progress, shared_options
@@ -282,7 +282,7 @@ def _topic_id(log: Log) -> str | None:
 def source_name(log: Log, paths: Sequence[str]) -> str:
     """Return the name of a source for messages: the file's if it was one of the paths, else the folder's."""
     first = log.segments[0].path
-    if first == input_logs.STANDARD_INPUT:
+    if first == STANDARD_INPUT:
         return "standard input"
     return first if first in paths and len(log.segments) == 1 else log.path
 

@@ -24,7 +24,7 @@ from kafkarec.sources import remote
 from kafkarec.storage import log_reading
 from kafkarec.storage.first_and_last import last_ranges
 from kafkarec.storage.log_reading import Selection
-from kafkarec.storage.output_rules import is_stream
+from kafkarec.storage.output_rules import STANDARD_INPUT, is_stream
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import largest_known, least_known, summarize
 from kafkarec.support.text_table import timestamp_text
@@ -142,7 +142,7 @@ def demand_followable(args: argparse.Namespace) -> None:
             "--latest-per-key have no meaning with it"
         )
     for path in args.paths:
-        if path == input_logs.STANDARD_INPUT or remote.is_url(path):
+        if path == STANDARD_INPUT or remote.is_url(path):
             raise WrongUse(f"--follow reads local files and folders only, and {path} is neither")
 
 

@@ -13,9 +13,10 @@ from kafkarec.ops.salvage.plan_writing import DamagedCopy
 from kafkarec.ops.salvage.planned_changes import UNDECIDED_AS
 from kafkarec.ops.salvage.salvage_report import document
 from kafkarec.ops.salvage.unfinished_run import UNFINISHED
+from kafkarec.storage.output_rules import STANDARD_INPUT
 
 from . import input_logs, output_files, progress, shared_options
-from .input_logs import STANDARD_INPUT, demand_standard_input_once, standard_input_segment
+from .input_logs import demand_standard_input_once, standard_input_segment
 from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, output_path
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports

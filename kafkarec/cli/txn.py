@@ -22,12 +22,13 @@ from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES, Transaction, TransactionListing
 from kafkarec.storage.names_by_content import order_by_content
 from kafkarec.storage.opening import transaction_state_beside
+from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support.command_line import command, quoted
 from kafkarec.support.text_table import NOTHING, counted, duration_text, or_nothing, timestamp_text
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
-from .input_logs import STANDARD_INPUT, demand_standard_input_once
+from .input_logs import demand_standard_input_once
 from .problems import say
 from .shared_options import CouldNot
 

@@ -11,6 +11,7 @@ from kafkarec.ops.verify.report import document
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.remote import is_url
 from kafkarec.storage.log_folders import LeftOut
+from kafkarec.storage.output_rules import STANDARD_INPUT
 
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
 from .shared_options import output_path
@@ -50,11 +51,11 @@ def run(args: argparse.Namespace) -> int:
     output_files.demand_output_folders(args)
     paths = args.paths
     opened: Segment | Log | LogDir
-    if len(paths) > 1 or paths == [input_logs.STANDARD_INPUT]:
+    if len(paths) > 1 or paths == [STANDARD_INPUT]:
         left_out = list[LeftOut]()
         logs = input_logs.find(args, any_file=True, left_out=left_out)
-        if paths == [input_logs.STANDARD_INPUT]:
-            logs[0].path = input_logs.STANDARD_INPUT
+        if paths == [STANDARD_INPUT]:
+            logs[0].path = STANDARD_INPUT
         folders = [*map(LocalFolder, filter(os.path.isdir, paths))]
         is_one = len(logs) == 1 and not left_out
         opened = logs[0] if is_one else LogDir(", ".join(paths), logs, left_out, folders=folders)

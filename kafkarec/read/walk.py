@@ -147,6 +147,9 @@ def walk(
 
 def steps_of(segment: Any, number: int, part: PassResult) -> Iterator[Step]:
     """The steps of a part that may be several joined ones."""
+    if len(part.tables) == 1:
+        yield Step(segment, number, part)
+        return
     chunks = {id(chunk.rows): [chunk] for chunk in part.chunks}
     damage, restored = part.damage, part.restored
     for rows in part.tables:

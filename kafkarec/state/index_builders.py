@@ -63,7 +63,7 @@ class SegmentIndexBuilder:
         how far behind their positions they are in the segment"""
         last_epoch = self.epochs[-1].epoch if self.epochs else -1
         entries, times, epochs = self._builder.take(rows, last_epoch, start, stop, moved)
-        if entries:  # of few batches
+        if entries:  # of one batch in some; times come only with them
             self._index += offset_index.write(entries, self._base)
             self._timeindex += time_index.write(times, self._base)
         for epoch, first in epochs:

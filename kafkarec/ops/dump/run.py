@@ -30,6 +30,7 @@ from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.sources.files import ByteSource
 from kafkarec.storage import names
+from kafkarec.storage.output_rules import STANDARD_INPUT
 
 from .batch_lines import (
     DumpedBatch,
@@ -241,7 +242,6 @@ def _snapshot_complaint(data: bytes) -> str:
 
 
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
-STANDARD_INPUT = "-"
 _BOOTSTRAP = "bootstrap.checkpoint"
 
 

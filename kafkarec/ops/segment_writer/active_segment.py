@@ -110,6 +110,28 @@ class CheckedBatches(NamedTuple):
     headers: list[dict[str, Any]]
 
 
+_HEADER = Layout(
+    Schema(
+        BATCH_FIELDS[name]
+        for name in (
+            "position",
+            "size_in_bytes",
+            "magic",
+            "base_offset",
+            "last_offset",
+            "record_count",
+            "compression",
+            "max_timestamp",
+            "partition_leader_epoch",
+            "is_control",
+            "is_transactional",
+            "producer_id",
+        )
+    )
+)
+_REQUEST = walk_request(MARKERS | CHECKSUMS)
+
+
 def check_batches(
     data: Any,
     settings: WriterSettings,
@@ -170,28 +192,6 @@ def check_batches(
     return found
 
 
-_HEADER = Layout(
-    Schema(
-        BATCH_FIELDS[name]
-        for name in (
-            "position",
-            "size_in_bytes",
-            "magic",
-            "base_offset",
-            "last_offset",
-            "record_count",
-            "compression",
-            "max_timestamp",
-            "partition_leader_epoch",
-            "is_control",
-            "is_transactional",
-            "producer_id",
-        )
-    )
-)
-_REQUEST = walk_request(MARKERS | CHECKSUMS)
-
-
 def _steps_of_good_batches(view: memoryview) -> list[Step]:
     """Of all batches. KafkaRecordError for bytes that are not whole good batches; data batches are not decompressed."""
     segment = BytesSegment(view)
@@ -203,7 +203,7 @@ def _steps_of_good_batches(view: memoryview) -> list[Step]:
             fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
             fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": part.remaining}
         raise damage.error("length_beyond_end", fault)
-    return [Step(segment, 0, part)] if len(part.tables) == 1 else list(steps_of(segment, 0, part))
+    return list(steps_of(segment, 0, part))
 
 
 def _demand_end_marker(step: Step, row: int, fault: dict[str, Any]) -> None:

@@ -343,7 +343,8 @@ class SegmentWriter:
 
 
 class _ClosingOnFailure:
-    """Closes a writer after an exception, without writing more. The next writer reads what is on the disk."""
+    """Closes a writer after an exception, without writing more. The next writer reads what is on the disk. A class, as
+    a generator of contextlib takes a tenth of the time of a small append."""
 
     def __init__(self, writer: SegmentWriter) -> None:
         self._writer = writer
