@@ -10,7 +10,7 @@ from cpython.bytearray cimport PyByteArray_AsString
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
-from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -23,7 +23,7 @@ from kafkarec._c.output_columns cimport (
 )
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, note, note_stream
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
+    ABSENT, BATCH_MAGIC, CODEC_MASK, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET,
     UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchHeader, BatchRow, is_control as is_control_batch, is_wrapper, read_batch,
     wrapping_add, wrapping_subtract,
 )
@@ -58,8 +58,8 @@ from kafkarec._c.row_checks cimport (
 )
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
-    ABORT, COMMIT, BatchMark, EndedTxn, KeptBatch, Markers, Oddity, Producer, ProducerTable, Transaction, add_open,
-    begin_rows, data_mark_code, keep_batch, known_producer, producer_at, producer_or_new, producers_reserve,
+    ABORT, COMMIT, DUPLICATE, BatchMark, EndedTxn, KeptBatch, Markers, Oddity, Producer, ProducerTable, Transaction,
+    add_open, begin_rows, data_mark_code, keep_batch, known_producer, producer_at, producer_or_new, producers_reserve,
     remove_open, set_mark, set_without_data, take_batch, take_batches, violation_of,
 )
 from kafkarec._c.input_columns cimport (
@@ -1820,9 +1820,11 @@ cdef class Producers:
     """
     cdef ProducerTable table
     cdef object kind
+    cdef int64_t next_offset, gap_end     # of `take_to_refused`: after its last batch; where offsets were missing last
 
     def __cinit__(self, int policy=0, kind=tuple):
         self.kind = kind
+        self.next_offset = self.gap_end = ABSENT
         self.table.policy = policy
         self.table.first_open = self.table.last_open = self.table.max_timestamp = -1
         self.table.highest_base = INT64_MIN
@@ -1884,26 +1886,42 @@ cdef class Producers:
                 producer.open.first = first
                 add_open(&self.table, producer)
 
-    def take_one(self, int64_t producer_id, int16_t epoch, int32_t last_sequence, int64_t base_offset,
-                 int64_t last_offset, int64_t max_timestamp, bint is_transactional, bint is_control, bint is_end):
-        """Takes one batch. is_end: whether it is a marker of an ended transaction"""
-        cdef BatchRow row
+    def take_to_refused(self, BatchRows rows not None, int64_t start):
+        """Takes the batches from `start` on, up to the first one that a broker would have refused, which is taken, too,
+        unless it has an old epoch or is a duplicate. (its index, why, the entry of its producer before it); None: there
+        is none. why: a Violation of `_c/producer_table.pxd`. What missing offsets since the producer's last
+        batch explain is not refused. A control batch with a record is a marker that ends a transaction.
+        """
         cdef BatchMark mark
-        memset(&row, 0, sizeof(BatchRow))
+        cdef const BatchRow* row
+        cdef Producer* producer
+        cdef int64_t i
+        cdef int why
         memset(&mark, 0, sizeof(BatchMark))
-        row.producer_id, row.producer_epoch, row.last_sequence = producer_id, epoch, last_sequence
-        row.base_offset, row.last_offset, row.max_timestamp = base_offset, last_offset, max_timestamp
-        row.attributes = <int16_t>(is_transactional * TRANSACTIONAL | is_control * CONTROL)
-        mark.code, mark.has_value = COMMIT if is_end else data_mark_code(row.attributes), is_end
-        mark.coordinator_epoch = mark.timestamp = ABSENT
-        if not begin_rows(&self.table, 1) or not take_batch(&self.table, &row, &mark, 0, 0):
+        mark.has_value, mark.coordinator_epoch, mark.timestamp = True, <int32_t>ABSENT, ABSENT
+        rows.check_row_range(start, rows.count)
+        if not begin_rows(&self.table, rows.count - start):
             raise MemoryError
-
-    def violation(self, int64_t producer_id, int32_t epoch, int32_t base_sequence, int32_t last_sequence):
-        """Why a broker would refuse the sequences of a data batch: an index of producers.VIOLATIONS, from 1 on; 0: it
-        would not."""
-        cdef const Producer* producer = known_producer(&self.table, producer_id)
-        return 0 if producer == NULL else violation_of(producer, epoch, base_sequence, last_sequence)
+        for i in range(start, rows.count):
+            row = rows.at(i)
+            if self.next_offset != ABSENT and row.base_offset != self.next_offset:
+                self.gap_end = row.base_offset
+            self.next_offset = row.next_offset
+            if row.producer_id < 0:
+                continue
+            producer = known_producer(&self.table, row.producer_id)
+            why = violation_of(producer, row)
+            if why > DUPLICATE and self.gap_end >= producer.next_offset:
+                why = 0
+            found = (i, why, entry_of(producer)) if why else None
+            mark.code = COMMIT if is_control_batch(row) and row.record_count else data_mark_code(row.attributes)
+            if 0 < why <= DUPLICATE:
+                producer.next_offset = row.next_offset
+            elif not take_batch(&self.table, row, &mark, i, 0):
+                raise MemoryError
+            if found is not None:
+                return found
+        return None
 
     def entry(self, int64_t producer_id):
         """The entry of a producer; None: there is none with this id."""

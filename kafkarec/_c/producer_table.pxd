@@ -102,6 +102,7 @@ cdef struct Producer:
     int64_t before               # the producers whose open transactions begin before and after its own; ABSENT
     int64_t after
     int64_t last_timestamp
+    int64_t next_offset          # after its last batch
     int32_t epoch
     int32_t kept_count
     KeptBatch[KEPT] kept         # the last ones of its epoch, the newest last
@@ -333,6 +334,7 @@ cdef inline bint take_batch(ProducerTable* table, const BatchRow* row, const Bat
     cdef bint ends = code == ABORT or code == COMMIT
     if producer == NULL:
         return False
+    producer.next_offset = row.next_offset
     if table.policy != READER:
         ends = ends and mark.has_value
         if row.attributes & CONTROL:
@@ -390,38 +392,45 @@ cdef inline bint take_batches(ProducerTable* table, const BatchRow* rows, Marker
     return True
 
 
-# ---- single batches
+# ---- what a broker would have refused
 
-cdef enum Violation:             # as producers.VIOLATIONS
+cdef enum Violation:             # in the order of a broker's checks, as in ops/verify/batch_checks.py
     ACCEPTED = 0
-    OLD_EPOCH = 1
-    DUPLICATE = 2
+    OLD_EPOCH = 1                # below an earlier one: a fenced producer went on writing (KIP-98)
+    DUPLICATE = 2                # of one of the producer's last five batches
     NEW_EPOCH_NOT_FROM_ZERO = 3
     SEQUENCE_GAP = 4
-    OUT_OF_ORDER = 5
+    OUT_OF_ORDER = 5             # below the sequences already written
+    NOT_TRANSACTIONAL = 6        # within an open transaction: recovery of a broker fails on it
 
 cdef enum:
     LAST_SEQUENCE = 0x7FFFFFFF   # 0 follows
 
 
-cdef inline int violation_of(const Producer* producer, int32_t epoch, int32_t first, int32_t last) noexcept nogil:
-    """Why a broker refuses the sequences of a data batch (ProducerStateEntry.findDuplicateBatch,
-    ProducerAppendInfo.checkProducerEpoch, checkSequence)."""
+cdef inline int violation_of(const Producer* producer, const BatchRow* row) noexcept nogil:
+    """Why a broker refuses a batch (ProducerStateEntry.findDuplicateBatch, ProducerAppendInfo.checkProducerEpoch,
+    checkSequence). Sequences are not checked for control batches, for a producer's first batch (NULL), and for batches
+    without sequences (a group coordinator's offset commits)."""
     cdef const KeptBatch* kept
     cdef int64_t newest = ABSENT, ahead
-    cdef int i
-    if epoch < producer.epoch:
-        return OLD_EPOCH
-    if first < 0 or producer.epoch == ABSENT:
+    cdef int32_t first = row.base_sequence
+    cdef int i, fine = ACCEPTED
+    if producer == NULL or row.attributes & CONTROL:
         return ACCEPTED
-    if epoch > producer.epoch:
-        return NEW_EPOCH_NOT_FROM_ZERO if first else ACCEPTED
+    if row.producer_epoch < producer.epoch:
+        return OLD_EPOCH
+    if producer.opened != ABSENT and not row.attributes & TRANSACTIONAL:
+        fine = NOT_TRANSACTIONAL
+    if first < 0 or producer.epoch == ABSENT:
+        return fine
+    if row.producer_epoch > producer.epoch:
+        return NEW_EPOCH_NOT_FROM_ZERO if first else fine
     for i in range(producer.kept_count):
         kept = producer.kept + i
         newest = kept.last_sequence
-        if newest == last and (newest - kept.offset_delta) & LAST_SEQUENCE == first:
+        if newest == row.last_sequence and (newest - kept.offset_delta) & LAST_SEQUENCE == first:
             return DUPLICATE
     ahead = (first - newest) & LAST_SEQUENCE
     if ahead == 1:
-        return ACCEPTED
+        return fine
     return SEQUENCE_GAP if ahead <= 1 << 30 else OUT_OF_ORDER

@@ -5,40 +5,26 @@
     new epoch, of either batch    drops the kept batches of the old epoch
 
 Batches are taken in order of offsets, as by LogSegment.recover() with the origin REPLICATION: all are accepted.
-`violation` returns the reason for which a broker would have refused a batch from a producer (origin CLIENT).
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from kafkarec._core import Producers
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.recover.steps import ABORT, PLAIN_DATA, Oddity, Step, as_stored, columns_of, rows_of
+from kafkarec.recover.steps import ABORT, PLAIN_DATA, Oddity, Step, columns_of, rows_of
 from kafkarec.sidecars import producer_snapshot
 
-NONE = -1
 # What is done with a marker that the log cleaner emptied, from `_c/producer_table.pxd`. BROKER: the epoch and time in
 # its header are used, as in the state of the broker that wrote it; RECOVERY: it is ignored, as by recovery, which loses
 # the epoch; CLEANER: its time is that of a write of the producer, too.
 BROKER, RECOVERY, CLEANER = 1, 2, 3
 _OF_AN_ABORT = ("code", "producer_id", "first_offset", "batch", "last_stable_offset")
-
-# Reasons for which a broker refuses a batch, in the order of its checks. A log has such batches if replication, a
-# restore or a tool wrote them, or if producer state was lost.
-VIOLATIONS = {
-    "old_epoch": "the producer epoch is below an earlier one: a fenced producer went on writing (KIP-98)",
-    "duplicate": "the sequences are exactly those of one of the producer's last five batches: written twice",
-    "new_epoch_not_from_zero": "the first batch of a new producer epoch does not begin with sequence 0",
-    "sequence_gap": "sequences are missing before the batch",
-    "out_of_order": "the sequences are below those already written",
-    "not_transactional": "a plain batch of a producer whose transaction is open: recovery of a broker fails on it",
-}
-_REASONS = tuple(VIOLATIONS)
 
 
 class EndedTransactions(NamedTuple):
@@ -110,22 +96,6 @@ class ProducerStates:
         known = self.entry(producer_id)
         return known is not None and known.current_txn_first_offset >= 0
 
-    def append(self, row: Mapping[str, Any], is_end: bool = False) -> None:
-        """Appends one batch, a row of a BatchTable. is_end: whether it is the marker of an ended transaction"""
-        self.end_offset = row["last_offset"] + 1
-        if as_stored(row["producer_id"]) >= 0:
-            self._producers.take_one(
-                row["producer_id"],
-                as_stored(row["producer_epoch"]),
-                as_stored(row["last_sequence"]),
-                row["base_offset"],
-                row["last_offset"],
-                as_stored(row["max_timestamp"]),
-                row["is_transactional"],
-                row["is_control"],
-                is_end,
-            )
-
     def end_by_index(self, entry: AbortedTransaction) -> AbortedTransaction | None:
         """Ends the transaction of a .txnindex entry, whose ABORT marker the log has lost. None if it is not open."""
         known = self.entry(entry.producer_id)
@@ -135,26 +105,6 @@ class ProducerStates:
         stable = self.first_undecided_offset
         stable = min(entry.last_offset + 1, LONG_MAX) if stable is None else stable
         return AbortedTransaction(entry.producer_id, entry.first_offset, entry.last_offset, stable)
-
-    def violation(self, row: Mapping[str, Any]) -> str | None:
-        """The reason for which a broker would have refused the batch, a key of VIOLATIONS; None: it would accept it.
-
-        Must be called before `append`. As in Kafka, sequences are not checked for control batches, for batches without
-        a producer and for those without sequences (a group coordinator's offset commits).
-        """
-        producer_id = as_stored(row["producer_id"])
-        known = None if row["is_control"] else self.entry(producer_id)
-        if known is None:
-            return None
-        found = self._producers.violation(
-            producer_id,
-            as_stored(row["producer_epoch"]),
-            as_stored(row["base_sequence"]),
-            as_stored(row["last_sequence"]),
-        )
-        if not found and known.current_txn_first_offset >= 0 and not row["is_transactional"]:
-            return "not_transactional"
-        return _REASONS[found - 1] if found else None
 
 
 class StartingProducers(NamedTuple):

@@ -27,14 +27,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kafkarec._core import RowCheck
+from kafkarec._core import Producers, RowCheck
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.format.control import ControlRecordType
 from kafkarec.format.layout import BATCH_MAGIC, USED_BITS
+from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.recover.offset_order import MAX_JUMP
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
-from kafkarec.state.producers import NONE, ProducerStates
+from kafkarec.state.producers import BROKER
 
 from .findings import Findings, place_of
 
@@ -325,68 +326,39 @@ class FileOffsetCheck:
         self.gaps.add(Gap(self.file, position, first, last))
 
 
-# key of producers.VIOLATIONS -> kind of finding
-_SEQUENCE_KINDS = {
-    "old_epoch": "producer_epoch_goes_back",
-    "duplicate": "sequence_duplicate",
-    "new_epoch_not_from_zero": "sequence_gap",
-    "sequence_gap": "sequence_gap",
-    "out_of_order": "sequence_order",
-    "not_transactional": "producer_not_transactional",
-}
-_EXCUSED_BY_A_GAP = {"sequence_gap", "out_of_order", "new_epoch_not_from_zero", "not_transactional"}
-_IGNORED = {"old_epoch", "duplicate"}
-_SEQUENCE_COLUMNS = (
-    "producer_id",
-    "base_offset",
-    "last_offset",
-    "producer_epoch",
-    "base_sequence",
-    "last_sequence",
-    "is_transactional",
-    "is_control",
-    "record_count",
-    "max_timestamp",
+_OUT_OF_SEQUENCE = "{who}: {span} {after}"
+# By the members of the C enum Violation of `_c/producer_table.pxd`: kind of finding, what is said of the batch.
+_VIOLATIONS = (
+    ("", ""),
+    ("producer_epoch_goes_back", "{who} after epoch {known.producer_epoch}"),
+    ("sequence_duplicate", "{who}: {span} are already in the log"),
+    ("sequence_gap", _OUT_OF_SEQUENCE),
+    ("sequence_gap", _OUT_OF_SEQUENCE),
+    ("sequence_order", _OUT_OF_SEQUENCE),
+    ("producer_not_transactional", "{who}: a plain batch within its transaction"),
 )
+_OF_PRODUCER = ("producer_id", "producer_epoch", "base_sequence", "last_sequence")
 
 
 class SequenceCheck:
     """The producer states of one log. findings: gets those of all its files."""
 
     def __init__(self, findings: Findings) -> None:
-        self._findings = findings
-        self._states = ProducerStates()
-        self._ends: dict[int, int] = {}  # producer -> end offset of its last batch
-        self._next: int | None = None
-        self._gap_ends = NONE
+        self._findings, self._producers = findings, Producers(BROKER)
 
     def check(self, file: str, step: Step) -> None:
         """Checks the good batches of the next step."""
-        for row, values in enumerate(zip(*map(step.column, _SEQUENCE_COLUMNS), strict=True)):
-            producer, base, end, *_ = values
-            if self._next is not None and base != self._next:
-                self._gap_ends = end if base is None else base
-            self._next = end + 1
-            if producer is None or producer < 0:
-                continue
-            batch = dict(zip(_SEQUENCE_COLUMNS, values, strict=True))
-            problem = self._states.violation(batch)
-            if problem in _EXCUSED_BY_A_GAP and self._gap_ends > self._ends.get(producer, NONE):
-                problem = None
-            if problem is not None:
-                known = self._states.entry(producer)
-                assert known is not None
-                who = f"producer {producer} epoch {batch['producer_epoch']}"
-                span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
-                after = (
-                    f"after sequence {known.last_sequence}" if known.last_offset >= 0 else "at the start of an epoch"
-                )
-                detail = {
-                    "old_epoch": f"{who} after epoch {known.producer_epoch}",
-                    "duplicate": f"{who}: {span} are already in the log",
-                    "not_transactional": f"{who}: a plain batch within its transaction",
-                }.get(problem, f"{who}: {span} {after}")
-                self._findings.add(_SEQUENCE_KINDS[problem], detail, *place_of(step, row), file=file)
-            if problem not in _IGNORED:
-                self._states.append(batch, bool(batch["is_control"] and batch["record_count"]))
-            self._ends[producer] = end
+        start = 0
+        while refused := self._producers.take_to_refused(step.rows, start):
+            row, why, before = refused
+            known = SnapshotEntry(*before)
+            producer, epoch, first, last = (step.cell(name, row) for name in _OF_PRODUCER)
+            kind, detail = _VIOLATIONS[why]
+            detail = detail.format(
+                who=f"producer {producer} epoch {epoch}",
+                span=f"sequences {first} to {last}",
+                after=f"after sequence {known.last_sequence}" if known.last_offset >= 0 else "at the start of an epoch",
+                known=known,
+            )
+            self._findings.add(kind, detail, *place_of(step, row), file=file)
+            start = row + 1
