@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import accumulate
 from typing import Any, NamedTuple, overload
@@ -31,7 +31,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_APPEND_TIME, V2_OVERHEAD, batch_header
 from kafkarec.read.isolation import match_markers
 from kafkarec.recover.marker_matching import MatchedTransactions, Note
-from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH, EndedRow, TransactionData, columns_of, rows_of
+from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH, EndedRow, TransactionData, columns_of
 from kafkarec.state import HANGING_AFTER
 
 __all__ = ["HANGING_AFTER", "STATES", "Transaction", "TransactionListing", "listing"]
@@ -82,51 +82,17 @@ def _none_if_negative(value: int) -> int | None:
     return None if value < 0 else value
 
 
-class Transactions(Sequence[Transaction]):
-    """A sequence that creates its Transactions on access, so that millions of them need one array of numbers."""
-
-    def __init__(
-        self, ended: array[int], which: Sequence[int], names: Sequence[str | None], rest: Sequence[Transaction] = ()
-    ) -> None:
-        self._ended = ended
-        self._which = which
-        self._names = names
-        self._rest = rest
-
-    def __len__(self) -> int:
-        return len(self._which) + len(self._rest)
-
-    @overload
-    def __getitem__(self, wanted: int) -> Transaction: ...
-    @overload
-    def __getitem__(self, wanted: slice) -> Sequence[Transaction]: ...
-    def __getitem__(self, wanted: int | slice) -> Transaction | Sequence[Transaction]:
-        if isinstance(wanted, slice):
-            return [self[at] for at in range(*wanted.indices(len(self)))]
-        at = wanted + len(self) if wanted < 0 else wanted
-        if not 0 <= at < len(self):
-            raise IndexError(f"transaction {wanted} of {len(self)}")
-        ended = len(self._which)
-        return self._rest[at - ended] if at >= ended else self._transaction_of_row(self._ended_row(self._which[at]))
-
-    def __iter__(self) -> Iterator[Transaction]:
-        rows: Iterable[EndedRow] = map(self._ended_row, self._which)
-        if len(self._which) * WIDTH == len(self._ended):
-            rows = rows_of(self._ended, EndedRow)
-        yield from map(self._transaction_of_row, rows)
-        yield from self._rest
-
-    def _ended_row(self, number: int) -> EndedRow:
-        return EndedRow._make(self._ended[number * WIDTH : (number + 1) * WIDTH])
-
-    def _transaction_of_row(self, row: EndedRow) -> Transaction:
-        begun, ended = row.first_timestamp, row.marker_timestamp
-        took = None if min(begun, ended) < 0 else ended - begun
-        names = self._names[row.segment : row.last_segment + 1]
-        return _transaction(row, _STATE_OF[row.code], took, names, row.marker_offset)
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} transactions>"
+def _ended_transactions(
+    rows: array[int], names: Sequence[str | None], codes: Collection[int] = _STATE_OF
+) -> Iterator[Transaction]:
+    """Of consecutive EndedRows, those with these codes. names: of all segments"""
+    for number, code in enumerate(rows[_CODE::WIDTH]):
+        if code in codes:
+            row = EndedRow._make(rows[number * WIDTH : (number + 1) * WIDTH])
+            begun, ended = row.first_timestamp, row.marker_timestamp
+            took = None if min(begun, ended) < 0 else ended - begun
+            segments = names[row.segment : row.last_segment + 1]
+            yield _transaction(row, _STATE_OF[code], took, segments, row.marker_offset)
 
 
 def _transaction(
@@ -154,8 +120,9 @@ def _transaction(
     )
 
 
-class TransactionListing(Transactions):
+class TransactionListing(Sequence[Transaction]):
     """Every transaction of a log: the ended ones in the order of their markers, then the open ones by first offset.
+    The ended ones are made when the first of them is used.
 
     .last_stable_offset    the offset at which a read_committed consumer stops: the first offset of the first open
                            transaction with data in the log, else the log end offset
@@ -177,7 +144,7 @@ class TransactionListing(Transactions):
         self.next_offset = found.next_offset
         self.max_timestamp = _none_if_negative(found.max_timestamp)
         self.damage: tuple[Damage, ...] = tuple(found.damage)
-        names = [None if one.path is None else os.path.basename(one.path) for one in found.segments]
+        self._names = names = [None if one.path is None else os.path.basename(one.path) for one in found.segments]
         ongoing = {
             producer: self._open_transaction(data, data.position, data.first_timestamp, names[data.segment :])
             for producer, data in found.open.items()
@@ -187,8 +154,24 @@ class TransactionListing(Transactions):
         self.notes = (*found.notes, *self._add_snapshot(ongoing))
         self.ongoing = tuple(sorted(ongoing.values(), key=lambda txn: txn.first_offset or 0))
         self.listed_ahead = {(one.producer_id, one.first_offset): one.marker_offset for one in found.listed_ahead()}
-        super().__init__(found.ended, range(len(found.ended) // WIDTH), names, self.ongoing)
-        self.without_data = Transactions(found.without_data, range(len(found.without_data) // WIDTH), names)
+
+    @cached_property
+    def without_data(self) -> tuple[Transaction, ...]:
+        return tuple(_ended_transactions(self._found.without_data, self._names))
+
+    @cached_property
+    def _all(self) -> list[Transaction]:
+        return [*_ended_transactions(self._found.ended, self._names), *self.ongoing]
+
+    def __len__(self) -> int:
+        return len(self._found.ended) // WIDTH + len(self.ongoing)
+
+    @overload
+    def __getitem__(self, wanted: int) -> Transaction: ...
+    @overload
+    def __getitem__(self, wanted: slice) -> Sequence[Transaction]: ...
+    def __getitem__(self, wanted: int | slice) -> Transaction | Sequence[Transaction]:
+        return self._all[wanted]
 
     def _open_transaction(
         self, data: TransactionData, position: int, time: int, names: Sequence[str | None]
@@ -282,14 +265,13 @@ class TransactionListing(Transactions):
 
     def of(self, state: str) -> Sequence[Transaction]:
         """The transactions of one state, in order."""
-        if state not in _CODE_OF:
-            return tuple(txn for txn in self.ongoing if txn.state == state)
-        wanted, codes = _CODE_OF[state], self._ended[_CODE::WIDTH]
-        return Transactions(self._ended, [row for row, code in enumerate(codes) if code == wanted], self._names)
+        if state in _CODE_OF:
+            return tuple(_ended_transactions(self._found.ended, self._names, (_CODE_OF[state],)))
+        return tuple(txn for txn in self.ongoing if txn.state == state)
 
     def count(self, state: str) -> int:
         """The number of transactions of a state."""
-        return self._ended[_CODE::WIDTH].count(_CODE_OF[state]) if state in _CODE_OF else len(self.of(state))
+        return self._found.ended[_CODE::WIDTH].count(_CODE_OF[state]) if state in _CODE_OF else len(self.of(state))
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{self.count(state)} {state}" for state in STATES)
