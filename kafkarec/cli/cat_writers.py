@@ -50,14 +50,14 @@ def json_texts(
     topic = source.topic
     if decoded and topic is not None and topic in internal_topics.TOPICS:
         messages: dict[str, list[str | None]] = {name: [] for name in decoded}
-        for is_control, key, value in zip(*map(table.column, NEEDED), strict=True):
+        for is_control, key, value in table.zip_columns(*NEEDED):
             shown = {} if is_control else internal_topics.read(topic, key, value).as_json()
             for name in decoded:
                 tree = shown.get(name)
                 messages[name].append(None if tree is None else json_text(tree))
         texts |= messages
     if CONTROL in names:
-        rows = zip(*map(table.column, NEEDED), strict=True)
+        rows = table.zip_columns(*NEEDED)
         texts[CONTROL] = [_control_cell(key, value) if is_control else None for is_control, key, value in rows]
     return texts
 

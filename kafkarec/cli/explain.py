@@ -168,7 +168,7 @@ def _find_offset(segments: Sequence[Any], offset: int) -> tuple[Any, int]:
     columns = ("position", "base_offset", "last_offset", "magic")
     for segment in segments:
         for table in segment.scan_pieces(errors="skip"):
-            for position, base, last, magic in zip(*map(table.column, columns), strict=True):
+            for position, base, last, magic in table.zip_columns(*columns):
                 if last < offset:
                     before = last
                 elif magic < BATCH_MAGIC or base <= offset:

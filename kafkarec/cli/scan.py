@@ -101,7 +101,7 @@ def _in_range_of_times(window: BatchTable, args: argparse.Namespace) -> BatchTab
     """Return the batches whose range of times overlaps the selected one; a time that is not known is in any range."""
     if args.from_time is None and args.to_time is None:
         return window
-    times = zip(window.column("base_timestamp"), window.column("max_timestamp"), strict=True)
+    times = window.zip_columns("base_timestamp", "max_timestamp")
     rows = (
         row
         for row, (first, last) in enumerate(times)

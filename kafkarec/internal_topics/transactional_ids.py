@@ -71,7 +71,7 @@ def prepared_outcomes(states: Iterable[RecordColumns], topic: str, partition: in
 def _states(pieces: Iterable[RecordColumns]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(transactional id, its state) of each record; a deleted one has no fields."""
     for piece in pieces:
-        for key, value in zip(*map(piece.column, COLUMNS), strict=True):
+        for key, value in piece.zip_columns(*COLUMNS):
             record = read(TOPIC, key, value)
             if record.key is not None and (record.value is not None or record.is_tombstone):
                 yield record.key["transactionalId"], record.value or {}

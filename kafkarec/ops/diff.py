@@ -260,7 +260,7 @@ class _Side:
             segment = step.segment
             self._progress(segment, step.column("position")[-1] + step.column("size_in_bytes")[-1])
             bases = step.first_offsets(next_offset if next_offset is not None else segment.base_offset or 0)
-            producers = zip(*map(step.column, of_producer), strict=True)
+            producers = step.zip_columns(*of_producer)
             for base, last, epoch, crc, size, magic, count, position, producer in zip(
                 bases, *map(step.column, names), producers, strict=True
             ):

@@ -177,6 +177,10 @@ class Step:
             self._columns[name] = found
         return found if len(found) == len(self) else found[self.start : self.stop]
 
+    def zip_columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """The values of several columns of the batch table, batch by batch."""
+        return zip(*map(self.column, names), strict=True)
+
     def cell(self, name: str, row: int) -> Any:
         """One value of the batch table, of one of `rows`."""
         return self.rows.value(BATCH_LAYOUT, row, _COLUMNS[name])

@@ -183,8 +183,9 @@ def _count_in_range(
 ) -> tuple[int, int | None, int | None]:
     kept, total = deque[tuple[int, int | None, int]](), 0
     for table in log_reading.batch_tables([segment], errors="skip", record_range=offsets):
-        columns = map(table.column, ("record_count", "is_control", "base_offset", "position"))
-        for count, is_control, base, position in zip(*columns, strict=True):
+        for count, is_control, base, position in table.zip_columns(
+            "record_count", "is_control", "base_offset", "position"
+        ):
             # 1 for a message of magic 0 or 1, which may have more
             rows = 0 if is_control and not control else 1 if count is None else max(count, 0)
             kept.append((rows, base, position))

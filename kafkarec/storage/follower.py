@@ -366,9 +366,10 @@ class Follower:
         doubts += [one.position for one in part.restored if one.position >= settled]
         options = self._request.options
         if options.restore and options.check_crc == ALL_CHECKS and settled < _ALL:
-            columns = ("position", "base_offset", "partition_leader_epoch", "next_offset")
             _, *expected = at.border[:3] if at.border else (0, None, None)
-            for position, base, epoch, after in zip(*map(batch_table(part).column, columns), strict=True):
+            for position, base, epoch, after in batch_table(part).zip_columns(
+                "position", "base_offset", "partition_leader_epoch", "next_offset"
+            ):
                 epoch = as_stored(epoch)
                 if position >= settled and [base, epoch] != expected:
                     doubts.append(position)
@@ -469,9 +470,8 @@ class Follower:
     def _count_below(self, decode_request: DecodeRequest, source: Source, batches: BatchTable) -> int:
         """How many records of the batches that were read are below the range of offsets."""
         first = self._range.first_offset or 0
-        columns = map(batches.column, ("position", "size_in_bytes", "last_offset"))
         end = _ALL
-        for position, size, last in zip(*columns, strict=True):
+        for position, size, last in batches.zip_columns("position", "size_in_bytes", "last_offset"):
             end = position + size
             if last >= first:
                 break
@@ -484,15 +484,16 @@ def _first_undecided_position(part: PassResult, left_out: Excluded | None) -> in
     """The position of the first batch in a part that waits for the end of a transaction."""
     if left_out is None:
         return _ALL
-    batches = zip(*map(batch_table(part).column, ("position", "base_offset")), strict=True)
+    batches = batch_table(part).zip_columns("position", "base_offset")
     return next((at for at, base in batches if base is not None and left_out.must_wait(base)), _ALL)
 
 
 def _marks_of(segment: SegmentFile, batches: BatchTable) -> Iterator[BatchMark]:
     """Yields the marks of batches that were just read. Raises _LogTruncated if others are there now."""
     inode = _inode(segment)
-    columns = map(batches.column, ("position", "size_in_bytes", "next_offset", "magic", "crc"))
-    for position, size, after, magic, crc in zip(*columns, strict=True):
+    for position, size, after, magic, crc in batches.zip_columns(
+        "position", "size_in_bytes", "next_offset", "magic", "crc"
+    ):
         head = raw_batches.fingerprint(segment, position)
         if int.from_bytes(head[CRC_AT[magic] :][:4], "big") != crc:
             raise _LogTruncated
@@ -503,8 +504,9 @@ def _end_before_range(record_range: RecordRange, part: PassResult, begin: int) -
     """Where the last batch ends before the first one in the range; of a part without one where damage begins that no
     batch follows."""
     first, oldest = record_range.first_offset, record_range.start_timestamp
-    columns = map(batch_table(part).column, ("position", "size_in_bytes", "last_offset", "max_timestamp"))
-    for position, size, last, newest in zip(*columns, strict=True):
+    for position, size, last, newest in batch_table(part).zip_columns(
+        "position", "size_in_bytes", "last_offset", "max_timestamp"
+    ):
         is_late = oldest is None or (newest is not None and newest >= oldest)
         if is_late and (first is None or last >= first):
             return begin

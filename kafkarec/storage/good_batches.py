@@ -299,7 +299,7 @@ def _set_aside_within(
         found = decode(
             piece, columns=[], control=True, errors="skip", restore=False, max_decompressed_bytes=collector.cap
         )
-        rows = list(zip(*map(found.batches.column, ("position", "size_in_bytes")), strict=True))
+        rows = list(found.batches.zip_columns("position", "size_in_bytes"))
         for position, size in rows:
             why = reason if reason == _UNDECIDED else _INSIDE_DAMAGE
             collector.set_aside(SetAsideBatch(segment, start + begin + position, size, None, None, why, number))

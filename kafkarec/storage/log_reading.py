@@ -31,7 +31,6 @@ from .ranges import EVERYTHING, RecordRange
 from .raw_batches import SegmentBytes
 from .segment_file import SegmentFile
 
-_COLUMNS = ("position", "size_in_bytes", "last_offset", "next_offset", "partition_leader_epoch")
 RESYNC_BYTES = 4 << 20  # how far resynchronisation searches (MAX_SEARCH_BYTES of _c/resync.pxd)
 Groups = Iterable[Sequence[SegmentFile]]
 """The segments of each log, in order."""
@@ -188,7 +187,9 @@ def splits(segment: SegmentFile, max_bytes: int) -> list[tuple[int, int]]:
     expected, cut_from = segment.begin, segment.begin
     end = segment.size if segment.end is None else segment.end
     for table in batch_tables([segment.between(segment.begin, end)], errors="skip"):  # the file may grow meanwhile
-        for position, size, last, following, epoch in zip(*map(table.column, _COLUMNS), strict=True):
+        for position, size, last, following, epoch in table.zip_columns(
+            "position", "size_in_bytes", "last_offset", "next_offset", "partition_leader_epoch"
+        ):
             epoch = as_stored(epoch)
             if position != expected or last < next_offset or epoch < previous_epoch:
                 cut_from = position + RESYNC_BYTES

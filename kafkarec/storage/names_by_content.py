@@ -199,5 +199,5 @@ def _first_base_offsets(segment: SegmentFile) -> list[int]:
 def _offsets_of_batches(segment: SegmentFile, errors: str) -> Iterator[tuple[int, int]]:
     """(base offset, last offset) by headers; a wrapper message has the last one alone."""
     for step in walk([segment], walk_request(HEADERS, errors=errors)):
-        for base, last in zip(step.column("base_offset"), step.column("last_offset"), strict=True):
+        for base, last in step.zip_columns("base_offset", "last_offset"):
             yield last if base is None else base, last

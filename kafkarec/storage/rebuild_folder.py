@@ -114,7 +114,7 @@ def rebuild_side_files(
                     offset, epoch = (step.cell(name, row) for name in _EPOCHS)
                     lower = LowerEpoch(offset, epoch, highest)
             if first_start is not None and len(step) and step.first_offset < first_start:
-                before = zip(*map(step.column, _EPOCHS), strict=True)
+                before = step.zip_columns(*_EPOCHS)
                 if any(epoch is not None and epoch >= 0 and offset < first_start for offset, epoch in before):
                     first_start = None
             damage += step.damage

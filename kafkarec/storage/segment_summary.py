@@ -189,7 +189,7 @@ def _read_all_headers(segment: SegmentFile, summary: SegmentSummary, want: Want)
         summary.records += sum(1 if count is None else count for count in table.column("record_count"))
         summary.damage += [one.detail for one in table.damage]
         summary.damage += [f"{segment.path}, batch at byte {one.position}: {one}" for one in table.restored]
-        for first, following in zip(table.column("base_offset"), table.column("next_offset"), strict=True):
+        for first, following in table.zip_columns("base_offset", "next_offset"):
             in_order = in_order and (first is None or first >= expected) and (end is None or following <= end)
             expected = following
         remaining = table.remaining

@@ -102,6 +102,10 @@ class Table(ABC):
             values += chunk.values(index, start, stop)
         return values
 
+    def zip_columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """The values of several columns, row by row."""
+        return zip(*map(self.column, names), strict=True)
+
     # ---- Arrow
 
     def __arrow_c_schema__(self) -> object:
@@ -141,10 +145,10 @@ class Table(ABC):
             return "<i>null</i>" if value is None else escape(text if len(text) <= 80 else text[:77] + "...")
 
         head = self._slice(slice(0, 20))
-        columns = [[cell(value) for value in head.column(name)] for name in head.schema.names]
         titles = "".join(f"<th>{escape(name)}</th>" for name in head.schema.names)
         rows = "".join(
-            "<tr>" + "".join(f"<td>{text}</td>" for text in row) + "</tr>" for row in zip(*columns, strict=True)
+            "<tr>" + "".join(f"<td>{cell(value)}</td>" for value in row) + "</tr>"
+            for row in head.zip_columns(*head.schema.names)
         )
         more = f"<p>{len(self)} rows, the first 20 shown</p>" if len(self) > 20 else ""
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{more}"

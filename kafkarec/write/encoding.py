@@ -203,7 +203,7 @@ def input_and_batches(records: Any) -> tuple[RecordInput, OriginalBatches | None
     columns = records if isinstance(records, RecordColumns) else None
     if columns is not None:
         names = [name for name in ("topic", "partition") if name in columns.schema.names]
-        partitions = set(zip(*map(columns.column, names), strict=True)) if names else set()
+        partitions = set(columns.zip_columns(*names)) if names else set()
         if len(partitions) > 1:
             raise ValueError(f"records of {len(partitions)} partitions: encode those of one partition at a time")
         if not {"offset", "timestamp"} <= set(columns.schema.names):

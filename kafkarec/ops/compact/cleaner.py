@@ -101,9 +101,7 @@ class Cleaning(Iterator[bytes | memoryview]):
                 stops.append(None)
             else:
                 steps = walk([segment], walk_request(HEADERS))
-                rows = (
-                    row for step in steps for row in zip(*map(step.column, ("last_offset", "position")), strict=True)
-                )
+                rows = (row for step in steps for row in step.zip_columns("last_offset", "position"))
                 stops.append(next((position for last, position in rows if last >= limit), None))
         return limit, stops
 

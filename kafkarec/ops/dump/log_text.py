@@ -95,7 +95,7 @@ def _decoded(data: bytes, limit: int) -> Iterator[Row]:
     columns = ("offset", "timestamp", "key", "value", "sequence", "headers")
     limits: dict[str, Any] = {"check_crcs": False, "max_decompressed_bytes": limit}
     for piece in reader.stream(data, columns=columns, control=True, timestamp_unit="int64", **limits):
-        yield from zip(*map(piece.column, columns), strict=True)
+        yield from piece.zip_columns(*columns)
 
 
 def records_of(batch: DumpedBatch, limit: int) -> Iterator[Row]:

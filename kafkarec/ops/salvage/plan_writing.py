@@ -131,7 +131,7 @@ def _contradiction(data: bytes, log: PartitionFiles, is_merged: bool) -> str:
     stored = leader_epochs.read_assigned(data)
     runs: list[tuple[int, int, int]] = []  # epoch, last offset of its first batch, number of batches
     for table in batch_tables(log.segments, errors="skip"):
-        for epoch, last in zip(table.column("partition_leader_epoch"), table.column("last_offset"), strict=True):
+        for epoch, last in table.zip_columns("partition_leader_epoch", "last_offset"):
             if epoch is not None and runs and runs[-1][0] == epoch:
                 runs[-1] = epoch, runs[-1][1], runs[-1][2] + 1
             elif epoch is not None:

@@ -173,7 +173,7 @@ def _offsets_of_batches(log: PartitionFiles, offsets: Iterable[int]) -> set[int]
     """Those of the offsets that batches of a new log have."""
     wanted, found = sorted(set(offsets)), set[int]()
     for table in batch_tables(log.segments) if wanted else ():
-        for base, last in zip(table.column("base_offset"), table.column("last_offset"), strict=True):
+        for base, last in table.zip_columns("base_offset", "last_offset"):
             at = bisect_left(wanted, last if base is None else base)
             found.update(wanted[at : bisect_right(wanted, last, at)])
     return found

@@ -196,5 +196,5 @@ def _batch_counts(segments: Iterable[SegmentFile], check_crcs: bool = False) -> 
     for segment in segments:
         with suppress(OSError, KafkaRecordError):
             for table in batch_tables([segment], errors="skip", check_crcs=check_crcs):
-                found.update(zip(*map(table.column, ("crc", "size_in_bytes")), strict=True))
+                found.update(table.zip_columns("crc", "size_in_bytes"))
     return found

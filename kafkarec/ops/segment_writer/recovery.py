@@ -247,8 +247,7 @@ def _read_segment(
         unreadable = next((one for one in damage if one.reason == "unreadable"), None)
         if unreadable is not None:
             raise OSError(errno.EIO, f"{unreadable.detail}; {_ADVICE}", segment.path)
-        columns = ("position", "size_in_bytes", "base_offset", "last_offset")
-        for position, size, first, last in zip(*map(step.column, columns), strict=True):
+        for position, size, first, last in step.zip_columns("position", "size_in_bytes", "base_offset", "last_offset"):
             if position > recovered.size:
                 _refuse_damage(segment, damage[0])
             if (last if first is None else first) < recovered.next_offset:

@@ -100,7 +100,7 @@ def _sample_from(segment: SegmentFile, least: int, length: int, start: int | Non
     an offset from which on to look for them"""
     begin = end = None
     for table in batch_tables([segment], errors="skip", record_range=RecordRange(start)):
-        for position, size in zip(table.column("position"), table.column("size_in_bytes"), strict=True):
+        for position, size in table.zip_columns("position", "size_in_bytes"):
             if position < least:
                 continue
             if begin is None:

@@ -57,7 +57,7 @@ def check_headers(step: Step, findings: Findings) -> None:
             if value is not None and value < 0:
                 findings.add(kind, f"{what} {value}", *place_of(step, row))
     names = ("magic", "attributes", "record_count", "producer_id", "base_sequence", "is_control")
-    rows = zip(*map(step.column, (*names, "base_offset", "last_offset")), strict=True)
+    rows = step.zip_columns(*names, "base_offset", "last_offset")
     for row, (magic, attributes, count, producer, sequence, is_control, base, last) in enumerate(rows):
         bits = attributes & (0xFFFF if magic >= BATCH_MAGIC else 0xFF) & ~USED_BITS[magic]
         if bits:

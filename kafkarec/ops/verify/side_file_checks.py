@@ -116,7 +116,7 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
             if self._at:
                 self._reached = max(self._reached, self._places[self._at - 1])
             return
-        for position, base, last in zip(*map(step.column, ("position", "base_offset", "last_offset")), strict=True):
+        for position, base, last in step.zip_columns("position", "base_offset", "last_offset"):
             for number, entry in self._entries_up_to(position):
                 if entry.position == position:
                     self._check_entry(number, entry, base, last)
@@ -188,8 +188,7 @@ class TimeIndexCheck(IndexCheck[TimeEntry]):
         """Compares the batches of the next step."""
         if self._take_usual(step.rows):
             return
-        columns = map(step.column, ("base_offset", "last_offset", "max_timestamp"))
-        for base, last, max_timestamp in zip(*columns, strict=True):
+        for base, last, max_timestamp in step.zip_columns("base_offset", "last_offset", "max_timestamp"):
             earlier_largest = self._largest
             if max_timestamp is not None and (earlier_largest is None or max_timestamp > earlier_largest):
                 self._largest = max_timestamp
@@ -250,8 +249,7 @@ class EpochCheckpointCheck:
         changes = self._at + 1 < len(entries) and (last is None or entries[self._at + 1].start_offset <= last)
         if same_epoch and not changes:
             return
-        names = ("base_offset", "magic", "partition_leader_epoch")
-        for base, magic, epoch in zip(*map(step.column, names), strict=True):
+        for base, magic, epoch in step.zip_columns("base_offset", "magic", "partition_leader_epoch"):
             if magic < BATCH_MAGIC or epoch is None or epoch < 0:
                 continue
             while self._at + 1 < len(entries) and entries[self._at + 1].start_offset <= base:

@@ -42,6 +42,8 @@ def test_values_of_a_slice_with_and_without_nulls():
     columns = kafkarec.decode(kafkarec.encode([{"timestamp": 5}, {"timestamp": 6}, {"timestamp": None}]))
     parts = [columns[:2], columns[1:], columns[2:]]
     assert [part.column("timestamp") for part in parts] == [[5, 6], [6, None], [None]]
+    assert list(parts[1].zip_columns("offset", "timestamp")) == [(1, 6), (2, None)]
+    assert list(columns.batches.zip_columns("position", "record_count")) == [(0, 3)]
 
 
 @pytest.mark.parametrize("options", [{}, {"columns": ["value"]}, {"timestamp_unit": "ns"}, {"header_keys": "binary"}])
