@@ -50,8 +50,8 @@ from kafkarec.format.layout import (
     V2Header,
 )
 from kafkarec.read.decode_options import NO_CHECKS, checked_bytes, checked_limit, request
-from kafkarec.read.passes import as_columns, join_results
-from kafkarec.tables.records import PassResult, RecordColumns
+from kafkarec.read.passes import as_columns
+from kafkarec.tables.records import PassResult, RecordColumns, join_results
 from kafkarec.write.encoding import encode as encode_v2
 
 MAGIC = 3

@@ -169,8 +169,9 @@ def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 
     """scan() for a column: `.records` is a BatchTable. Frames and headers only."""
 
     def take_table(decoder: Decoder) -> BatchTable:
-        [rows] = decoder.take().tables
-        return BatchTable((), slices=[(rows.as_chunk(BATCH_LAYOUT), 0, len(rows))])  # also of no rows
+        found = decoder.take(True)
+        [rows] = found.tables
+        return BatchTable(found, [(rows.as_chunk(BATCH_LAYOUT), 0, len(rows))])  # also of no rows
 
     def filled(decoder: Decoder) -> tuple[int, int, int]:
         _, rows, _ = decoder.filled

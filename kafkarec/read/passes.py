@@ -18,7 +18,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD, V2_AT, batch_length
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.support.threads import run_in_threads
-from kafkarec.tables.records import BatchTable, RecordColumns
+from kafkarec.tables.records import RecordColumns, join_results
 
 from .decode_options import ALL_CHECKS, CHUNK_BYTES, MOST_OF_STRETCH, NO_COLUMNS, DecodeRequest
 
@@ -58,17 +58,6 @@ class Excluded(NamedTuple):
         """Whether the batch may not be judged yet."""
         is_open = self.stable_offset is not None and base_offset >= self.stable_offset
         return is_open or (self.highest_base is not None and base_offset > self.highest_base)
-
-
-def join_results(parts: list[PassResult]) -> PassResult:
-    """Consecutive parts as one. `remaining` is summed: only the last part of an input has any."""
-    return PassResult(
-        [chunk for part in parts for chunk in part.chunks],
-        [rows for part in parts for rows in part.tables],
-        [one for part in parts for one in part.damage],
-        sum(part.remaining for part in parts),
-        [one for part in parts for one in part.restored],
-    )
 
 
 def as_columns(decode_request: DecodeRequest, part: PassResult, left_out: Excluded | None = None) -> RecordColumns:
@@ -239,10 +228,6 @@ def read_at_once(
     decoders = asked._replace(skip=False).decoders
     with closing(_read_stretches(asked, source, start, stop, threads, decoders, _EACH)) as parts:
         return join_results(list(parts))
-
-
-def batch_table(part: PassResult) -> BatchTable:
-    return BatchTable(part.tables, tuple(part.damage), part.remaining, tuple(part.restored))
 
 
 def incomplete_batch(head: bytes, position: int, left: int, lost_from: int | None, file: str | None = None) -> Damage:

@@ -19,7 +19,7 @@ from .decode_options import (
     request_of_locals,
     scan_request,
 )
-from .passes import Excluded, as_columns, batch_table, read_at_once, read_chunks
+from .passes import Excluded, as_columns, read_at_once, read_chunks
 
 attach_decode(checked_request, RecordColumns)
 
@@ -134,7 +134,7 @@ def scan(data: Any, *, errors: str = "raise") -> BatchTable:
     Raises CorruptRecordError for broken framing, and for a batch too small for its header; errors="skip" continues
     after such damage.
     """
-    return batch_table(read_at_once(scan_request(errors), Source(data)))
+    return BatchTable(read_at_once(scan_request(errors), Source(data)))
 
 
 def batches(data: Any, *, errors: str = "raise", **options: Any) -> Iterator[RecordBatch]:

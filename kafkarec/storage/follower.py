@@ -42,7 +42,6 @@ from kafkarec.read.passes import (
     Excluded,
     ReadPosition,
     as_columns,
-    batch_table,
     read_chunks,
     read_chunks_from,
     read_to_position,
@@ -227,7 +226,7 @@ class Follower:
             start = ranges.start_position(segment, record_range)
             offset = raw_batches.first_offset(segment, start) if start else None
             at = self._read_up_to(segment, offset, partial(_end_before_range, record_range))
-            self._marks.extend(_marks_of(segment, BatchTable(at.before)))
+            self._marks.extend(_marks_of(segment, BatchTable(PassResult([], [*at.before], []))))
             self._reading = _Reading(name, at, in_range=first is None)
 
     @property
@@ -367,7 +366,7 @@ class Follower:
         options = self._request.options
         if options.restore and options.check_crc == ALL_CHECKS and settled < _ALL:
             _, *expected = at.border[:3] if at.border else (0, None, None)
-            for position, base, epoch, after in batch_table(part).zip_columns(
+            for position, base, epoch, after in BatchTable(part).zip_columns(
                 "position", "base_offset", "partition_leader_epoch", "next_offset"
             ):
                 epoch = as_stored(epoch)
@@ -411,7 +410,7 @@ class Follower:
                     doubt = self._first_doubtful_position(part, known.at, of_segment)
                     if doubt < _ALL:
                         part, after = read_to_position(decode_request, source, known.at, doubt)
-                    last = next(_marks_of(segment, BatchTable(part.tables)[-1:]), known.last)
+                    last = next(_marks_of(segment, BatchTable(part)[-1:]), known.last)
                     for step in steps_of(segment, 0, part):
                         known.match.take(step)
                     known.at, known.last = after, last
@@ -484,7 +483,7 @@ def _first_undecided_position(part: PassResult, left_out: Excluded | None) -> in
     """The position of the first batch in a part that waits for the end of a transaction."""
     if left_out is None:
         return _ALL
-    batches = batch_table(part).zip_columns("position", "base_offset")
+    batches = BatchTable(part).zip_columns("position", "base_offset")
     return next((at for at, base in batches if base is not None and left_out.must_wait(base)), _ALL)
 
 
@@ -504,7 +503,7 @@ def _end_before_range(record_range: RecordRange, part: PassResult, begin: int) -
     """Where the last batch ends before the first one in the range; of a part without one where damage begins that no
     batch follows."""
     first, oldest = record_range.first_offset, record_range.start_timestamp
-    for position, size, last, newest in batch_table(part).zip_columns(
+    for position, size, last, newest in BatchTable(part).zip_columns(
         "position", "size_in_bytes", "last_offset", "max_timestamp"
     ):
         is_late = oldest is None or (newest is not None and newest >= oldest)

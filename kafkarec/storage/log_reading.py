@@ -13,11 +13,11 @@ from kafkarec._core import Batches, PassResult
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
 from kafkarec.read.decode_options import DecodeRequest, checked_threads, request
-from kafkarec.read.passes import Excluded, as_columns, batch_table, join_results, read_at_once
+from kafkarec.read.passes import Excluded, as_columns, read_at_once
 from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, walk, walk_request
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.recover.steps import Step, as_stored
-from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
+from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, join_results
 
 from . import ranges
 from .names_by_content import (
@@ -125,7 +125,7 @@ def batch_tables(
     """Batch tables of about 11,000 batches each, of those that may have offsets of the range. From frames and headers
     alone, unless check_crcs: then every byte is read, and still nothing decompressed."""
     for step in _headers(segments, CHECKSUMS if check_crcs else HEADERS, errors, record_range):
-        yield batch_table(step.part)
+        yield BatchTable(step.part)
 
 
 def _headers(segments: Sequence[SegmentFile], want: Want, errors: str, record_range: RecordRange) -> Generator[Step]:

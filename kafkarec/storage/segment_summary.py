@@ -23,7 +23,6 @@ from typing import Any
 
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, batch_length
-from kafkarec.read.passes import batch_table
 from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, walk, walk_request
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
@@ -323,7 +322,7 @@ def _last_entry(segment: SegmentFile, suffix: str, layout: Struct) -> tuple[int,
 
 def _batch_tables(segment: Any, want: Want, start: int = 0, stop: int | None = None) -> Iterator[BatchTable]:
     return (
-        batch_table(step.part) for step in walk([segment], walk_request(want, errors="skip"), start=start, stop=stop)
+        BatchTable(step.part) for step in walk([segment], walk_request(want, errors="skip"), start=start, stop=stop)
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Protocol, Self, overload
 
-from kafkarec._core import BatchColumn, BatchRows, Chunk, Layout
+from kafkarec._core import BatchColumn, Chunk, Layout
 from kafkarec._core import PassResult as PassResult
 from kafkarec._core import Record as Record
 from kafkarec._core import RecordBatch as RecordBatch
@@ -31,14 +31,25 @@ def _import_library(name: str, pip_name: str) -> Any:
         raise ImportError(f"{name} is not installed: pip install {pip_name}") from None
 
 
+def join_results(parts: list[PassResult]) -> PassResult:
+    """Consecutive parts as one. `remaining` is summed: only the last part of an input has any."""
+    return PassResult(
+        [chunk for part in parts for chunk in part.chunks],
+        [rows for part in parts for rows in part.tables],
+        [one for part in parts for one in part.damage],
+        sum(part.remaining for part in parts),
+        [one for part in parts for one in part.restored],
+    )
+
+
 class Table(ABC):
     """Columns of equal length. Immutable and thread-safe; Arrow consumers get the same buffers."""
 
-    __slots__ = ("__weakref__", "_given_slices", "_layout")
+    __slots__ = ("__weakref__", "_found", "_given_slices", "_layout")
 
-    def __init__(self, layout: Layout, slices: list[ChunkSlice] | None) -> None:
+    def __init__(self, layout: Layout, found: PassResult, slices: list[ChunkSlice] | None) -> None:
         """slices: the rows; None: those of `_all_slices`, which is called when they are used."""
-        self._layout, self._given_slices = layout, slices
+        self._layout, self._found, self._given_slices = layout, found, slices
 
     @abstractmethod
     def _all_slices(self) -> list[ChunkSlice]: ...
@@ -58,6 +69,21 @@ class Table(ABC):
         """The columns: a tuple of fields with name, type, nullable; `.names`."""
         schema: Schema = self._layout.schema
         return schema
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """The damaged ranges (errors="skip")."""
+        return tuple(self._found.damage)
+
+    @property
+    def restored(self) -> tuple[Restored, ...]:
+        """The good batches whose header fields were restored, if checksums were checked too (errors="skip")."""
+        return tuple(self._found.restored)
+
+    @property
+    def remaining(self) -> int:
+        """Bytes of the input after the last batch: a cut tail, which Kafka treats as the end."""
+        return self._found.remaining
 
     def __len__(self) -> int:
         return sum(stop - start for _, start, stop in self._slices)
@@ -166,53 +192,29 @@ BATCH_LAYOUT = Layout(batch_schema())
 class BatchTable(Table):
     """One row per batch (magic 2) or outer message (magic 0 and 1); see `.schema` for the columns."""
 
-    __slots__ = ("_damage", "_remaining", "_restored", "_tables")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        tables: Iterable[BatchRows],
-        damage: tuple[Damage, ...] = (),
-        remaining: int = 0,
-        restored: tuple[Restored, ...] = (),
-        slices: list[ChunkSlice] | None = None,
-    ) -> None:
-        """slices: rows of the tables; None: all of them, whose columns are made when they are used."""
-        super().__init__(BATCH_LAYOUT, slices)
-        self._tables = [rows for rows in tables if len(rows)]
-        self._damage, self._remaining, self._restored = damage, remaining, restored
-
-    @property
-    def damage(self) -> tuple[Damage, ...]:
-        """The damaged ranges (errors="skip")."""
-        return self._damage
-
-    @property
-    def restored(self) -> tuple[Restored, ...]:
-        """The batches whose header fields were restored, if checksums were checked too (errors="skip")."""
-        return self._restored
-
-    @property
-    def remaining(self) -> int:
-        """Bytes of the input after the last batch: a cut tail."""
-        return self._remaining
+    def __init__(self, found: PassResult, slices: list[ChunkSlice] | None = None) -> None:
+        """slices: rows of the batches found; None: all of them, whose columns are made when they are used."""
+        tables = [rows for rows in found.tables if len(rows)]
+        without_records = PassResult([], tables, found.damage, found.remaining, found.restored)
+        super().__init__(BATCH_LAYOUT, without_records, slices)
 
     def _all_slices(self) -> list[ChunkSlice]:
-        return [(rows.as_chunk(BATCH_LAYOUT), 0, len(rows)) for rows in self._tables]
+        return [(rows.as_chunk(BATCH_LAYOUT), 0, len(rows)) for rows in self._found.tables]
 
     def __len__(self) -> int:
-        return super().__len__() if self._given_slices is not None else sum(map(len, self._tables))
+        return super().__len__() if self._given_slices is not None else sum(map(len, self._found.tables))
 
     @classmethod
     def joined(cls, tables: Iterable[BatchTable]) -> BatchTable:
         """Concatenates tables; `damage` and `restored` are concatenated, `remaining` is summed."""
         tables = list(tables)
         pieces = [piece for table in tables for piece in table._slices]
-        damage = tuple(one for table in tables for one in table.damage)
-        restored = tuple(one for table in tables for one in table.restored)
-        return cls((), damage, sum(table.remaining for table in tables), restored, pieces)
+        return cls(join_results([table._found for table in tables]), pieces)
 
     def _with_slices(self, pieces: list[ChunkSlice]) -> BatchTable:
-        return BatchTable((), self._damage, self._remaining, self._restored, pieces)
+        return BatchTable(self._found, pieces)
 
     @overload
     def __getitem__(self, index: int) -> dict[str, Any]: ...
@@ -226,7 +228,7 @@ class BatchTable(Table):
         return chunk.rows.dicts(BATCH_LAYOUT, start, stop)[0]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        ranges = [(rows, 0, len(rows)) for rows in self._tables]
+        ranges = [(rows, 0, len(rows)) for rows in self._found.tables]
         if self._given_slices is not None:
             ranges = [(chunk.rows, start, stop) for chunk, start, stop in self._given_slices]
         for rows, start, stop in ranges:
@@ -240,7 +242,7 @@ class BatchTable(Table):
 class RecordColumns(Table):
     """Decoded records as Arrow columns. Immutable; pyarrow.table, polars.DataFrame, duckdb take it; iterate it."""
 
-    __slots__ = ("_batches", "_found", "_last_stable_offset", "_undecided", "_whole")
+    __slots__ = ("_batches", "_last_stable_offset", "_undecided", "_whole")
 
     def __init__(
         self,
@@ -259,21 +261,6 @@ class RecordColumns(Table):
 
     def _all_slices(self) -> list[ChunkSlice]:
         return [(chunk, 0, len(chunk)) for chunk in self._found.chunks]
-
-    @property
-    def damage(self) -> tuple[Damage, ...]:
-        """The damaged ranges (errors="skip")."""
-        return tuple(self._found.damage)
-
-    @property
-    def restored(self) -> tuple[Restored, ...]:
-        """The good batches whose header fields were restored (errors="skip")."""
-        return tuple(self._found.restored)
-
-    @property
-    def remaining(self) -> int:
-        """Bytes of the input after the last batch: a cut tail, which Kafka treats as the end."""
-        return self._found.remaining
 
     @property
     def last_stable_offset(self) -> int | None:
@@ -299,7 +286,7 @@ class RecordColumns(Table):
     def batches(self) -> BatchTable:
         """The BatchTable of every good batch, independent of `control` and `isolation`."""
         if self._batches is None:
-            self._batches = BatchTable(self._found.tables, self.damage, self.remaining)
+            self._batches = BatchTable(self._found)
         return self._batches
 
     @overload

@@ -23,7 +23,7 @@ import kafkarec
 from kafkarec import BatchTable
 from kafkarec._core import Decoder, PassResult, Source
 from kafkarec.read.decode_options import DecodeRequest, request, scan_request
-from kafkarec.read.passes import as_columns, batch_table, read_at_once, read_chunks
+from kafkarec.read.passes import as_columns, read_at_once, read_chunks
 from kafkarec.read.walk import HEADERS, BytesSegment, walk_request
 from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
 
@@ -151,7 +151,7 @@ def scan_pieces(
     """Batch tables of bytes or a file from headers alone; whole: one of all batches."""
     headers = scan_request("raise") if whole else walk_request(HEADERS)
     chosen = headers._replace(named=file_request(file).named)
-    return map(batch_table, read_chunks(chosen, source_of(data), start, stop))
+    return map(BatchTable, read_chunks(chosen, source_of(data), start, stop))
 
 
 def scan(data) -> BatchTable:

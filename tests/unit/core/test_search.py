@@ -19,7 +19,7 @@ from fake_file import FakeFile
 from long_run import LONG
 
 from kafkarec import BatchTable, codecs
-from kafkarec._core import Decoder, Source
+from kafkarec._core import Decoder, PassResult, Source
 
 pytestmark = pytest.mark.core
 
@@ -172,7 +172,7 @@ def read_by_core(source, start, stop, *, file, later_segment):
     ]
     remaining = reader.remaining
     [rows] = reader.take().tables
-    return damage_oracle.ReadResult(BatchTable([rows]).column("position"), damage, remaining)
+    return damage_oracle.ReadResult(BatchTable(PassResult([], [rows], [])).column("position"), damage, remaining)
 
 
 def same(data, start=0, stop=None, window=0, **options):
