@@ -166,13 +166,7 @@ def _count_last_batches(
 
 def _indexed_offsets_near_end(segment: SegmentFile) -> Iterator[int]:
     """Offsets near the end from the index, nearest first. Reading from there avoids reading all headers."""
-    data = segment.sidecar(offset_index.SUFFIX) if segment.base_offset is not None else None
-    if not data:
-        return
-    try:
-        entries = offset_index.read(data, segment.base_offset or 0)
-    except KafkaRecordError:
-        return
+    entries = segment.index_entries(offset_index)
     for back in (2, 64, 2048):
         if back < len(entries):
             yield entries[-back].offset

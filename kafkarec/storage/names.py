@@ -21,7 +21,7 @@ never write a leading zero, and a topic must have only characters and a length t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -265,11 +265,12 @@ def segment(name: str) -> SegmentName | None:
     )
 
 
-def files_of_log(listed: Iterable[str], one: SegmentName | None) -> list[SegmentName]:
-    """The segments and side files, of any state, in a folder's names that are of the same log as `one`; None: of the
-    log whose files have no topic in their names."""
+def files_of_log(listed: Iterable[str], one: SegmentName | None, states: Collection[str] = ("",)) -> list[SegmentName]:
+    """The segments and side files in a folder's names that are of the same log as `one` and of these states; None: of
+    the log whose files have no topic in their names."""
     owner = (None, None) if one is None else (one.topic, one.partition)
-    return [each for each in map(segment, listed) if each and (each.topic, each.partition) == owner]
+    found = filter(None, map(segment, listed))
+    return [each for each in found if (each.topic, each.partition) == owner and each.state in states]
 
 
 def indexes_without_segment(files: Sequence[SegmentName]) -> dict[int, SegmentName]:

@@ -101,7 +101,7 @@ def lost_segments(segments: Sequence[AnySegment]) -> list[AnySegment]:
         return []
     files, found = list[names.SegmentName](), []
     with suppress(OSError):
-        files = [one for one in names.files_of_log(folder.names(), own) if not one.state]
+        files = names.files_of_log(folder.names(), own)
     for base, index in names.indexes_without_segment(files).items():
         if (first.base_offset or 0) < base < (last.base_offset or 0):
             name, source = f"{index.stem}.log", FileObject(BytesIO())

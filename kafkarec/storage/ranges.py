@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import number_or_none
 from kafkarec.format.layout import BATCH_MAGIC, V2_OVERHEAD, batch_header, batch_start
 from kafkarec.read.decode_options import DecodeRequest
@@ -112,15 +112,9 @@ def _position_in_file(segment: SegmentFile, record_range: RecordRange) -> int:
     base = segment.base_offset
     if offset is None or base is None or offset <= base:
         return 0
-    data = segment.sidecar(offset_index.SUFFIX)
-    if not data:
-        return 0
-    try:
-        entries = offset_index.read(data, base)
-        later = bisect_right(entries, offset, key=lambda entry: entry.offset)
-        entry_offset, position = entries[later - 1] if later else (0, 0)
-    except KafkaRecordError:
-        return 0
+    entries = segment.index_entries(offset_index)
+    later = bisect_right(entries, offset, key=lambda entry: entry.offset)
+    entry_offset, position = entries[later - 1] if later else (0, 0)
     if not 0 < position < segment.size:
         return 0
     return position if _begins_batch_with(segment.raw(position, V2_OVERHEAD), entry_offset) else 0
@@ -137,15 +131,10 @@ def _begins_batch_with(head: bytes, offset: int) -> bool:
 def _offset_from_time_index(segment: SegmentFile, timestamp: int) -> int:
     """An offset before which no record has this timestamp or a later one, from the .timeindex. An entry is used only if
     the batch that contains its offset has its timestamp as max timestamp."""
-    base = segment.base_offset or 0
-    data = segment.sidecar(time_index.SUFFIX)
-    if not data:
-        return base
-    try:
-        entries = time_index.read(data, base)
-        later = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
-        entry = entries[later - 1] if later else None
-        if entry is not None:
+    entries = segment.index_entries(time_index)
+    if later := bisect_right(entries, timestamp, key=lambda entry: entry.timestamp):
+        entry = entries[later - 1]
+        with suppress(ValueError):  # a KafkaRecordError is one
             one = RecordRange(entry.offset, entry.offset + 1)
             steps = walk(
                 [segment],
@@ -154,7 +143,5 @@ def _offset_from_time_index(segment: SegmentFile, timestamp: int) -> int:
             )
             step = next(filter(len, steps), None)
             if step and step.column("max_timestamp")[0] == entry.timestamp and step.last_offset >= entry.offset:
-                return entry.offset
-    except ValueError:  # a KafkaRecordError is one
-        pass
-    return base
+                return int(entry.offset)
+    return segment.base_offset or 0

@@ -238,13 +238,13 @@ def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[RecordedEnd
     return tuple(found)
 
 
-def files_beside(log: PartitionFiles, states: Sequence[str] = ("",)) -> list[names.SegmentName]:
+def files_beside(log: PartitionFiles, states: Collection[str] = ("",)) -> list[names.SegmentName]:
     """The log's segments and their side files that are in its folder now. states: see names.SegmentName."""
     if log.folder is None:
         return []
     last = names.segment(log.segments[-1].name) if log.segments else None
     try:
-        return [one for one in names.files_of_log(log.folder.names(), last) if one.state in states]
+        return names.files_of_log(log.folder.names(), last, states)
     except OSError:
         return []  # reported where the folder is listed for its segments
 

@@ -268,7 +268,8 @@ class SegmentFile(InFolder):
         if base is None:
             return NO_FACTS._replace(one_log=self.one_log)
         # each file is read when it is first needed
-        offsets, epochs = cache(self._offsets_by_position), cache(partial(epoch_entries, self._folder))
+        offsets = cache(lambda: {one.position: one.offset for one in self.index_entries(offset_index)})
+        epochs = cache(partial(epoch_entries, self._folder))
         return FileFacts(
             (base, base + MAX_OFFSETS),
             lambda position: offsets().get(position),
@@ -276,18 +277,20 @@ class SegmentFile(InFolder):
             lambda offset: leader_epochs.epoch_at(epochs(), offset),
         )
 
-    def _offsets_by_position(self) -> dict[int, int]:
+    def index_entries(self, module: Any) -> Sequence[Any]:
+        """The entries of its index; none if that cannot be read, which verify reports. module: offset_index or
+        time_index of kafkarec.sidecars"""
         try:
-            data = self.sidecar(offset_index.SUFFIX)
-            return {one.position: one.offset for one in offset_index.read(data or b"", self.base_offset or 0)}
+            found: Sequence[Any] = module.read(self.sidecar(module.SUFFIX) or b"", self.base_offset or 0)
         except (OSError, KafkaRecordError):
-            return {}
+            return ()
+        return found
 
     def _next_batches(self) -> Sequence[Offsets]:
         """FileFacts.next_batches, by the folder; empty also if it cannot be listed."""
         low, listed = self.base_offset or 0, (one.name for one in _entries(self._folder) if not one.is_dir)
         of_log = names.files_of_log(listed, names.segment(self.name))
-        later = [one for one in of_log if one.suffix == ".log" and not one.state and one.base_offset > low]
+        later = [one for one in of_log if one.suffix == ".log" and one.base_offset > low]
         if not later:
             return ()
         following = min(later, key=lambda one: (one.base_offset, one.packed_suffix))
