@@ -1546,11 +1546,6 @@ cdef class BatchesInMemory:
         """The bytes [start, stop) as a memoryview."""
         return self.source.memory[start:stop]
 
-    def write_to(self, int64_t start, int64_t stop, file):
-        """Writes the bytes to a file object; returns how many."""
-        file.write(self.source.memory[start:stop])
-        return stop - start
-
 
 @cython.final
 cdef class RecordBatch:
@@ -1579,9 +1574,11 @@ cdef class RecordBatch:
 
     @cython.embedsignature(False)        # the stub has it, with types
     def write_to(self, file):
-        """Writes the bytes to a file object, from file to file by sendfile if possible; returns how many."""
-        cdef const BatchRow* row = self.fields()
-        return self.source.write_to(row.position, row.position + row.size_in_bytes, file)
+        """Writes the bytes to a file object; returns how many."""
+        left = self.raw
+        while len(left):
+            left = left[file.write(left) or len(left):]       # an unbuffered file may take fewer
+        return self.fields().size_in_bytes
 
     def __iter__(self):
         cdef const BatchRow* row = self.fields()

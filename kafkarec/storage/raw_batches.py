@@ -1,4 +1,4 @@
-"""Single batches as bytes: fingerprints, checksums, zeros at the end, for who follows a growing log; unchanged copies.
+"""Single batches as bytes: fingerprints, checksums, zeros at the end, for who follows a growing log.
 
 A fingerprint is the first bytes of a batch, up to the checksum of magic 2: base offset, length, leader epoch, magic and
 checksum. They differ between any two batches of a log, so a follower detects by them that a log was truncated and
@@ -8,10 +8,6 @@ batch is still being written, ends in an incomplete batch.
 
 from __future__ import annotations
 
-import errno
-import io
-import os
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage, error, why_unreadable
@@ -107,12 +103,8 @@ def incomplete_end(segment: SegmentFile, position: int, remaining: int, lost_fro
     return incomplete_batch(head, position, remaining, lost_from, segment.display_path)
 
 
-_STEP = 1 << 20
-_PLAIN_FILES = (io.FileIO, io.BufferedWriter, io.BufferedRandom)  # another object may change what it passes on
-
-
 class SegmentBytes(NamedTuple):
-    """The bytes of a segment, as a BatchSource; those that are written go through no buffer where that is possible."""
+    """The bytes of a segment, as a BatchSource."""
 
     segment: Any
     decode_request: DecodeRequest
@@ -123,21 +115,3 @@ class SegmentBytes(NamedTuple):
     def read(self, start: int, stop: int) -> RecordColumns:
         with self.segment.opened() as source:
             return as_columns(self.decode_request, read_at_once(self.decode_request, source, start, stop))
-
-    def write_to(self, start: int, stop: int, file: Any) -> int:
-        with self.segment.opened():
-            source, position = self.segment.source, start
-            origin = source.descriptor
-            with suppress(OSError):  # what cannot be sent is copied, which raises what is really wrong
-                if isinstance(file, _PLAIN_FILES) and origin is not None:
-                    file.flush()
-                    target = file.fileno()
-                    while position < stop and (sent := os.sendfile(target, origin, position, stop - position)):
-                        position += sent
-            while position < stop:
-                data = source.read_at(position, min(_STEP, stop - position))
-                if not data:
-                    raise OSError(errno.EIO, "the file is shorter now than when it was opened", source.name)
-                file.write(data)
-                position += len(data)
-        return stop - start

@@ -288,7 +288,6 @@ def test_an_index_saves_reading(monkeypatch):
 
 
 def test_batches_are_written_unchanged(tmp_path):
-    """By sendfile where the output is a plain file."""
     segment, data = segment_of(CODECS), CODECS.read_bytes()
     with open(tmp_path / "w", "wb") as plain, gzip.open(tmp_path / "packed", "wb") as packed:
         for batch in segment.batches():
