@@ -90,9 +90,6 @@ class BytesSegment:
         """Bytes; fewer at the end."""
         return self._bytes[position : position + length]
 
-    def sidecar(self, suffix: str) -> None:
-        """There is no file beside it."""
-
 
 def as_segment(data: Any) -> Any:
     """A segment as it is; a buffer as a BytesSegment."""

@@ -10,8 +10,8 @@ Batches are taken in order of offsets, as by LogSegment.recover() with the origi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from kafkarec._core import Producers
 from kafkarec.errors import KafkaRecordError
@@ -119,17 +119,11 @@ class StartingProducers(NamedTuple):
     problem: str | None
 
 
-def producers_at_log_start(
-    sidecar: Callable[[str], bytes | None], base: int, policy: int = BROKER
-) -> StartingProducers:
-    """The producers at the start of a log that begins at offset `base`, from the .snapshot of its first segment.
-
-    sidecar: returns the bytes of a side file of that segment by its suffix; None: it does not exist
-    """
+def producers_at_log_start(segment: Any, base: int, policy: int = BROKER) -> StartingProducers:
+    """The producers at the start of a log that begins at offset `base`, from the .snapshot of its first segment."""
     try:
-        data = sidecar(producer_snapshot.SUFFIX) if base > 0 else None
-        entries = () if data is None else producer_snapshot.read(data, f"{base:020d}{producer_snapshot.SUFFIX}")
+        entries = segment.evidence.snapshot() if base > 0 else None
     except (KafkaRecordError, OSError) as error:
         problem = f"the log's first snapshot is ignored: {error}"
         return StartingProducers(ProducerStates((), base, policy), False, problem)
-    return StartingProducers(ProducerStates(entries, base, policy), base == 0 or data is not None, None)
+    return StartingProducers(ProducerStates(entries or (), base, policy), base == 0 or entries is not None, None)

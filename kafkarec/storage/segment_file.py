@@ -21,7 +21,7 @@ from kafkarec._core import Source
 from kafkarec._lazy import cached_property
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD, MAX_SIZE, UP_TO_MAGIC, V2_OVERHEAD, batch_header, batch_start
-from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
+from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.recover.header_proofs import NO_FACTS, FileFacts
 from kafkarec.recover.marker_evidence import Evidence
@@ -217,15 +217,23 @@ class SegmentFile(InFolder):
     @cached_property
     def evidence(self) -> Evidence:
         """What the files beside it say of its transactions."""
-        return Evidence(self._aborted, self._producers, self._folder_snapshots, partial(self._prepared, self))
+        aborted = partial(self._parsed_sidecar, txn_index, self.path)
+        snapshot = names.side_file_name(self.name, producer_snapshot.SUFFIX)
+        producers = partial(self._parsed_sidecar, producer_snapshot, snapshot)
+        return Evidence(aborted, producers, self._folder_snapshots, partial(self._prepared, self))
 
-    def _aborted(self) -> Sequence[AbortedTransaction] | None:
-        data = self.sidecar(txn_index.SUFFIX)
-        return None if data is None else txn_index.read(data, self.path)
+    def _parsed_sidecar(self, module: Any, *details: Any) -> Any:
+        """What the side file of a module of kafkarec.sidecars says; None: there is none. details: for its `read`"""
+        data = self.sidecar(module.SUFFIX)
+        return None if data is None else module.read(data, *details)
 
-    def _producers(self) -> Sequence[SnapshotEntry] | None:
-        data = self.sidecar(producer_snapshot.SUFFIX)
-        return None if data is None else producer_snapshot.read(data)
+    def index_entries(self, module: Any) -> Sequence[Any]:
+        """The entries of its index; none if that cannot be read, which verify reports. module: offset_index or
+        time_index of kafkarec.sidecars"""
+        try:
+            return self._parsed_sidecar(module, self.base_offset or 0) or ()
+        except (OSError, KafkaRecordError):
+            return ()
 
     def _folder_snapshots(self) -> list[tuple[int, Sequence[SnapshotEntry]]]:
         """The intact producer snapshots of the folder, by offset. Those that cannot be read are left out."""
@@ -276,15 +284,6 @@ class SegmentFile(InFolder):
             cache(self._next_batches),
             lambda offset: leader_epochs.epoch_at(epochs(), offset),
         )
-
-    def index_entries(self, module: Any) -> Sequence[Any]:
-        """The entries of its index; none if that cannot be read, which verify reports. module: offset_index or
-        time_index of kafkarec.sidecars"""
-        try:
-            found: Sequence[Any] = module.read(self.sidecar(module.SUFFIX) or b"", self.base_offset or 0)
-        except (OSError, KafkaRecordError):
-            return ()
-        return found
 
     def _next_batches(self) -> Sequence[Offsets]:
         """FileFacts.next_batches, by the folder; empty also if it cannot be listed."""

@@ -28,7 +28,6 @@ from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.ops.rewrite import Progress, steps
 from kafkarec.read.decode_options import checked_record_limit, request
 from kafkarec.read.walk import MARKERS, walk, walk_request
-from kafkarec.sidecars import txn_index
 from kafkarec.state.producers import CLEANER, ProducerStates, producers_at_log_start
 
 DAY_MS = 86_400_000
@@ -121,7 +120,7 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings) -> LogSta
     be read."""
     states = ProducerStates()
     if segments:
-        states = producers_at_log_start(segments[0].sidecar, segments[0].base_offset or 0, CLEANER).states
+        states = producers_at_log_start(segments[0], segments[0].base_offset or 0, CLEANER).states
     state = LogState([], [], 0, 0, [], {}, 0)
     for number, segment in enumerate(segments):
         if segment.base_offset is not None:
@@ -162,8 +161,7 @@ def _aborted(source: Any, markers: dict[tuple[int, int], AbortedTransaction | No
     exists, and its first offset only in the new .txnindex: a wrong index must not remove data."""
     entries = {}
     with suppress(KafkaRecordError, OSError):
-        for entry in txn_index.read(source.sidecar(txn_index.SUFFIX) or b""):
-            entries[entry.producer_id, entry.last_offset] = entry
+        entries = {(one.producer_id, one.last_offset): one for one in source.evidence.aborted() or ()}
     for (producer_id, offset), ended in sorted(markers.items(), key=lambda one: one[0][1]):  # as in the log
         known = entries.get((producer_id, offset))
         if ended is not None:

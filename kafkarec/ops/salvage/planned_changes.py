@@ -284,7 +284,7 @@ def restored_changes(partition: PartitionSources, made: PlannedFolder) -> Iterat
 def plain_batch_changes(log: PartitionFiles) -> list[Change]:
     """The plain batches of a new log whose producer has an open transaction at their offset."""
     first, found = log.segments[0], []
-    states = producers_at_log_start(first.sidecar, first.base_offset or 0).states
+    states = producers_at_log_start(first, first.base_offset or 0).states
     # what salvage writes is read back elsewhere, so no checksum is checked
     for step in walk(log.segments, walk_request(MARKERS, errors="skip", restore=False)):
         for row, open_since in states.take(step).plain:

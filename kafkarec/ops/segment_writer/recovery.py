@@ -190,7 +190,7 @@ def _recover_segments(folder: str, log: PartitionFiles, settings: WriterSettings
         start, first = log_start, 0
     else:
         first = last  # the epochs before it and its snapshot are there
-    states = producers_at_log_start(log.segments[first].sidecar, start, RECOVERY).states
+    states = producers_at_log_start(log.segments[first], start, RECOVERY).states
     recovered = RecoveredLog(states, epochs, start)
     recovered.segments = [WrittenSegment(one.path, one.base_offset or 0, one.size) for one in log.segments[:last]]
     for segment in log.segments:

@@ -18,7 +18,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import offset_index
 from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.ranges import RecordRange
@@ -87,10 +86,7 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Samp
 
 def _indexed_offset(segment: SegmentFile, position: int) -> int | None:
     """An offset of the last batch before a position that is in the .index; None: there is none."""
-    try:
-        entries = offset_index.read(segment.sidecar(offset_index.SUFFIX) or b"", segment.base_offset or 0)
-    except (KafkaRecordError, OSError):
-        return None
+    entries = segment.index_entries(offset_index)
     number = bisect_right(entries, position, key=lambda entry: entry.position)
     return entries[number - 1].offset if number else None
 

@@ -93,7 +93,7 @@ class LogCheck:
         findings = self._segments[segment.path] = SideFileFindings(self._path)
         base = segment.base_offset or 0
         if self._start is None:
-            self._start, self._base = producers_at_log_start(segment.sidecar, base), base
+            self._start, self._base = producers_at_log_start(segment, base), base
         else:  # the cleaner may have removed the last batches before it
             self._has_missing_offsets = self._has_missing_offsets or self._start.states.end_offset < base
             self._compare_snapshot(base, partial(segment.sidecar, producer_snapshot.SUFFIX), findings)
