@@ -20,11 +20,10 @@ from ._lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from .logs import LogFinder
-    from .ops.study.sampling import sample_shares
     from .read.isolation import EndedAndOpen, ended_and_open
     from .recover.offset_order import is_misfit
     from .sources.remote import local_path
-    from .sources.remote_errors import display_url, remote_error
+    from .sources.remote_errors import remote_error
     from .sources.remote_path import arrow_filesystem
     from .storage.finder import overlap
     from .storage.key_folders import ParameterError, UnknownKeyError, inferred_type, key_value
@@ -56,7 +55,6 @@ __all__ = [
     "WrittenFile",
     "arrow_filesystem",
     "demand_apart",
-    "display_url",
     "ended_and_open",
     "fingerprint",
     "first_offset",
@@ -77,7 +75,6 @@ __all__ = [
     "other_unit_text",
     "overlap",
     "remote_error",
-    "sample_shares",
     "segments_in_range",
     "summarize",
     "sync_folder",
@@ -92,11 +89,10 @@ __getattr__ = lazy_getattr(
     __name__,
     {
         "logs": ("LogFinder",),
-        "ops.study.sampling": ("sample_shares",),
         "read.isolation": ("EndedAndOpen", "ended_and_open"),
         "recover.offset_order": ("is_misfit",),
         "sources.remote": ("local_path",),
-        "sources.remote_errors": ("display_url", "remote_error"),
+        "sources.remote_errors": ("remote_error",),
         "sources.remote_path": ("arrow_filesystem",),
         "storage.raw_batches": (
             "fingerprint",
