@@ -13,8 +13,8 @@ from builders import flipped
 
 import kafkarec
 from kafkarec import NothingToTry, study
-from kafkarec.distributed import sample_shares
 from kafkarec.ops.study import CODECS, Candidate, codec_and_level
+from kafkarec.ops.study.sampling import sample_shares
 
 
 def folder_of(path, *segments, bases=(0,)):
