@@ -14,9 +14,8 @@ from kafkarec._c.offset_map cimport OffsetMap
 
 # ---- options
 
-cdef inline tuple bounds(object range_):
-    """(first, exclusive last) of a range; the range or its ends may be None."""
-    first, stop = (None, None) if range_ is None else range_
+cdef inline tuple bounds(object first, object stop):
+    """(first, exclusive last) of a range, of which both may be None."""
     return INT64_MIN if first is None else first, INT64_MAX if stop is None else stop
 
 
@@ -47,10 +46,11 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
     o.input_limit = INT64_MAX if options.input_limit is None else options.input_limit
     o.stable_offset = INT64_MAX if options.stable_offset is None else options.stable_offset
     o.highest_base = INT64_MAX if options.highest_base is None else options.highest_base
-    o.ranged = options.offsets is not None or options.times is not None
-    o.filter.from_offset, o.filter.to_offset = bounds(options.offsets)
-    o.filter.timed = options.times is not None
-    o.filter.from_time, o.filter.to_time = bounds(options.times)
+    first, stop, begin, end = options.within
+    o.filter.timed = begin is not None or end is not None
+    o.ranged = o.filter.timed or first is not None or stop is not None
+    o.filter.from_offset, o.filter.to_offset = bounds(first, stop)
+    o.filter.from_time, o.filter.to_time = bounds(begin, end)
     o.filter.keys = <const OffsetMap*><size_t>(0 if options.keys is None else options.keys.address)
     o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
     o.stretch_bytes = INT64_MAX if options.stretch_bytes is None else options.stretch_bytes

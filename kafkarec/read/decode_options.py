@@ -48,8 +48,7 @@ class EngineOptions(NamedTuple):
     input_limit: int | None = None
     stable_offset: int | None = None
     highest_base: int | None = None
-    offsets: tuple[int | None, int | None] | None = None
-    times: tuple[int | None, int | None] | None = None
+    within: tuple[int | None, int | None, int | None, int | None] = (None, None, None, None)  # a ranges.RecordRange
     keys: Any = None  # a _verbs.LastOffsets
     aborted: tuple[tuple[int, int, int], ...] = ()
     chunk_bytes: int | None = CHUNK_BYTES

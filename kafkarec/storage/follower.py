@@ -148,7 +148,7 @@ class Follower:
         self._raises = not asked.skip
         # with errors="raise" it ends at the first damage: nothing is restored before that
         restore = asked.options.restore and asked.skip and all(one.restore for one in log.segments)
-        options = asked.options._replace(times=self._range.times, restore=restore)
+        options = asked.options._replace(within=RecordRange(None, None, *self._range[2:]), restore=restore)
         self._request = asked._replace(options=options, skip=True)
         self._reading = _Reading()
         self._marks: deque[BatchMark] = deque(maxlen=_REMEMBERED)  # of the last batches that were read
@@ -219,7 +219,7 @@ class Follower:
         """Starts a segment at the first batch in the range; expected: at or above this offset."""
         record_range = self._range if expected is None else self._range._replace(first_offset=expected)
         first, base = record_range.first_offset, names.offset_in_name(name)
-        if record_range.times is None and (first is None or (base is not None and first <= base)):
+        if record_range[2:] == EVERYTHING[2:] and (first is None or (base is not None and first <= base)):
             self._reading = _Reading(name)
             return
         with self._segment_named(name) as segment:

@@ -49,16 +49,6 @@ class RecordRange(NamedTuple):
         )
         return cls(first, end, _ms("start_timestamp", start_timestamp), _ms("end_timestamp", end_timestamp))
 
-    @property
-    def offsets(self) -> tuple[int | None, int | None] | None:
-        """(first, end); None: all."""
-        return None if self[:2] == (None, None) else self[:2]
-
-    @property
-    def times(self) -> tuple[int | None, int | None] | None:
-        """(start, end); None: all."""
-        return None if self[2:] == (None, None) else self[2:]
-
 
 EVERYTHING = RecordRange()
 
@@ -89,8 +79,7 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
 
 def request_within(decode_request: DecodeRequest, record_range: RecordRange) -> DecodeRequest:
     """The request for what may be in the range."""
-    options = decode_request.options._replace(offsets=record_range.offsets, times=record_range.times)
-    return decode_request._replace(options=options)
+    return decode_request._replace(options=decode_request.options._replace(within=record_range))
 
 
 def start_position(segment: SegmentFile, record_range: RecordRange) -> int:
