@@ -21,7 +21,7 @@ import threading
 from functools import cache
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, as_codec_error, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, Truncated, as_codec_error, load
 
 NAME, PIP_NAME, MODULE = "zstd", "zstandard", "zstandard"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = -131072, 22, 3  # of Kafka
@@ -31,12 +31,11 @@ BLOCK_MAXIMUM = 128 << 10
 WINDOW_MAXIMUM = (1 << 27) + 1
 KEPT_WINDOW = 8 << 20
 PIECE = 1 << 20
-UNKNOWN = -1
+UNKNOWN = 2**64 - 1
+LONGEST_HEADER = 18
 REPEATED, COMPRESSED = 1, 2
 KEPT_CONTENT = 1 << 20
-FLAG_CHECKSUM, FLAG_RESERVED, FLAG_SINGLE_SEGMENT = 4, 8, 32
-DICTIONARY_ID_SIZES = (0, 1, 2, 4)
-CONTENT_SIZE_SIZES = (0, 2, 4, 8)
+FLAG_CHECKSUM = 4
 
 
 class _Contexts(threading.local):
@@ -65,7 +64,7 @@ def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | Non
         start = end
         frames += 1
         if payload[start : start + 4] == MAGIC:
-            end, content_size, max_size, window = _frame_sizes(payload, start, len(content), limit)
+            end, content_size, max_size, window = _frame_sizes(contexts, payload, start, len(content), limit)
             _decompress_frame(contexts, payload[start:end], content_size, max_size, window, content, limit)
         else:
             end = _skippable_end(payload, start)
@@ -101,7 +100,7 @@ def _decompress_frame(
     # a context keeps its largest buffer, so large frames do not use it
     is_kept = max_size <= window <= KEPT_WINDOW
     context = contexts.decompressor if is_kept else contexts.zstandard.ZstdDecompressor()
-    piece_size = max(1, min(PIECE, content_size - 1 if content_size > window else max_size))
+    piece_size = max(1, min(PIECE, content_size - 1 if window < content_size < UNKNOWN else max_size))
     try:
         reader = context.stream_reader(frame)
         while piece := reader.read(min(piece_size, limit - len(content) + 1)):
@@ -112,28 +111,22 @@ def _decompress_frame(
         raise as_codec_error(error, NAME, limit) from None
 
 
-def _frame_sizes(payload: Any, at: int, before: int, limit: int) -> tuple[int, int, int, int]:
+def _frame_sizes(contexts: _Contexts, payload: Any, at: int, before: int, limit: int) -> tuple[int, int, int, int]:
     """(end, content size or UNKNOWN, maximum content size by its blocks, window) of the whole frame at `at`; `before`
     bytes of content precede it."""
     size = len(payload)
-    if size - at < 6:
-        raise _truncated()
-    flags = payload[at + 4]
-    at += 5
-    window = 0
-    single = flags & FLAG_SINGLE_SEGMENT
-    if not single:
-        window = 1 << 10 + (payload[at] >> 3)
-        window += (window >> 3) * (payload[at] & 7)
-        at += 1
-    content_size = UNKNOWN
-    if flags & ~FLAG_CHECKSUM or single:
-        at, content_size = _optional_fields(payload, at, flags)
-        if single:
-            window = content_size
+    header = payload[at : at + LONGEST_HEADER]
+    try:
+        parameters = contexts.zstandard.get_frame_parameters(header)
+    except contexts.zstandard.ZstdError as error:
+        raise _truncated() if "not enough" in str(error) else CodecError(f"zstd: {error}") from None
+    if parameters.dict_id:
+        raise CodecError("zstd: the frame needs a dictionary")
+    at += contexts.zstandard.frame_header_size(header)
+    content_size, window = parameters.content_size, parameters.window_size
     if window > WINDOW_MAXIMUM:
-        raise CodecError("payload_unsupported", f"zstd: window of {window} bytes, more than 128 MiB")
-    if content_size > limit - before:
+        raise CodecError(f"zstd: window of {window} bytes, more than 128 MiB")
+    if limit - before < content_size < UNKNOWN:
         raise LimitReached(limit)
     block_maximum = BLOCK_MAXIMUM if window > BLOCK_MAXIMUM else window
     max_size = min_size = 0
@@ -144,7 +137,7 @@ def _frame_sizes(payload: Any, at: int, before: int, limit: int) -> tuple[int, i
         at += 3
         kind, length = block >> 1 & 3, block >> 3
         if length > block_maximum or kind > COMPRESSED:
-            raise CodecError("payload_corrupt", "zstd: block of a reserved type or above the maximum")
+            raise CodecError("zstd: block of a reserved type or above the maximum")
         if kind == COMPRESSED:
             max_size += block_maximum
         else:
@@ -157,34 +150,15 @@ def _frame_sizes(payload: Any, at: int, before: int, limit: int) -> tuple[int, i
         at += length
         if block & 1:
             break
-    if flags & FLAG_CHECKSUM:
+    if parameters.has_checksum:
         at += 4
         if at > size:
             raise _truncated()
     if min_size > limit - before:
         raise LimitReached(limit)
-    if content_size > max_size or min_size > content_size >= 0:
-        raise CodecError("payload_corrupt", f"zstd: content size {content_size} does not fit the blocks")
+    if max_size < content_size < UNKNOWN or min_size > content_size:
+        raise CodecError(f"zstd: content size {content_size} does not fit the blocks")
     return at, content_size, max_size, window
-
-
-def _optional_fields(payload: Any, at: int, flags: int) -> tuple[int, int]:
-    """(position after the header, content size) of a frame with a dictionary id or content size."""
-    if flags & FLAG_RESERVED:
-        raise CodecError("payload_header_invalid", "zstd: reserved bit in the frame header")
-    id_size = DICTIONARY_ID_SIZES[flags & 3]
-    count = CONTENT_SIZE_SIZES[flags >> 6]
-    if count == 0 and flags & FLAG_SINGLE_SEGMENT:
-        count = 1
-    if len(payload) - at < id_size + count:
-        raise _truncated()
-    if any(payload[at : at + id_size]):
-        raise CodecError("payload_unsupported", "zstd: the frame needs a dictionary")
-    at += id_size
-    if not count:
-        return at, UNKNOWN
-    content_size = int.from_bytes(payload[at : at + count], "little")
-    return at + count, content_size + 256 if count == 2 else content_size
 
 
 def is_skippable(start: Any) -> bool:
@@ -196,7 +170,7 @@ def _skippable_end(payload: Any, at: int) -> int:
     """The position after the skippable frame at `at`."""
     left = len(payload) - at
     if not is_skippable(payload[at : at + 4]):
-        raise CodecError("payload_header_invalid", "zstd: neither a frame nor the end")
+        raise CodecError("zstd: neither a frame nor the end")
     if left < 8:
         raise _truncated()
     length = int.from_bytes(payload[at + 4 : at + 8], "little")
@@ -206,4 +180,4 @@ def _skippable_end(payload: Any, at: int) -> int:
 
 
 def _truncated() -> CodecError:
-    return CodecError("payload_truncated", "zstd: the last frame is cut")
+    return Truncated("zstd: the last frame is cut")
