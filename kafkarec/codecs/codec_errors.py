@@ -55,12 +55,9 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def as_codec_error(error: Exception, codec: str, limit: int) -> CodecError:
-    """What an error of lz4, zstandard or cramjam means, or a MemoryError."""
+    """What an error of zlib, lz4 or cramjam means, or a MemoryError."""
     if is_out_of_memory(error):
         return LimitReached(limit, "out of memory before the limit")
-    if "hecksum" in str(error):
-        checked = "content" if codec == "zstd" else "block"
-        return CodecError(f"{codec}: wrong {checked} checksum")
     return CodecError(f"{codec}: a block cannot be decompressed")
 
 

@@ -16,17 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from .codec_errors import CodecError, Truncated, is_out_of_memory, load
-from .zstd import (
-    BLOCK_MAXIMUM,
-    FLAG_CHECKSUM,
-    MAGIC,
-    MODULE,
-    NAME,
-    PIP_NAME,
-    REPEATED,
-    WINDOW_MAXIMUM,
-    is_skippable,
-)
+from .zstd import MAGIC, MODULE, NAME, PIP_NAME, FrameInput, is_skippable, unpacked_frames
 
 GZIP_MAGIC = b"\x1f\x8b"
 HEAD_BYTES = 18
@@ -60,7 +50,7 @@ def unpack(codec: str, read: Read) -> Iterator[bytes]:
 
     Yields everything that can be decompressed, then raises CodecError, where the input is cut Truncated.
     """
-    return _gzip(read) if codec == "gzip" else _zstd(_Input(read))
+    return _gzip(read) if codec == "gzip" else unpacked_frames(FrameInput(read))
 
 
 def _gzip(read: Read) -> Iterator[bytes]:
@@ -98,68 +88,3 @@ def _content_before_error(member: Any, data: bytes) -> bytes:
         for at in range(len(data)):
             content += member.decompress(data[at : at + 1])
     return bytes(content)
-
-
-def _zstd(data: "_Input") -> Iterator[bytes]:
-    zstandard = load(MODULE, NAME, PIP_NAME)
-    while start := data.read_up_to(4):
-        if is_skippable(start):
-            data.skip(int.from_bytes(data.read_exactly(4), "little"))
-            continue
-        if start != MAGIC:
-            raise CodecError("zstd: no frame where one should begin")
-        frame = zstandard.ZstdDecompressor(max_window_size=WINDOW_MAXIMUM - 1).decompressobj()
-        try:
-            yield from _zstd_frame(frame, data, zstandard.frame_header_size)
-        except zstandard.ZstdError as error:
-            if is_out_of_memory(error):
-                raise MemoryError(f"zstd: {error}") from None
-            raise CodecError(f"zstd: {error}") from None
-
-
-def _zstd_frame(frame: Any, data: "_Input", header_size: Callable[[bytes], int]) -> Iterator[bytes]:
-    """Decompresses a frame, from after its magic. Blocks are fed one by one, so pieces have at most 128 KiB."""
-    start = MAGIC + data.read_exactly(1)
-    frame.decompress(start + data.read_exactly(header_size(start) - len(start)))
-    last = False
-    while not last:
-        header = data.read_exactly(3)
-        block = int.from_bytes(header, "little")
-        last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
-        if kind != REPEATED and size > BLOCK_MAXIMUM:
-            raise CodecError("zstd: a block is larger than the maximum")
-        body = data.read_exactly(1 if kind == REPEATED else size)
-        if content := frame.decompress(header + body):
-            yield content
-    if start[-1] & FLAG_CHECKSUM and (content := frame.decompress(data.read_exactly(4))):
-        yield content
-
-
-class _Input:
-    """Buffers reads of 64 KiB and returns pieces of the requested lengths."""
-
-    def __init__(self, read: Read) -> None:
-        self._read = read
-        self._held = memoryview(b"")
-
-    def read_up_to(self, count: int) -> bytes:
-        """The next `count` bytes, fewer at the end."""
-        while len(self._held) < count:
-            more = self._read(_FEED)
-            if not more:
-                break
-            self._held = memoryview(bytes(self._held) + more)
-        taken, self._held = self._held[:count], self._held[count:]
-        return bytes(taken)
-
-    def read_exactly(self, count: int) -> bytes:
-        taken = self.read_up_to(count)
-        if len(taken) < count:
-            raise Truncated("zstd: the last frame is cut")
-        return taken
-
-    def skip(self, count: int) -> None:
-        while count > 0:
-            step = min(count, _FEED)
-            self.read_exactly(step)
-            count -= step

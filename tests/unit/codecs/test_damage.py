@@ -197,14 +197,14 @@ REFUSED = {
         f"zstd, window of 2^{exponent + 10}": (
             ZSTD,
             b"\x28\xb5\x2f\xfd\0" + bytes([exponent << 3]) + THREE,
-            "window",
+            "too much memory",
         )
         for exponent in (18, 21)
     },
-    "zstd, dictionary": (ZSTD, b"\x28\xb5\x2f\xfd\x01\x38\x07" + THREE, "dictionary"),
+    "zstd, dictionary": (ZSTD, b"\x28\xb5\x2f\xfd\x01\x38\x07" + THREE, "Dictionary"),
     # the library returns b"" for such a frame without reading its blocks
-    "zstd, content of size 0": (ZSTD, b"\x28\xb5\x2f\xfd\xa0\0\0\0\0" + THREE, "above the maximum"),
-    "zstd, content size": (ZSTD, b"\x28\xb5\x2f\xfd\x80\x38" + struct.pack("<I", 900_000) + THREE, "does not fit"),
+    "zstd, content of size 0": (ZSTD, b"\x28\xb5\x2f\xfd\xa0\0\0\0\0" + THREE, "corruption"),
+    "zstd, content size": (ZSTD, b"\x28\xb5\x2f\xfd\x80\x38" + struct.pack("<I", 900_000) + THREE, "corruption"),
 }
 
 

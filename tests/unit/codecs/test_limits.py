@@ -100,7 +100,7 @@ BOMBS = {
     "zstd_zeros": "limit_exceeded",
     "zstd_zeros_unsized": "limit_exceeded",
     "zstd_repeated_bytes": "limit_exceeded",
-    "zstd_claim": "limit_exceeded",
+    "zstd_claim": "payload_corrupt",
     "zstd_claim_below_the_limit": "payload_corrupt",
     "zstd_many_tiny_frames": "limit_exceeded",
 }
