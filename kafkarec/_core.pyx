@@ -71,11 +71,12 @@ from kafkarec._entry.arrow_capsules cimport (
 )
 from kafkarec._entry.arguments cimport fill_options, open_reader
 from kafkarec._entry.calls cimport (
-    DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, made_before, reasons_by_status, with_latest,
+    DECODE_OPTIONS, PyMethodDef, acquire_gil, claim, fast_function, fault_fields, made_before, reasons_by_status,
+    release_gil, with_latest,
 )
 from kafkarec._entry.py_columns cimport (
     PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, bytes_of, cells_of, headers_at, int_at, new_texts,
-    numbers_of, record_view, untracked, validity_of,
+    numbers_of, record_view, untracked,
 )
 
 cdef extern from *:
@@ -743,6 +744,7 @@ cdef class Chunk:
                    Source viewed) except -1:
         """Takes ownership of decoded columns and makes the requested columns of them. viewed: what their views point
         to."""
+        cdef void* thread
         cdef int status
         self.layout, self.storage = layout, storage_new(layout.count)
         if self.storage == NULL:
@@ -754,11 +756,9 @@ cdef class Chunk:
             Py_INCREF(viewed)
             self.storage.owner, self.storage.release_owner = <PyObject*>viewed, release_source
         columns_begin(columns)
-        if self.storage.rows < SMALL_CHUNK:
-            status = storage_fill(self.storage, layout.codes, layout.count, rows, constants)
-        else:
-            with nogil:
-                status = storage_fill(self.storage, layout.codes, layout.count, rows, constants)
+        thread = release_gil(self.storage.rows >= SMALL_CHUNK)
+        status = storage_fill(self.storage, layout.codes, layout.count, rows, constants)
+        acquire_gil(thread)
         if status != OK:
             raise MemoryError
         return 0
@@ -777,7 +777,7 @@ cdef class Chunk:
 
     def nulls(self, int64_t column):
         """A byte for each row, 1 where the column is null; None if it is nowhere."""
-        cdef const uint8_t* validity = validity_of(self.storage.out + column)
+        cdef const uint8_t* validity = <const uint8_t*>self.storage.out[column].buffers[0]
         cdef int64_t i
         return None if validity == NULL else bytes([not is_set(validity, i) for i in range(self.storage.rows)])
 
@@ -1044,13 +1044,12 @@ cdef class Decoder:
     cdef bint fill_chunk(self) except -1:
         cdef int status
         cdef Ending ending
+        cdef void* thread
         cdef bint small = self.is_small()
         while not self.e.finished:
-            if small:
-                status = engine_run(&self.e)
-            else:
-                with nogil:
-                    status = engine_run(&self.e)
+            thread = release_gil(not small)
+            status = engine_run(&self.e)
+            acquire_gil(thread)
             if status == CHUNK_FULL:
                 self.source.raise_if_failed()
                 PyErr_CheckSignals()
@@ -1066,11 +1065,9 @@ cdef class Decoder:
             self.source.raise_if_failed()
             if status == OUT_OF_MEMORY:
                 raise error("out_of_memory", fault_fields(&self.e.fault, self.file_name, ""))
-            if small:
-                ending = engine_ended(&self.e, &status)
-            else:
-                with nogil:
-                    ending = engine_ended(&self.e, &status)
+            thread = release_gil(not small)
+            ending = engine_ended(&self.e, &status)
+            acquire_gil(thread)
             if ending == ENDED or (ending == ENDED_UNLESS_FOUND and not self.batch_follows()):
                 return False
             self.raise_or_skip(status, detail)
@@ -1114,7 +1111,7 @@ cdef class Decoder:
             except self.codecs.CodecError as wrong:
                 self.codecs.check_stream_start(codec, payload, limit, 2)
                 note(&self.e.audit, PAYLOAD_NO_STREAM, 0, 0, 0)
-                self.note_details[self.e.row_count] = str(wrong)
+                self.note_details[self.e.row_count] = wrong.detail
             else:
                 if size > 0:
                     note(&self.e.audit, RECORDS_NOT_DECLARED, size, 0, 0)
@@ -1328,7 +1325,6 @@ cdef class Decoder:
         claim(&self.busy)
         try:
             self.begin_input(source, start, stop)
-            memset(&self.e.expected, 0, sizeof(self.e.expected))   # of the input before
             if after is not None:
                 self.continue_after(*after)
             return self.take_all(self.fill_chunk())
@@ -1354,7 +1350,6 @@ cdef class Decoder:
         claim(&self.busy)
         try:
             self.begin_input(source, start, stop)
-            memset(&self.e.expected, 0, sizeof(self.e.expected))
             more = self.fill_chunk()
             if more or self.damage or c.rows > MOST_LISTED:
                 return _columns_of(self.layout, self.take_all(more))

@@ -17,7 +17,7 @@ from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport BYTES, FIXED, HEADERS, Column, Storage
-from kafkarec._c.input_columns cimport OFFSETS_32, Cells, Span
+from kafkarec._c.input_columns cimport Span
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET,
     TRANSACTIONAL, UP_TO_MAGIC, BatchRow, frame, least_size, read_header, verify_crc, wrapping_add,
@@ -26,7 +26,7 @@ from kafkarec._c.magic_3 cimport (
     HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, FieldScan, RecordsOut, begin_field_scan, copy_records,
     read_batch_of, rewrite_bound, scan_fields,
 )
-from kafkarec._c.columns cimport SLACK, WANT_KEY, WANT_OFFSET, WANT_VIEWS, Columns, buffer_free
+from kafkarec._c.columns cimport SLACK, WANT_KEY, WANT_OFFSET, Columns, buffer_free
 from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release
 from kafkarec._c.lines cimport (
     AS_BASE64, AS_BOOL, AS_HEADERS, AS_HEX, AS_INT32, AS_INT64, AS_NUMBER, AS_READY, AS_TEXT, AS_TIME, Escape,
@@ -440,22 +440,17 @@ cdef const Span* ready_texts(list kept, list ready, int64_t at, int64_t count) e
 
 cdef int bind_values(LineColumn* c, const Storage* storage, int64_t index, str format_) except -1:
     """Binds a column of the storage."""
-    cdef const Columns* columns = &storage.columns
     cdef const Column* column = storage.out + index
     cdef int kind = FIXED if is_numeric(c.how) else HEADERS if c.how == AS_HEADERS else BYTES
     if not 0 <= index < storage.out_count or <int>column.kind != kind:
         raise ValueError(f"column {index} is not written so")
     if is_numeric(c.how):
         c.numbers = numbers_of(column, format_[0])
-    elif c.how != AS_HEADERS:
-        c.cells = cells_of(column)
-    elif columns.want & WANT_VIEWS:
-        raise ValueError("headers without views are needed")
+    elif c.how == AS_HEADERS:
+        c.entries = storage.columns.header_offsets
+        c.keys, c.cells = cells_of(&storage.header_key), cells_of(&storage.header_value)
     else:
-        c.entries = columns.header_offsets
-        c.keys = Cells(OFFSETS_32, True, NULL, columns.header_key.offsets, columns.header_key.data.data, NULL, 0, 0)
-        c.cells = Cells(OFFSETS_32, False, columns.header_value.validity, columns.header_value.offsets,
-                        columns.header_value.data.data, NULL, 0, 0)
+        c.cells = cells_of(column)
     return 0
 
 

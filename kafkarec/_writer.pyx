@@ -21,12 +21,12 @@ from kafkarec._c.write cimport (
 from kafkarec._c.encode cimport RowSummary, encoder_run, full_before, summarize
 from kafkarec._c.numbers cimport varint_size
 from kafkarec._c.batch_builder cimport (
-    Encoder, batch_close_compressed, write_empty_batch,
+    Encoder, batch_close_compressed, is_whole, write_empty_batch,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
-    FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, LARGE_RECORD, MOST_RESERVED, NO_NUMBERS, RECORD_FIELDS,
-    SMALL_INPUT, estimated_encoded_size, number,
+    FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, LARGE_RECORD, MOST_RESERVED, NO_NUMBERS, SMALL_INPUT,
+    InputChunk, estimated_encoded_size, number,
 )
 from kafkarec._c.compress cimport LZ4_HEAD, ZSTD_PARAMETERS, compress_release
 from kafkarec._entry.written_batches cimport (
@@ -34,14 +34,14 @@ from kafkarec._entry.written_batches cimport (
     originals_last_offset, set_last_offset,
 )
 from kafkarec._entry.arrow_import cimport (
-    InputChunks, chunks_bind_rows, chunks_release, chunks_row_count, fill_batch_fields, import_array, import_stream,
+    InputChunks, chunks_bind_rows, chunks_release, fill_batch_fields, import_array, import_stream,
 )
 from kafkarec._entry.calls cimport (
-    ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, call, fast_function, fast_method, made_before,
-    set_by_name, with_latest,
+    ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, acquire_gil, call, fast_function, fast_method,
+    made_before, release_gil, set_by_name, with_latest,
 )
 from kafkarec._entry.py_rows cimport (
-    SPARE_BYTES, Py_None, PyRows, RowTypes, has_offsets, kr_row_number, rows_fill, rows_recycle, rows_release,
+    SPARE_BYTES, Py_None, PyRows, RowTypes, kr_row_number, rows_fill, rows_recycle, rows_release,
     row_types_fill,
 )
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, OUT_OF_MEMORY, PAUSED, TOO_LARGE_TO_WRITE
@@ -440,23 +440,20 @@ cdef class RecordInput:
     cdef set columns                     # None: the rows are a table
     cdef PyRows table
     cdef object kept_alive
-    cdef int64_t estimated_bytes         # of the rows of a table
+    cdef int64_t estimated_size          # bytes of the encoded rows
     cdef bint has_field_columns
     cdef readonly bint has_offsets
 
     def __cinit__(self, *, stream=None, array=None, tuple rows=None, object left_out=frozenset(), bint own=False):
-        cdef int64_t chunk
         if rows is not None:
             self.take_rows(rows)
+            return
+        if array is not None:
+            self.columns = import_array(&self.input, array, _FIELDS, left_out)
         else:
-            if array is not None:
-                self.columns = import_array(&self.input, array, _FIELDS, left_out)
-            else:
-                self.columns = import_stream(&self.input, stream, _FIELDS, left_out, own)
-            self.rows = chunks_row_count(&self.input)
-            self.has_field_columns = not self.columns.isdisjoint(BATCH_COLUMNS)
-            for chunk in range(self.input.count):
-                self.has_offsets = self.has_offsets or self.input.chunks[chunk].offset.width != NO_NUMBERS
+            self.columns = import_stream(&self.input, stream, _FIELDS, left_out, own)
+        self.has_field_columns = not self.columns.isdisjoint(BATCH_COLUMNS)
+        self.look_at_chunks()
 
     def __dealloc__(self):
         chunks_release(&self.input)
@@ -472,14 +469,16 @@ cdef class RecordInput:
             return self.columns
         return {"timestamp", "key", "value", "headers"} | ({"offset"} if self.has_offsets else set())
 
-    cdef int64_t estimated_size(self) noexcept:
-        """Estimates the encoded size of all rows, in bytes: those of the columns, and some per record for its other
-        fields."""
-        cdef int64_t i, total = 4096 + self.estimated_bytes
-        if self.kept_alive is None:
-            for i in range(self.input.count):
-                total += estimated_encoded_size(self.input.chunks + i)
-        return total if total < MOST_RESERVED else MOST_RESERVED
+    cdef int look_at_chunks(self) noexcept:
+        cdef const InputChunk* chunk = self.input.chunks
+        cdef int64_t i
+        self.rows, self.has_offsets, self.estimated_size = 0, False, 4096
+        for i in range(self.input.count):
+            self.rows += chunk.rows
+            self.has_offsets = self.has_offsets or chunk.offset.width != NO_NUMBERS
+            self.estimated_size = min(self.estimated_size + estimated_encoded_size(chunk), <int64_t>MOST_RESERVED)
+            chunk += 1
+        return 0
 
     cdef int take_rows(self, tuple rows) except -1:
         rows_fill(&self.table, <PyObject*>rows, len(rows), &_row_types)
@@ -488,9 +487,7 @@ cdef class RecordInput:
     cdef int take_table(self, const PyRows* table, object kept_alive) except -1:
         chunks_bind_rows(&self.input, table)
         self.kept_alive = kept_alive
-        self.estimated_bytes = table.bytes + 2 * table.pair_count + RECORD_FIELDS * table.count
-        self.rows, self.has_offsets = table.count, has_offsets(table)
-        return 0
+        return self.look_at_chunks()
 
     def write(self, header, int64_t start=0, stop=None, bytes keep=None):
         """One batch of rows [start, stop), of those whose byte in `keep` is not 0, with the fields of `header`.
@@ -593,7 +590,7 @@ cdef class RecordInput:
     cdef int64_t first_offset(self, const OriginalBatches* originals) noexcept:
         """The first offset of the input: its first batch's base offset, or its first row's offset."""
         cdef int64_t i, offset = 0
-        if originals.count > 0 and originals.batches[0].whole:
+        if originals.count > 0 and is_whole(originals.batches):
             return originals.batches[0].batch.base_offset
         for i in range(self.input.count):
             if self.input.chunks[i].rows > 0:
@@ -705,7 +702,7 @@ cdef class EncodeRun:
         e.open = e.settled = False
         if e.defaults.codec != 0 or e.measuring or e.fixed:
             return 0
-        size = self.record_input.estimated_size()
+        size = self.record_input.estimated_size
         self.small = size < SMALL_INPUT and not e.keep_codec
         if buffer_reserve(&e.out, 0, <size_t>size) != OK:
             raise MemoryError
@@ -731,7 +728,7 @@ cdef class EncodeRun:
         """All batches. Large records are measured first, and then written straight into bytes of that size, which saves
         a copy."""
         cdef Encoder* e = &self.e
-        cdef int64_t size = self.record_input.estimated_size()
+        cdef int64_t size = self.record_input.estimated_size
         cdef bytes out
         cdef Buffer spare
         e.measuring = (size >= SMALL_INPUT and size > LARGE_RECORD * self.record_input.rows
@@ -753,13 +750,12 @@ cdef class EncodeRun:
         return out
 
     cdef int run(self) except -1:
+        cdef void* thread
         cdef int status
         while True:
-            if self.small:
-                status = encoder_run(&self.e)
-            else:
-                with nogil:
-                    status = encoder_run(&self.e)
+            thread = release_gil(not self.small)
+            status = encoder_run(&self.e)
+            acquire_gil(thread)
             if status == OK:
                 return 0
             if status == NEEDS_CODEC:

@@ -14,7 +14,7 @@ importers reject a record batch whose own offset is not 0.
 from libc.errno cimport ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from kafkarec._c.columns cimport IN_DATA, IN_MEMORY, WANT_VIEWS, Buffer, Bytes, Columns, buffer_free, columns_release
 
@@ -70,7 +70,7 @@ cdef enum:
 
 cdef struct Column:
     int kind
-    const void* buffers[5]       # MOST_BUFFERS
+    const void* buffers[5]       # MOST_BUFFERS; without nulls there is no validity
     int64_t nulls
 
 cdef struct Storage:
@@ -81,6 +81,8 @@ cdef struct Storage:
     int64_t extra_count
     Column* out                  # the columns in the caller's order
     int64_t out_count
+    Column header_key
+    Column header_value
     void* owner                  # of the input's memory; NULL: no view points there
     void (*release_owner)(void* owner) noexcept nogil    # from any thread, without the GIL
 
@@ -111,7 +113,7 @@ cdef struct StreamState:
 # What an exported struct owns. Behind it are the pointers to its children, and these.
 cdef struct Owned:
     void* shared                 # a Storage or TableSchema, which begin with the number of references
-    const void* buffers[5]       # of an array
+    const void* buffers[2]       # of an array with children
 
 ctypedef fused Exported:
     ArrowArray
@@ -154,7 +156,7 @@ cdef inline void release_exported(Exported* exported) noexcept nogil:
 
 
 cdef inline int make(Exported* exported, void* shared, int64_t children) noexcept nogil:
-    """Makes an array with space for its buffers, or a schema, with empty structs for its children; release works from
+    """Makes an array, with space for two buffers, or a schema, with empty structs for its children; release works from
     then on."""
     cdef int64_t i
     cdef size_t below = <size_t>children * (sizeof(void*) + sizeof(Exported))
@@ -192,11 +194,9 @@ cdef inline int export_unnested(ArrowArray* array, Storage* s, const Column* col
     if status != 0:
         return status
     array.n_buffers = 2 if column.kind == FIXED else 3 if column.kind == BYTES else MOST_BUFFERS
-    memcpy(array.buffers, column.buffers, sizeof(column.buffers))
+    array.buffers = <const void**>column.buffers
     array.offset, array.length, array.null_count = start, stop - start, column.nulls
-    if column.nulls == 0:
-        array.buffers[0] = NULL
-    elif stop - start < s.rows:
+    if column.nulls > 0 and stop - start < s.rows:
         array.null_count = -1        # of a slice: unknown; the consumer counts the nulls if it needs to
     return 0
 
@@ -204,7 +204,8 @@ cdef inline int export_unnested(ArrowArray* array, Storage* s, const Column* col
 cdef inline void set_bytes_column(Column* column, const int32_t* offsets, const uint8_t* data,
                                   const uint8_t* validity, int64_t nulls) noexcept nogil:
     column.kind, column.nulls = BYTES, nulls
-    column.buffers[0], column.buffers[1], column.buffers[2] = validity, offsets, data
+    column.buffers[0] = validity if nulls > 0 else NULL
+    column.buffers[1], column.buffers[2] = offsets, data
 
 
 cdef inline void set_value_column(Column* column, const Columns* c, Bytes* values) noexcept nogil:
@@ -222,8 +223,6 @@ cdef inline void set_value_column(Column* column, const Columns* c, Bytes* value
 cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* column, int64_t start,
                                int64_t stop) noexcept nogil:
     """Exports list<struct<key, value>>: all entries; only the list is sliced."""
-    cdef Columns* c = &s.columns
-    cdef Column key, value
     cdef ArrowArray* entries
     cdef int status = make(array, s, 1)
     if status != 0:
@@ -234,12 +233,10 @@ cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* colu
     status = make(entries, s, 2)
     if status != 0:
         return status
-    entries.n_buffers, entries.length = 1, c.headers
-    set_bytes_column(&key, c.header_key.offsets, c.header_key.data.data, NULL, 0)
-    set_value_column(&value, c, &c.header_value)
-    status = export_unnested(entries.children[0], s, &key, 0, c.headers)
-    status |= export_unnested(entries.children[1], s, &value, 0, c.headers)
-    entries.children[1].null_count = c.header_value.nulls
+    entries.n_buffers, entries.length = 1, s.columns.headers
+    status = export_unnested(entries.children[0], s, &s.header_key, 0, s.columns.headers)
+    status |= export_unnested(entries.children[1], s, &s.header_value, 0, s.columns.headers)
+    entries.children[1].null_count = s.header_value.nulls
     return status
 
 

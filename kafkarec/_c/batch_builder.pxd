@@ -21,7 +21,7 @@ from kafkarec._c.write cimport (
     next_ratio, put_batch_header, put_body, put_int32_sized, put_message_crc, put_message_head, put_u32, with_length,
 )
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
-from kafkarec._c.input_columns cimport InputChunk, Span, cell, number, spans_of
+from kafkarec._c.input_columns cimport InputChunk, cell, number
 from kafkarec._c.compress cimport CompressContext, can_compress, compress_bound, compress_lz4, compress_zstd
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, PAUSED, TOO_LARGE_TO_WRITE
 from kafkarec._c.numbers cimport put_unsigned, put_varint
@@ -33,7 +33,6 @@ cdef enum:
 cdef struct OriginalBatch:       # the rows that were read from one batch
     int64_t rows
     const BatchRow* batch
-    bint whole                   # with all its records: the header is copied unchanged
 
 cdef struct Encoder:
     # options
@@ -81,6 +80,11 @@ cdef struct Encoder:
     Buffer out
     int64_t written              # bytes of the closed batches
     Buffer body
+
+
+cdef inline bint is_whole(const OriginalBatch* original) noexcept nogil:
+    """Whether these are all its records: the header is copied unchanged."""
+    return original.batch.magic >= BATCH_MAGIC and original.batch.record_count == original.rows
 
 
 cdef inline int out_reserve(Encoder* e, int64_t used, int64_t more) noexcept nogil:
@@ -143,8 +147,6 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
     checked   the rows belong to the batch, whatever their offsets, timestamps and sizes are
     """
     cdef RecordFields d
-    cdef const Span* keys = spans_of(&chunk.key)
-    cdef const Span* values = spans_of(&chunk.value)
     cdef bint compressed = e.fields.codec != 0, stored = not e.measuring
     cdef bint estimated = compressed and not checked
     cdef Buffer* buffer = &e.body if compressed else &e.out
@@ -169,8 +171,7 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
             d.offset = wrapping_add(d.offset, shift)
         d.timestamp = ABSENT
         number(&chunk.timestamp, row, &d.timestamp)
-        d.key = keys[row] if keys != NULL else cell(&chunk.key, row)
-        d.value = values[row] if values != NULL else cell(&chunk.value, row)
+        d.key, d.value = cell(&chunk.key, row), cell(&chunk.value, row)
         load_headers(chunk, row, &d)
         offset_delta = wrapping_subtract(d.offset, base_offset)
         timestamp_delta = wrapping_subtract(d.timestamp, base_timestamp)

@@ -109,16 +109,6 @@ cdef struct Columns:
     bint in_memory                      # views of the batch that is being read point there
     int64_t first_row                   # with views: of the batch that is being read
 
-cdef struct Expected:                   # estimated sizes of the next chunk: batches, rows, headers, bytes of the others
-    int64_t batches
-    int64_t rows
-    int64_t key
-    int64_t value
-    int64_t headers
-    int64_t header_key
-    int64_t header_value
-
-
 cdef inline void buffer_free(const Buffer* buffer) noexcept nogil:
     pages_free(buffer.data, buffer.capacity)
 
@@ -345,32 +335,20 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
     return status
 
 
-cdef inline void columns_reserve_expected(Columns* c, const Expected* e, int64_t times, int64_t size) noexcept nogil:
-    """Reserves space for `times` the expected sizes at once, and for the last batch, of `size` bytes, for which more is
+cdef inline void columns_reserve_alike(Columns* c, int64_t batches, int64_t size) noexcept nogil:
+    """Reserves space for so many batches like those so far, and for the last one, of `size` bytes, for which more is
     reserved than it needs: growing from batch to batch would copy a chunk about twice. An estimate refuses nothing:
     each batch reserves what it needs."""
     cdef size_t runs = <size_t>c.run_count * sizeof(Run)
-    columns_reserve(c, e.rows * times, 0)
-    buffer_reserve(&c.runs, runs, runs + <size_t>(e.batches * times) * sizeof(Run))
-    if c.want & WANT_VIEWS and c.in_memory:
-        size = 0
+    cdef bint viewed = c.want & WANT_VIEWS and c.in_memory
+    columns_reserve(c, c.rows * batches, 0)
+    buffer_reserve(&c.runs, runs, runs + <size_t>batches * sizeof(Run))
     if c.want & WANT_KEY:
-        bytes_reserve(&c.page, &c.key, e.key * times + size)
+        bytes_reserve(&c.page, &c.key, c.key.used * batches + (0 if viewed else size))
     if c.want & WANT_VALUE:
-        bytes_reserve(&c.page, &c.value, e.value * times + size)
-    if c.want & WANT_HEADERS and e.headers > 0:
-        headers_reserve(c, e.headers * times, max(e.header_key, e.header_value) * times)
-
-
-cdef inline void estimate_next_chunk(const Columns* c, Expected* e) noexcept nogil:
-    """Estimates the sizes of the next chunk: those of this one and a sixteenth more."""
-    e.batches = c.run_count + c.run_count // 16
-    e.rows = c.rows + c.rows // 16
-    e.key = c.key.used + c.key.used // 16
-    e.value = c.value.used + c.value.used // 16
-    e.headers = c.headers + c.headers // 16
-    e.header_key = c.header_key.used + c.header_key.used // 16
-    e.header_value = c.header_value.used + c.header_value.used // 16
+        bytes_reserve(&c.page, &c.value, c.value.used * batches + (0 if viewed else size))
+    if c.headers > 0:
+        headers_reserve(c, c.headers * batches, max(c.header_key.used, c.header_value.used) * batches)
 
 
 cdef inline void bytes_truncate(Bytes* column, bint views, bint whole, int64_t entries, int64_t touched) noexcept nogil:

@@ -15,9 +15,8 @@ from kafkarec._c.batch cimport (
     is_transactional, is_wrapper, latest_codec, least_size, read_batch,
 )
 from kafkarec._c.columns cimport (
-    MOST_IN_PAGE, WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, begin_viewed_batch,
-    buffer_reserve, clear_bit, columns_reserve_expected, columns_share_page, columns_truncate, estimate_next_chunk,
-    run_append,
+    MOST_IN_PAGE, WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, begin_viewed_batch, buffer_reserve,
+    clear_bit, columns_reserve_alike, columns_share_page, columns_truncate, run_append,
 )
 from kafkarec._c.input cimport Input, reach, unreadable_end
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
@@ -97,7 +96,6 @@ cdef struct Engine:
     int chunks                   # how many chunks of this input were taken
     int64_t stretch_used         # of stretch_bytes
     int64_t decompressed         # bytes of this input's payloads so far
-    Expected expected            # estimated sizes of the chunk
     Search search
     Fault fault
     BatchRow row                 # the batch that is being read
@@ -190,26 +188,17 @@ cdef inline bint outside_ranges(Engine* e, const BatchRow* row) noexcept nogil:
     return row.last_offset < f.from_offset or (not is_wrapper(row) and row.base_offset >= f.to_offset)
 
 
-cdef inline void reserve_expected(Engine* e, const Expected* more, int64_t times, int64_t length) noexcept nogil:
-    """Reserves space for `times` the expected sizes in the columns and in the table of batches: see
-    columns_reserve_expected."""
-    cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
-    buffer_reserve(&e.rows, used, used + <size_t>(more.batches * times + 1) * sizeof(BatchRow))
-    columns_reserve_expected(&e.columns, more, times, min(length, FIRST_RESERVE))
-
-
 cdef inline void reserve_for_rest(Engine* e, int64_t length) noexcept nogil:
-    """After the first batch, with a payload of `length` bytes: reserves what the rest of the input takes, or of the
-    chunk, if all its batches are like this one."""
-    cdef Expected more
+    """After the first batch of a chunk, with a payload of `length` bytes: reserves what the rest of the input takes, or
+    of the chunk, if all its batches are like this one, and a sixteenth more."""
     cdef int64_t batches = (e.input.stop - e.row.position) // e.row.size_in_bytes - 1
     cdef int64_t of_chunk = (e.options.chunk_bytes - length) // max(length, 1) + 1
+    cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
     batches = min(batches, of_chunk)
-    if batches <= 0 or e.options.chunk_bytes > MOST_EXPECTED:
-        return
-    estimate_next_chunk(&e.columns, &more)
-    more.batches = 1
-    reserve_expected(e, &more, batches, length)
+    batches += batches // 16
+    if batches > 0 and e.options.chunk_bytes <= MOST_EXPECTED:
+        buffer_reserve(&e.rows, used, used + <size_t>(batches + 1) * sizeof(BatchRow))
+        columns_reserve_alike(&e.columns, batches, min(length, FIRST_RESERVE))
 
 
 cdef inline int decode_payload(Engine* e, Columns* c, const uint8_t* p, int64_t length, int64_t behind,
@@ -273,12 +262,9 @@ cdef inline int engine_decode(Engine* e, const uint8_t* p, int64_t length, int64
         c.rows = start
     if c.want & WANT_VIEWS:
         begin_viewed_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
-    if c.rows == 0 and c.runs.data == NULL:              # the first batch of a chunk
-        if e.expected.rows > 0:
-            reserve_expected(e, &e.expected, 1, length)
-        elif (e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE and length < MOST_IN_PAGE
-                and c.page.buffer.data == NULL):
-            columns_share_page(c, e.row.record_count, length)
+    if (start == 0 and e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE
+            and length < MOST_IN_PAGE and c.runs.data == NULL and c.page.buffer.data == NULL):
+        columns_share_page(c, e.row.record_count, length)
     status = decode_selected(e, c, p, length, behind)
     if status != OK:
         return status
@@ -289,7 +275,7 @@ cdef inline int engine_decode(Engine* e, const uint8_t* p, int64_t length, int64
         e.decompressed += length
     if e.options.ticks > 1 and c.want & WANT_TIMESTAMP:
         scale_timestamps(c, start, e.options.ticks)
-    if start == 0 and e.expected.rows == 0 and e.columns.rows > 0:
+    if start == 0 and e.columns.rows > 0:
         reserve_for_rest(e, length)
     return engine_accept(e, start)
 
@@ -448,8 +434,7 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
 
 
 cdef inline void engine_begin_chunk(Engine* e) noexcept nogil:
-    """Begins the next chunk, of the estimated sizes; the caller is about to take the columns and the table."""
-    estimate_next_chunk(&e.columns, &e.expected)
+    """Begins the next chunk; the caller is about to take the columns and the table."""
     e.row_count = 0
     e.audit.kept_count = e.audit.largest = 0
     e.chunk_used = 0

@@ -21,7 +21,8 @@ from kafkarec._c.batch cimport (
     latest_codec, least_size, wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.batch_builder cimport (
-    Encoder, OriginalBatch, add_message, add_records, batch_close, batch_open, batch_reserve, write_empty_batch,
+    Encoder, OriginalBatch, add_message, add_records, batch_close, batch_open, batch_reserve, is_whole,
+    write_empty_batch,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
@@ -133,7 +134,7 @@ cdef inline void fields_of_original(const Encoder* e, const OriginalBatch* origi
                                     BatchFields* f) noexcept nogil:
     """Sets batch fields from an original batch. `offset`: of the row, which may become the first of its batch."""
     fields_of_batch(e, original.batch, f)
-    if original.whole and keeps_original(e, original) and f.magic >= BATCH_MAGIC:
+    if is_whole(original) and keeps_original(e, original) and f.magic >= BATCH_MAGIC:
         f.explicit_fields = EXPLICIT_ALL
         f.base_offset = wrapping_add(original.batch.base_offset, e.shift)
         f.last_offset = wrapping_add(original.batch.last_offset, e.shift)

@@ -25,6 +25,7 @@ Misfit with the first row that is not.
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t, uint8_t
 from libc.string cimport memcpy
 
+from kafkarec._c.arrow cimport ArrowArray
 from kafkarec._c.columns cimport is_set
 from kafkarec._c.numbers cimport native_int
 
@@ -102,6 +103,7 @@ cdef struct InputChunk:
     Lists headers
     Cells codec                  # codec names: the column `compression`
     Numbers fields[9]
+    ArrowArray array             # what they are in; without `release` for Python rows
 
 
 cdef inline int64_t offset_at(const void* offsets, bint wide, int64_t i) noexcept nogil:
@@ -130,11 +132,6 @@ cdef inline Span cell(const Cells* c, int64_t row) noexcept nogil:
     ends = <const int32_t*>c.index + row + c.first
     span.data, span.length = c.data + ends[0], ends[1] - ends[0]
     return span
-
-
-cdef inline const Span* spans_of(const Cells* c) noexcept nogil:
-    """The spans of a column that has one for each row; NULL for any other column."""
-    return <const Span*>c.index + c.first if c.kind == SPANS and c.width == 1 else NULL
 
 
 cdef inline Span cell_by_kind(const Cells* c, int64_t row) noexcept nogil:
@@ -219,12 +216,17 @@ cdef enum:
 
 
 cdef inline int64_t cells_bytes(const Cells* c, int64_t start, int64_t rows) noexcept nogil:
-    """Bytes of rows of a column with 32-bit offsets; for other columns an estimate of 8 per row. The offsets of entries
-    that belong to no row are not checked, so the result may be wrong, but is not negative."""
+    """Bytes of rows of a column with 32-bit offsets or spans; for other columns an estimate of 8 per row. The offsets
+    of entries that belong to no row are not checked, so the result may be wrong, but is not negative."""
     cdef const int32_t* ends = <const int32_t*>c.index + c.first + start
-    if c.kind != OFFSETS_32:
+    cdef int64_t i, total = 0
+    if c.kind == OFFSETS_32:
+        return max(<int64_t>ends[rows] - ends[0], 0)
+    if c.kind != SPANS:
         return rows * 8
-    return max(<int64_t>ends[rows] - ends[0], 0)
+    for i in range(start, start + rows):
+        total += max(cell(c, i).length, 0)
+    return total
 
 
 cdef inline int64_t estimated_encoded_size(const InputChunk* chunk) noexcept nogil:

@@ -221,7 +221,7 @@ cdef inline int64_t fill_numbers(const Columns* c, int code, const NumberColumn*
 cdef inline void set_fixed_column(Column* out, const void* values, const uint8_t* validity,
                                   int64_t nulls) noexcept nogil:
     out.kind, out.nulls = FIXED, nulls
-    out.buffers[0], out.buffers[1] = validity, values
+    out.buffers[0], out.buffers[1] = validity if nulls > 0 else NULL, values
 
 
 cdef inline uint8_t* new_buffer(Storage* s, size_t size, int* status) noexcept nogil:
@@ -255,6 +255,8 @@ cdef inline void set_decoded_column(Storage* s, int code, Column* out) noexcept 
     elif code == OUT_HEADERS:
         out.kind = HEADERS
         out.buffers[1] = c.header_offsets
+        set_bytes_column(&s.header_key, c.header_key.offsets, c.header_key.data.data, NULL, 0)
+        set_value_column(&s.header_value, c, &c.header_value)
     else:
         set_fixed_column(out, c.type, NULL, 0)
 

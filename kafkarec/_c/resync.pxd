@@ -317,15 +317,8 @@ cdef inline bint lengths_continue(Input* source, int64_t position, int64_t offse
 
 
 cdef inline int64_t bytes_before_magic(const uint8_t* p, int64_t n) noexcept nogil:
-    """How many of n bytes come before the first that is the magic of a batch; eight are looked at at a time."""
+    """How many of n bytes come before the first that is the magic of a batch."""
     cdef int64_t skipped = 0
-    cdef uint64_t word, found, each = 0x0101010101010101
-    while n - skipped >= <int64_t>sizeof(word):
-        memcpy(&word, p + skipped, sizeof(word))
-        found = (word - (LATEST_MAGIC + 1) * each) & ~word & (0x80 * each)    # not 0: such a byte is there
-        if found != 0:
-            break
-        skipped += sizeof(word)
     while skipped < n and p[skipped] > LATEST_MAGIC:
         skipped += 1
     return skipped

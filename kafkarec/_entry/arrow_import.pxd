@@ -144,13 +144,13 @@ cdef inline list column_names(const ArrowSchema* schema):
     return names
 
 
-cdef inline set bind_chunk(InputChunk* chunk, const ArrowSchema* schema, const ArrowArray* array, dict fields,
-                           object left_out, const ArrayOrigin* origin):
-    """Binds all columns with a known name, except `left_out`; returns the names of all columns. The caller decides
-    about unknown names."""
+cdef inline set bind_chunk(InputChunk* chunk, const ArrowSchema* schema, dict fields, object left_out,
+                           const ArrayOrigin* origin):
+    """Binds all columns of its array with a known name, except `left_out`; returns the names of all columns. The caller
+    decides about unknown names."""
+    cdef const ArrowArray* array = &chunk.array
     cdef int64_t i
     cdef list names
-    memset(chunk, 0, sizeof(InputChunk))
     check_schema(None, schema)
     if schema.format != b"+s":
         raise TypeError(f"a table or a struct is needed, not an array of Arrow type {format_of(schema)!r}")
@@ -222,45 +222,35 @@ cdef inline int fill_batch_fields(BatchFields* f, object header) except -1:
 
 cdef struct InputChunks:
     InputChunk* chunks
-    ArrowArray* arrays
     int64_t count
 
 
-cdef inline int chunks_reserve(InputChunks* input_, int64_t chunks) except -1:
-    cdef void* more = realloc(input_.chunks, <size_t>chunks * sizeof(InputChunk))
-    if more != NULL:
-        input_.chunks = <InputChunk*>more
-        more = realloc(input_.arrays, <size_t>chunks * sizeof(ArrowArray))
-    if more == NULL:
+cdef inline InputChunk* new_chunk(InputChunks* input_) except NULL:
+    """The place of the next chunk, which is empty, and not counted yet."""
+    cdef InputChunk* chunks = <InputChunk*>realloc(input_.chunks, <size_t>(input_.count + 1) * sizeof(InputChunk))
+    if chunks == NULL:
         raise MemoryError
-    input_.arrays = <ArrowArray*>more
-    return 0
-
-
-cdef inline int64_t chunks_row_count(const InputChunks* input_) noexcept:
-    cdef int64_t i, rows = 0
-    for i in range(input_.count):
-        rows += input_.chunks[i].rows
-    return rows
+    input_.chunks = chunks
+    memset(chunks + input_.count, 0, sizeof(InputChunk))
+    return chunks + input_.count
 
 
 cdef inline int chunks_bind_rows(InputChunks* input_, const PyRows* table) except -1:
     if input_.count == 0:
-        chunks_reserve(input_, 1)
-        input_.arrays[0].release = NULL
+        new_chunk(input_)
         input_.count = 1
     rows_bind(table, input_.chunks)
     return 0
 
 
 cdef inline set chunks_bind(InputChunks* input_, const ArrowSchema* schema, dict fields, object left_out, bint own):
-    """Makes the array at index input_.count a chunk; returns the names of its columns."""
-    cdef ArrayOrigin origin
-    origin.own, origin.first_row = own, chunks_row_count(input_)
+    """Counts the new chunk, whose array is set, and binds its columns; returns their names."""
+    cdef ArrayOrigin origin = ArrayOrigin(own, 0)
+    cdef int64_t i
+    for i in range(input_.count):
+        origin.first_row += input_.chunks[i].rows
     input_.count += 1
-    return bind_chunk(
-        input_.chunks + input_.count - 1, schema, input_.arrays + input_.count - 1, fields, left_out, &origin
-    ) - left_out
+    return bind_chunk(input_.chunks + input_.count - 1, schema, fields, left_out, &origin) - left_out
 
 
 cdef inline set import_array(InputChunks* input_, tuple capsules, dict fields, object left_out):
@@ -271,8 +261,7 @@ cdef inline set import_array(InputChunks* input_, tuple capsules, dict fields, o
     cdef ArrowArray* array = <ArrowArray*>capsule_pointer(capsules[1], b"arrow_array")
     if array.release == NULL:
         raise invalid_arrow_error(None, None, "its array was already consumed")
-    chunks_reserve(input_, 1)
-    input_.arrays[0] = array[0]
+    new_chunk(input_).array = array[0]
     array.release = NULL                      # moved: chunks_release releases the copy
     return chunks_bind(input_, schema, fields, left_out, False)
 
@@ -293,6 +282,7 @@ cdef inline set import_stream(InputChunks* input_, object capsule, dict fields, 
 
 cdef inline set import_arrays(InputChunks* input_, ArrowArrayStream* stream, dict fields, object left_out, bint own):
     cdef ArrowSchema schema
+    cdef ArrowArray* array
     cdef set names = set()
     memset(&schema, 0, sizeof(ArrowSchema))
     if stream.get_schema == NULL or stream.get_next == NULL:
@@ -302,11 +292,10 @@ cdef inline set import_arrays(InputChunks* input_, ArrowArrayStream* stream, dic
     try:
         check_schema(None, &schema)
         while True:
-            chunks_reserve(input_, input_.count + 1)
-            memset(input_.arrays + input_.count, 0, sizeof(ArrowArray))
-            if stream.get_next(stream, input_.arrays + input_.count) != 0:
+            array = &new_chunk(input_).array
+            if stream.get_next(stream, array) != 0:
                 raise ValueError("the Arrow stream failed" + producer_error(stream))
-            if input_.arrays[input_.count].release == NULL:
+            if array.release == NULL:
                 break
             names |= chunks_bind(input_, &schema, fields, left_out, own)
         names |= {name.decode(errors="replace") for name in column_names(&schema)} - left_out
@@ -324,9 +313,10 @@ cdef inline str producer_error(ArrowArrayStream* stream):
 
 
 cdef inline void chunks_release(InputChunks* input_) noexcept:
+    cdef ArrowArray* array
     cdef int64_t i
     for i in range(input_.count):
-        if input_.arrays[i].release != NULL:
-            input_.arrays[i].release(input_.arrays + i)
-    free(input_.arrays)
+        array = &input_.chunks[i].array
+        if array.release != NULL:
+            array.release(array)
     free(input_.chunks)

@@ -109,7 +109,22 @@ cdef inline bint set_by_name(PyObject** given, tuple known, tuple defaults, PyOb
     return True
 
 
-# ---- objects of one thread
+# ---- threads
+
+cdef extern from "Python.h":
+    void* PyEval_SaveThread()
+    void PyEval_RestoreThread(void* thread)
+
+
+cdef inline void* release_gil(bint is_released) noexcept:
+    """Releases the GIL, or not; `acquire_gil` gets what it returns. Between the two are calls of C functions only."""
+    return PyEval_SaveThread() if is_released else NULL
+
+
+cdef inline void acquire_gil(void* thread) noexcept:
+    if thread != NULL:
+        PyEval_RestoreThread(thread)
+
 
 cdef inline int claim(bint* busy) except -1:
     """Sets `busy`, which the caller clears after its work. RuntimeError: another thread uses the object."""

@@ -63,21 +63,16 @@ cdef inline RecordView record_view(const Columns* c, uint32_t shown, int64_t tic
     return v
 
 
-cdef inline const uint8_t* validity_of(const Column* column) noexcept:
-    """NULL: no row is null."""
-    return <const uint8_t*>column.buffers[0] if column.nulls > 0 else NULL
-
-
 cdef inline Numbers numbers_of(const Column* column, Py_UCS4 format_):
     """The numbers of a column: integers, timestamps as they are stored, bools. format_: how its Arrow type begins"""
     cdef int width = {"i": 4, "I": -4, "s": 2, "c": 1, "b": BOOL}.get(format_, 8)
-    cdef const uint8_t* validity = validity_of(column)
+    cdef const uint8_t* validity = <const uint8_t*>column.buffers[0]
     return Numbers(width, width == 8 and validity == NULL, validity, column.buffers[1], 0, 1, 1)
 
 
 cdef inline Cells cells_of(const Column* column) noexcept:
     """The byte strings of a column, which must live as long."""
-    cdef const uint8_t* validity = validity_of(column)
+    cdef const uint8_t* validity = <const uint8_t*>column.buffers[0]
     cdef bint views = column.kind == KIND_VIEWS
     cdef Cells cells = Cells(VIEWS if views else OFFSETS_32, validity == NULL and not views, validity,
                              column.buffers[1], <const uint8_t*>column.buffers[2], NULL, 0, 0)

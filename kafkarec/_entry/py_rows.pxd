@@ -159,7 +159,6 @@ cdef struct PyRows:
     int64_t count
     int64_t missing_offsets      # rows without an offset
     bint lacks_offset            # the row that is being read has none
-    int64_t bytes                # of keys, values and headers
     int64_t capacity             # in rows
     int64_t* offsets
     int64_t* timestamps
@@ -172,7 +171,7 @@ cdef struct PyRows:
     PyObject** kept
     int64_t kept_count
     int64_t kept_capacity
-    int64_t[4] marks             # counts at the last rows_mark, for rows_undo
+    int64_t[3] marks             # counts at the last rows_mark, for rows_undo
     Buffer row_block             # the memory of the arrays: of those with an entry for each row, and of the others
     Buffer pair_block
     Buffer kept_block
@@ -272,7 +271,7 @@ cdef inline int rows_fill(PyRows* t, PyObject* rows, int64_t count, const RowTyp
 cdef inline int64_t take_tuples(PyRows* t, PyObject* rows, int64_t i, int64_t count) noexcept:
     """Appends tuples without headers from index i on, for which there must be space; returns the index of the first row
     that is not one. The same as take_tuple of each, whose state stays in registers here."""
-    cdef int64_t row = t.count, missing = t.missing_offsets, size = t.bytes
+    cdef int64_t row = t.count, missing = t.missing_offsets
     cdef int64_t* offsets = t.offsets
     cdef int64_t* timestamps = t.timestamps
     cdef int64_t* starts = t.starts if t.pair_capacity > 0 else NULL
@@ -294,12 +293,11 @@ cdef inline int64_t take_tuples(PyRows* t, PyObject* rows, int64_t i, int64_t co
                 and kr_row_bytes(fields[3], &values[row].data, &values[row].length)):
             break
         missing += fields[0] == Py_None
-        size += max(keys[row].length, 0) + max(values[row].length, 0)
         row += 1
         i += 1
         if starts != NULL:
             starts[row] = t.pair_count
-    t.count, t.missing_offsets, t.bytes = row, missing, size
+    t.count, t.missing_offsets = row, missing
     return i
 
 
@@ -350,29 +348,24 @@ cdef inline bint take_numbers(PyRows* t, PyObject* offset, PyObject* timestamp) 
 
 cdef inline bint take_bytes(PyRows* t, PyObject* key, PyObject* value, PyObject* headers) except -1:
     """Reads key, value and headers after take_numbers; counts the row. The caller keeps the three objects alive."""
-    cdef int64_t pairs = t.pair_count, size = 0
+    cdef int64_t pairs = t.pair_count
     cdef Span* keys = t.keys + t.count
     cdef Span* values = t.values + t.count
     if not (kr_row_bytes(key, &keys.data, &keys.length) and kr_row_bytes(value, &values.data, &values.length)):
         return False
-    if not kr_is_empty(headers) and not take_headers(t, headers, &size):
+    if not kr_is_empty(headers) and not take_headers(t, headers):
         t.pair_count = pairs
         return False
-    if keys.length > 0:
-        size += keys.length
-    if values.length > 0:
-        size += values.length
     t.missing_offsets += t.lacks_offset
     t.count += 1
     if t.pair_capacity > 0:
         t.starts[t.count] = t.pair_count
-    t.bytes += size
     return True
 
 
-cdef inline bint take_headers(PyRows* t, PyObject* headers, int64_t* size) except -1:
-    """Reads all headers of a row; adds their bytes to `size`. Another thread may change a list, so the pairs of a list
-    are kept; a pair is a tuple and cannot change."""
+cdef inline bint take_headers(PyRows* t, PyObject* headers) except -1:
+    """Reads all headers of a row. Another thread may change a list, so the pairs of a list are kept; a pair is a tuple
+    and cannot change."""
     cdef bint listed = PyList_CheckExact(headers)
     cdef int64_t i, count
     cdef PyObject* pair
@@ -397,34 +390,30 @@ cdef inline bint take_headers(PyRows* t, PyObject* headers, int64_t* size) excep
         if not (kr_is_tuple(pair, 2) and kr_row_text(kr_item(pair, 0), &key.data, &key.length)
                 and kr_row_bytes(kr_item(pair, 1), &key[1].data, &key[1].length)):
             return False
-        size[0] += key.length + (key[1].length if key[1].length > 0 else 0)
         t.pair_count += 1
     return True
 
 
 cdef inline void rows_mark(PyRows* t) noexcept:
-    t.marks[0], t.marks[1], t.marks[2], t.marks[3] = t.count, t.pair_count, t.kept_count, t.bytes
+    t.marks[0], t.marks[1], t.marks[2] = t.count, t.pair_count, t.kept_count
 
 
 cdef inline void rows_undo(PyRows* t) noexcept:
     """Removes the rows since the mark, and releases the references kept for them."""
     cdef int64_t kept = t.kept_count
-    t.count, t.pair_count, t.kept_count, t.bytes = t.marks[0], t.marks[1], t.marks[2], t.marks[3]
+    t.count, t.pair_count, t.kept_count = t.marks[0], t.marks[1], t.marks[2]
     while kept > t.marks[2]:
         kept -= 1
         Py_DECREF(t.kept[kept])
 
 
-cdef inline bint has_offsets(const PyRows* t) noexcept:
-    return t.missing_offsets == 0 and t.count > 0
-
-
 cdef inline void rows_bind(const PyRows* t, InputChunk* chunk) noexcept:
+    cdef bint has_offsets = t.missing_offsets == 0 and t.count > 0
     memset(chunk, 0, sizeof(InputChunk))
     chunk.rows = t.count
-    chunk.offset.width, chunk.timestamp.width = 8 if has_offsets(t) else <int>NO_NUMBERS, 8
+    chunk.offset.width, chunk.timestamp.width = 8 if has_offsets else <int>NO_NUMBERS, 8
     chunk.offset.values, chunk.timestamp.values = t.offsets, t.timestamps
-    chunk.offset.plain, chunk.timestamp.plain = has_offsets(t), True
+    chunk.offset.plain, chunk.timestamp.plain = has_offsets, True
     chunk.key.kind = chunk.value.kind = chunk.headers.key.kind = chunk.headers.value.kind = SPANS
     chunk.key.index, chunk.value.index = t.keys, t.values
     chunk.key.width = chunk.value.width = 1
@@ -440,7 +429,7 @@ cdef inline void rows_bind(const PyRows* t, InputChunk* chunk) noexcept:
 cdef inline void rows_clear(PyRows* t) noexcept:
     """Removes all rows; the arrays are kept."""
     rows_mark(t)
-    t.marks[0] = t.marks[1] = t.marks[2] = t.marks[3] = t.missing_offsets = 0
+    t.marks[0] = t.marks[1] = t.marks[2] = t.missing_offsets = 0
     rows_undo(t)
 
 

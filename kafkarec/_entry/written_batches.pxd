@@ -59,7 +59,6 @@ cdef inline int64_t originals_add_rows(OriginalBatches* originals, const BatchRo
     """Appends those of rows [start, stop) of a chunk; returns the index of the batch after the last one."""
     cdef int64_t i, at = 0, low, high
     cdef const Run* run = <const Run*>columns.runs.data
-    cdef OriginalBatch* last
     for i in range(columns.run_count):
         low, high = max(at, start), min(at + run[i].rows, stop)
         at += run[i].rows
@@ -71,8 +70,6 @@ cdef inline int64_t originals_add_rows(OriginalBatches* originals, const BatchRo
             originals.batches[originals.count - 1].rows += high - low
         else:
             originals_add(originals, rows + run[i].batch, high - low)
-        last = originals.batches + originals.count - 1
-        last.whole = last.batch.magic >= BATCH_MAGIC and last.batch.record_count == last.rows
         next_batch = run[i].batch + 1
     return next_batch
 
@@ -86,7 +83,6 @@ cdef inline int originals_add(OriginalBatches* originals, const BatchRow* batch,
             raise MemoryError
         originals.batches = more
     originals.batches[originals.count].batch, originals.batches[originals.count].rows = batch, rows
-    originals.batches[originals.count].whole = True
     originals.count += 1
     return 0
 

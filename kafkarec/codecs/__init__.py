@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 from kafkarec._core import PayloadDecompressor
 
 from . import gzip, lz4, native, snappy, zstd
-from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec, StreamNotes, as_codec_error
+from .codec_errors import CodecError, LimitReached, MissingCodec, StreamNotes, Truncated, UnknownCodec, as_codec_error
 
 __all__ = [
     "BY_NAME",
     "CODECS",
-    "REASONS",
     "Codec",
     "CodecError",
     "LimitReached",
     "MissingCodec",
     "StreamNotes",
+    "Truncated",
     "check_stream_start",
     "checked_level",
     "compress",
@@ -120,7 +120,7 @@ def decompress_by_module(
 ) -> bytes | memoryview:
     """As `decompress`, without the C functions, which the first call finds for the next ones."""
     if not 0 <= codec_id < len(CODECS):
-        raise CodecError("unsupported_codec", f"codec id {codec_id}")
+        raise UnknownCodec(f"codec id {codec_id}")
     codec = CODECS[codec_id]
     try:
         native.install(codec.name)
@@ -132,7 +132,7 @@ def decompress_by_module(
 def check_stream_start(codec_id: int, payload: Any, limit: int, magic: int = 2) -> None:
     """Makes the checks of the Java stream's constructor, the only ones for the payload of a batch of 0 records."""
     if not 0 <= codec_id < len(CODECS):
-        raise CodecError("unsupported_codec", f"codec id {codec_id}")
+        raise UnknownCodec(f"codec id {codec_id}")
     codec = CODECS[codec_id]
     try:
         codec.check_stream_start(payload, limit, magic)

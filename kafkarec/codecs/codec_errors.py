@@ -12,38 +12,38 @@ from typing import Any
 
 from . import native
 
-REASONS: dict[str, str] = {
-    "payload_empty": "there is no compressed payload at all",
-    "payload_header_invalid": "the payload does not begin as this codec's stream does",
-    "payload_unsupported": "the stream asks for a feature that Kafka does not read",
-    "payload_truncated": "the compressed stream ends before its end mark",
-    "payload_corrupt": "the compressed data cannot be decompressed",
-    "payload_checksum_mismatch": "a checksum or size inside of the compressed stream is wrong",
-    "limit_exceeded": "the payload decompresses to more than max_decompressed_bytes",
-    "missing_codec": "the library of this codec is not installed",
-    "unsupported_codec": "no codec has this id",
-}
-"""Every `CodecError.reason` with its meaning."""
-
 
 class CodecError(Exception):
-    """A payload that the Java stream of this codec would refuse. `detail` never contains payload bytes."""
+    """A payload that the Java stream of this codec would refuse. reason: a key of `errors.REASONS`. `detail` never
+    contains payload bytes."""
 
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(reason, detail)
-        self.reason = reason
+    reason = "payload_corrupt"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
         self.detail = detail
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}"
 
 
+class Truncated(CodecError):
+    """The compressed stream ends before its end mark."""
+
+
+class UnknownCodec(CodecError):
+    """No codec has this id."""
+
+    reason = "unsupported_codec"
+
+
 class LimitReached(CodecError):
     """The payload decompresses, or declares that it decompresses, to more than `limit` bytes."""
 
+    reason = "limit_exceeded"
+
     def __init__(self, limit: int, detail: str = "") -> None:
-        super().__init__("limit_exceeded", detail or f"more than {limit} bytes when decompressed")
-        self.limit = limit
+        super().__init__(detail or f"more than {limit} bytes when decompressed")
 
 
 _NO_MEMORY = re.compile("not enough memory|allocation|^Error -4 ", re.IGNORECASE)  # -4: zlib's Z_MEM_ERROR
@@ -55,22 +55,20 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def as_codec_error(error: Exception, codec: str, limit: int) -> CodecError:
-    """What an error of lz4, zstandard or cramjam means, or a MemoryError."""
+    """What an error of zlib, lz4 or cramjam means, or a MemoryError."""
     if is_out_of_memory(error):
         return LimitReached(limit, "out of memory before the limit")
-    if "hecksum" in str(error):
-        checked = "content" if codec == "zstd" else "block"
-        return CodecError("payload_checksum_mismatch", f"{codec}: wrong {checked} checksum")
-    return CodecError("payload_corrupt", f"{codec}: a block cannot be decompressed")
+    return CodecError(f"{codec}: a block cannot be decompressed")
 
 
 class MissingCodec(CodecError):
     """The codec's library is not installed; pip_name: the package to install. problem: it is, and cannot be loaded."""
 
+    reason = "missing_codec"
+
     def __init__(self, codec: str, pip_name: str, problem: str = "") -> None:
         needed = f"{pip_name}, which cannot be loaded: {problem}" if problem else f"a library: pip install {pip_name}"
-        super().__init__("missing_codec", f"{codec} needs {needed}")
-        self.pip_name = pip_name
+        super().__init__(f"{codec} needs {needed}")
 
 
 class StreamNotes:

@@ -17,7 +17,14 @@ import zlib
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, as_codec_error, is_out_of_memory
+from kafkarec.codecs.codec_errors import (
+    CodecError,
+    LimitReached,
+    StreamNotes,
+    Truncated,
+    as_codec_error,
+    is_out_of_memory,
+)
 
 NAME, PIP_NAME, MODULE = "gzip", "isal", "zlib"  # isal for usual payloads, where it is installed
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 9, -1  # of Kafka
@@ -82,23 +89,20 @@ def _inflate(payload: Any, at: int, content: bytearray, limit: int) -> int:
             if len(content) > limit:
                 raise LimitReached(limit)
             if at >= size and not out and not inflater.eof and not inflater.unconsumed_tail:
-                raise CodecError("payload_truncated", "gzip: the deflate data is cut")
+                raise Truncated("gzip: the deflate data is cut")
     except zlib.error as error:
         if is_out_of_memory(error):
             raise as_codec_error(error, NAME, limit) from None
-        raise CodecError("payload_corrupt", f"gzip: {error}") from None
+        raise CodecError(f"gzip: {error}") from None
     at -= len(inflater.unused_data)
     if size - at < TRAILER_SIZE:
-        raise CodecError("payload_truncated", "gzip: the trailer is cut")
+        raise Truncated("gzip: the trailer is cut")
     stored_crc = int.from_bytes(payload[at : at + 4], "little")
     stored_size = int.from_bytes(payload[at + 4 : at + 8], "little")
     if stored_crc != crc:
-        raise CodecError(
-            "payload_checksum_mismatch", f"gzip: crc in the trailer {stored_crc:#010x}, computed {crc:#010x}"
-        )
+        raise CodecError(f"gzip: crc in the trailer {stored_crc:#010x}, computed {crc:#010x}")
     if stored_size != (len(content) - start) & 0xFFFFFFFF:
         raise CodecError(
-            "payload_checksum_mismatch",
             f"gzip: size in the trailer {stored_size}, decompressed {len(content) - start}",
         )
     return at + TRAILER_SIZE
@@ -108,13 +112,13 @@ def _header_end(payload: Any, at: int) -> int:
     """Checks the header at `at` as GZIPInputStream.readHeader does; returns the position after it."""
     size, start = len(payload), at
     if size - at == 0:
-        raise CodecError("payload_empty", "gzip: no bytes")
+        raise CodecError("gzip: no bytes")
     if size - at < HEADER_SIZE:
-        raise CodecError("payload_truncated", "gzip: the header is cut")
+        raise Truncated("gzip: the header is cut")
     if payload[at] != 0x1F or payload[at + 1] != 0x8B:
-        raise CodecError("payload_header_invalid", "gzip: the first two bytes are not 1f 8b")
+        raise CodecError("gzip: the first two bytes are not 1f 8b")
     if payload[at + 2] != 8:
-        raise CodecError("payload_unsupported", f"gzip: compression method {payload[at + 2]}, not 8")
+        raise CodecError(f"gzip: compression method {payload[at + 2]}, not 8")
     flags = payload[at + 3]
     at += HEADER_SIZE
     if flags & FLAG_EXTRA:
@@ -127,13 +131,13 @@ def _header_end(payload: Any, at: int) -> int:
         computed = zlib.crc32(payload[start:at]) & 0xFFFF
         at = _skip(payload, at, 2)
         if int.from_bytes(payload[at - 2 : at], "little") != computed:
-            raise CodecError("payload_checksum_mismatch", "gzip: wrong header checksum")
+            raise CodecError("gzip: wrong header checksum")
     return at
 
 
 def _skip(payload: Any, at: int, count: int) -> int:
     if count > len(payload) - at:
-        raise CodecError("payload_truncated", "gzip: the header is cut")
+        raise Truncated("gzip: the header is cut")
     return at + count
 
 
@@ -145,4 +149,4 @@ def _after_zero(payload: Any, at: int) -> int:
         if zero >= 0:
             return at + zero + 1
         at += len(piece)
-    raise CodecError("payload_truncated", "gzip: the header is cut")
+    raise Truncated("gzip: the header is cut")

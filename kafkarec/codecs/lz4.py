@@ -9,7 +9,7 @@ top bit. A block without content ends the stream as well, because a read returns
 looked at. (Deliberate difference: within a record of which 2 KiB or more are to come, the JVM reads on; no writer makes
 such blocks.) The header checksum of magic 0 is ignored: Kafka's writer computes it wrongly there (KAFKA-3160).
 
-So block sizes are checked here, and the library gets one of PLAIN_HEADERS in place of the header.
+So the frame is read here, and the library decompresses its blocks.
 
 `compress` writes independent blocks of 64 KiB without sizes and checksums in the frame; a block that compression does
 not make smaller is stored. Level 9, Kafka's default, is the *fast* compressor; every other level is the high compressor
@@ -22,7 +22,7 @@ from struct import Struct
 from typing import Any
 
 from kafkarec._core import xxh32_of
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, as_codec_error, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, Truncated, as_codec_error, load
 
 NAME, PIP_NAME, MODULE = "lz4", "lz4", "lz4.frame"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 17, 9  # of Kafka
@@ -32,7 +32,7 @@ HEADER_SIZE, SHORTEST_FRAME_START = 7, 6
 FLAG_CONTENT_CHECKSUM, FLAG_CONTENT_SIZE, FLAG_BLOCK_CHECKSUM, FLAG_INDEPENDENT = 4, 8, 16, 32
 STORED = 1 << 31
 END_MARK = b"\0\0\0\0"
-LEAST_CAPACITY, MAX_CAPACITY = 64 << 10, 1 << 20  # of a piece of the output, which the library allocates at once
+MOST_EXPANSION = 255  # bytes of content for a byte of a block
 
 BLOCK_SIZE, BLOCK_SIZE_CODE = 64 << 10, 4
 FAST_LEVEL = 9
@@ -47,32 +47,22 @@ def header_checksum(descriptor: bytes) -> int:
     return xxh32_of(descriptor) >> 8 & 0xFF
 
 
-# (FLG, BD) -> header: the eight headers that mean the same to the library and to Kafka
-PLAIN_HEADERS = {
-    (flags, code << 4): MAGIC + bytes((flags, code << 4, header_checksum(bytes((flags, code << 4)))))
-    for flags in (0x60, 0x60 | FLAG_BLOCK_CHECKSUM)
-    for code in (4, 5, 6, 7)
-}
-
-KAFKA_HEADER = PLAIN_HEADERS[0x60, 0x40]
+KAFKA_HEADER = MAGIC + b"\x60\x40" + bytes((header_checksum(b"\x60\x40"),))
 MAGIC_0_HEADER = KAFKA_HEADER[:6] + bytes((header_checksum(KAFKA_HEADER[:6]),))  # KAFKA-3160
 
 
-def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> bytes | memoryview:
+def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> memoryview:
     """The content of the first frame."""
-    frame = _library(MODULE)
-    flags, descriptor, at = _frame_header(payload)
-    end, behind = _end_of_blocks(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
-    if magic > 0:
-        _check_header(payload, at)
-    header = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
-    content = _decompress_frame(frame, [header, payload[at:end], END_MARK], limit)
+    library, content = _library("lz4.block"), bytearray()
+    flags, descriptor, at = _frame_header(payload, magic)
+    block_maximum = 1 << 2 * (descriptor >> 4) + 8
+    end, ends_by_mark = _decompress_blocks(library, payload, at, flags, block_maximum, content, limit)
     if seen is not None:
-        _audit(payload, flags if behind > end else flags & ~FLAG_CONTENT_CHECKSUM, behind, content, seen)
-    return content
+        _audit(payload, flags if ends_by_mark else flags & ~FLAG_CONTENT_CHECKSUM, end, content, seen)
+    return memoryview(content)
 
 
-def _audit(payload: Any, flags: int, end: int, content: bytes | memoryview, seen: StreamNotes) -> None:
+def _audit(payload: Any, flags: int, end: int, content: bytearray, seen: StreamNotes) -> None:
     """Compares what Kafka does not compare: the content's size (0: unknown) and checksum, the latter at `end`."""
     if flags & FLAG_CONTENT_SIZE:
         seen.size_wrong = int.from_bytes(payload[6:14], "little") not in (0, len(content))
@@ -114,95 +104,67 @@ def _high_frame(header: bytes, content: memoryview, level: int) -> bytes:
 
 def check_stream_start(payload: Any, limit: int, magic: int = 2) -> None:
     """Lz4BlockInputStream's constructor reads the frame header."""
-    _, _, at = _frame_header(payload)
-    if magic > 0:
-        _check_header(payload, at)
+    _frame_header(payload, magic)
 
 
-def _decompress_frame(frame: Any, parts: list[Any], limit: int) -> bytes | memoryview:
-    """Decompresses one frame from its parts, piece by piece."""
-    # a new one for each: LZ4 1.9.4 keeps the content size of a frame that failed, and fails on the next one
-    context = frame.create_decompression_context()
-    capacity = min(max(sum(map(len, parts)) << 2, LEAST_CAPACITY), MAX_CAPACITY)
-    content: bytearray | None = None
-    total = 0
-    ended = False
-    try:
-        for part in parts:
-            while True:
-                wanted = capacity if capacity <= limit - total else limit - total + 1
-                piece, used, ended = frame.decompress_chunk(context, part, max_length=wanted)
-                total += len(piece)
-                if total > limit:
-                    raise LimitReached(limit)
-                if ended and content is None:
-                    whole: bytes = piece
-                    return whole
-                if piece:
-                    content = bytearray() if content is None else content
-                    content += piece
-                if ended or (used == len(part) and len(piece) < wanted):
-                    break
-                if not used and not piece:
-                    raise CodecError("payload_corrupt", "lz4: a block cannot be decompressed")
-                part = part[used:]
-        if not ended:
-            raise CodecError("payload_corrupt", "lz4: a block cannot be decompressed")
-        return memoryview(content if content is not None else b"")
-    except RuntimeError as error:
-        raise as_codec_error(error, NAME, limit) from None
-
-
-def _frame_header(payload: Any) -> tuple[int, int, int]:
-    """(FLG, BD, position after the header), checked as Kafka does except for the header checksum."""
+def _frame_header(payload: Any, magic: int) -> tuple[int, int, int]:
+    """(FLG, BD, position after the header), checked as Kafka does."""
     size = len(payload)
     if size == 0:
-        raise CodecError("payload_empty", "lz4: no bytes")
+        raise CodecError("lz4: no bytes")
     if size < SHORTEST_FRAME_START:
-        raise CodecError("payload_truncated", "lz4: the frame header is cut")
+        raise Truncated("lz4: the frame header is cut")
     if payload[:4] != MAGIC:
-        raise CodecError("payload_header_invalid", "lz4: the first four bytes are not 04 22 4d 18")
+        raise CodecError("lz4: the first four bytes are not 04 22 4d 18")
     flags, descriptor = payload[4], payload[5]
     if flags & 3:
-        raise CodecError("payload_unsupported", "lz4: dictionary id or reserved bit in FLG")
+        raise CodecError("lz4: dictionary id or reserved bit in FLG")
     if not flags & FLAG_INDEPENDENT:
-        raise CodecError("payload_unsupported", "lz4: blocks that depend on each other")
+        raise CodecError("lz4: blocks that depend on each other")
     if flags >> 6 != 1:
-        raise CodecError("payload_unsupported", f"lz4: frame version {flags >> 6}, not 1")
+        raise CodecError(f"lz4: frame version {flags >> 6}, not 1")
     if descriptor & 0x8F or descriptor < 0x40:
-        raise CodecError("payload_header_invalid", f"lz4: block descriptor {descriptor:#04x}")
+        raise CodecError(f"lz4: block descriptor {descriptor:#04x}")
     at = 14 if flags & FLAG_CONTENT_SIZE else 6
     if at >= size:
-        raise CodecError("payload_truncated", "lz4: the frame header is cut")
+        raise Truncated("lz4: the frame header is cut")
+    stored, computed = payload[at], header_checksum(bytes(payload[4:at]))
+    if magic > 0 and stored != computed:
+        raise CodecError(f"lz4: header checksum {stored:#04x}, computed {computed:#04x}")
     return flags, descriptor, at + 1
 
 
-def _check_header(payload: Any, end: int) -> None:
-    """Compares the header checksum, the last byte before `end`."""
-    stored, computed = payload[end - 1], header_checksum(bytes(payload[4 : end - 1]))
-    if stored != computed:
-        raise CodecError("payload_checksum_mismatch", f"lz4: header checksum {stored:#04x}, computed {computed:#04x}")
-
-
-def _end_of_blocks(payload: Any, at: int, flags: int, block_maximum: int) -> tuple[int, int]:
-    """Where the blocks end, all of them complete, and what is behind the end mark begins: at the same place where a
-    block without content is the end."""
+def _decompress_blocks(
+    library: Any, payload: Any, at: int, flags: int, block_maximum: int, content: bytearray, limit: int
+) -> tuple[int, bool]:
+    """Appends the content of the blocks from byte `at` on. Returns the position after the last one, or after the end
+    mark; whether it was this that ended them, and not a block without content."""
     size = len(payload)
     checksum = 4 if flags & FLAG_BLOCK_CHECKSUM else 0
     while size - at >= 4:
         (stored,) = _size_at(payload, at)
         length = stored & ~STORED
-        if length == 0:
-            if flags & FLAG_CONTENT_CHECKSUM and size - at < 8:
-                raise CodecError("payload_truncated", "lz4: the content checksum is missing")
-            return at, at + len(END_MARK)
-        if length > block_maximum:
-            raise CodecError("payload_corrupt", f"lz4: block of {length} bytes, {block_maximum} allowed")
         at += 4
+        if length == 0:
+            if flags & FLAG_CONTENT_CHECKSUM and size - at < 4:
+                raise Truncated("lz4: the content checksum is missing")
+            return at, True
+        if length > block_maximum:
+            raise CodecError(f"lz4: block of {length} bytes, {block_maximum} allowed")
         if length + checksum > size - at:
-            raise CodecError("payload_truncated", f"lz4: block of {length} bytes, {size - at} left")
-        without_content = stored == 1 and payload[at] < 1 << 4  # a last sequence, of no literals
+            raise Truncated(f"lz4: block of {length} bytes, {size - at} left")
+        block = payload[at : at + length]
         at += length + checksum
-        if without_content:
-            return at, at
-    raise CodecError("payload_truncated", "lz4: no end mark")
+        if checksum and _size_at(payload, at - 4) != (xxh32_of(block),):
+            raise CodecError("lz4: wrong block checksum")
+        if not stored & STORED:
+            try:
+                block = library.decompress(block, uncompressed_size=min(block_maximum, MOST_EXPANSION * length))
+            except library.LZ4BlockError as error:
+                raise as_codec_error(error, NAME, limit) from None
+        content += block
+        if len(content) > limit:
+            raise LimitReached(limit)
+        if not block:
+            return at, False
+    raise Truncated("lz4: no end mark")

@@ -15,21 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from .codec_errors import CodecError, is_out_of_memory, load
-from .zstd import (
-    BLOCK_MAXIMUM,
-    CONTENT_SIZE_SIZES,
-    DICTIONARY_ID_SIZES,
-    FLAG_CHECKSUM,
-    FLAG_SINGLE_SEGMENT,
-    MAGIC,
-    MODULE,
-    NAME,
-    PIP_NAME,
-    REPEATED,
-    WINDOW_MAXIMUM,
-    is_skippable,
-)
+from .codec_errors import CodecError, Truncated, is_out_of_memory, load
+from .zstd import MAGIC, MODULE, NAME, PIP_NAME, FrameInput, is_skippable, unpacked_frames
 
 GZIP_MAGIC = b"\x1f\x8b"
 HEAD_BYTES = 18
@@ -61,10 +48,9 @@ def zstd_content_size(head: bytes) -> int:
 def unpack(codec: str, read: Read) -> Iterator[bytes]:
     """Yields the content in pieces of 1 MiB at most. `read(n)` returns the next n compressed bytes, fewer at the end.
 
-    Yields everything that can be decompressed, then raises CodecError: payload_truncated, payload_corrupt,
-    payload_checksum_mismatch, payload_header_invalid, payload_unsupported.
+    Yields everything that can be decompressed, then raises CodecError, where the input is cut Truncated.
     """
-    return _gzip(read) if codec == "gzip" else _zstd(_Input(read))
+    return _gzip(read) if codec == "gzip" else unpacked_frames(FrameInput(read))
 
 
 def _gzip(read: Read) -> Iterator[bytes]:
@@ -80,21 +66,19 @@ def _gzip(read: Read) -> Iterator[bytes]:
                     raise MemoryError(f"gzip: {error}") from None
                 if content := _content_before_error(before, data):
                     yield content
-                wrong = "data check" in str(error) or "length check" in str(error)
-                reason = "payload_checksum_mismatch" if wrong else "payload_corrupt"
-                raise CodecError(reason, f"gzip: {error}") from None
+                raise CodecError(f"gzip: {error}") from None
             if piece:
                 yield piece
             if member.eof:
                 break
             data = member.unconsumed_tail or read(_FEED)
             if not data and not piece:
-                raise CodecError("payload_truncated", "gzip: the data is cut")
+                raise Truncated("gzip: the data is cut")
         data = member.unused_data
         if len(data) < len(GZIP_MAGIC):
             data += read(_FEED)
     if data.strip(b"\0"):  # zeros after a member are padding, as from tapes
-        raise CodecError("payload_header_invalid", "gzip: the bytes after a member are no gzip data")
+        raise CodecError("gzip: the bytes after a member are no gzip data")
 
 
 def _content_before_error(member: Any, data: bytes) -> bytes:
@@ -104,75 +88,3 @@ def _content_before_error(member: Any, data: bytes) -> bytes:
         for at in range(len(data)):
             content += member.decompress(data[at : at + 1])
     return bytes(content)
-
-
-def _zstd(data: "_Input") -> Iterator[bytes]:
-    zstandard = load(MODULE, NAME, PIP_NAME)
-    while start := data.read_up_to(4):
-        if is_skippable(start):
-            data.skip(int.from_bytes(data.read_exactly(4), "little"))
-            continue
-        if start != MAGIC:
-            raise CodecError("payload_header_invalid", "zstd: no frame where one should begin")
-        frame = zstandard.ZstdDecompressor(max_window_size=WINDOW_MAXIMUM - 1).decompressobj()
-        try:
-            yield from _zstd_frame(frame, data)
-        except zstandard.ZstdError as error:
-            message = str(error)
-            if is_out_of_memory(error):
-                raise MemoryError(f"zstd: {message}") from None
-            if "checksum" in message:
-                raise CodecError("payload_checksum_mismatch", "zstd: wrong content checksum") from None
-            if "too much memory" in message:
-                raise CodecError("payload_unsupported", "zstd: a window of more than 128 MiB") from None
-            raise CodecError("payload_corrupt", "zstd: a block cannot be decompressed") from None
-
-
-def _zstd_frame(frame: Any, data: "_Input") -> Iterator[bytes]:
-    """Decompresses a frame, from after its magic. Blocks are fed one by one, so pieces have at most 128 KiB."""
-    flags = data.read_exactly(1)
-    single = flags[0] & FLAG_SINGLE_SEGMENT
-    sizes = DICTIONARY_ID_SIZES[flags[0] & 3] + (CONTENT_SIZE_SIZES[flags[0] >> 6] or (1 if single else 0))
-    frame.decompress(MAGIC + flags + data.read_exactly(sizes if single else sizes + 1))
-    last = False
-    while not last:
-        header = data.read_exactly(3)
-        block = int.from_bytes(header, "little")
-        last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
-        if kind != REPEATED and size > BLOCK_MAXIMUM:
-            raise CodecError("payload_corrupt", "zstd: a block is larger than the maximum")
-        body = data.read_exactly(1 if kind == REPEATED else size)
-        if content := frame.decompress(header + body):
-            yield content
-    if flags[0] & FLAG_CHECKSUM and (content := frame.decompress(data.read_exactly(4))):
-        yield content
-
-
-class _Input:
-    """Buffers reads of 64 KiB and returns pieces of the requested lengths."""
-
-    def __init__(self, read: Read) -> None:
-        self._read = read
-        self._held = memoryview(b"")
-
-    def read_up_to(self, count: int) -> bytes:
-        """The next `count` bytes, fewer at the end."""
-        while len(self._held) < count:
-            more = self._read(_FEED)
-            if not more:
-                break
-            self._held = memoryview(bytes(self._held) + more)
-        taken, self._held = self._held[:count], self._held[count:]
-        return bytes(taken)
-
-    def read_exactly(self, count: int) -> bytes:
-        taken = self.read_up_to(count)
-        if len(taken) < count:
-            raise CodecError("payload_truncated", "zstd: the last frame is cut")
-        return taken
-
-    def skip(self, count: int) -> None:
-        while count > 0:
-            step = min(count, _FEED)
-            self.read_exactly(step)
-            count -= step

@@ -14,7 +14,7 @@ from array import array
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, as_codec_error, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, Truncated, as_codec_error, load
 
 NAME, PIP_NAME, MODULE = "snappy", "cramjam", "cramjam"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = None, None, None  # it has no levels
@@ -34,7 +34,7 @@ def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | Non
     cramjam = load(MODULE, NAME, PIP_NAME)
     size, at = len(payload), 0
     if size == 0:
-        raise CodecError("payload_empty", "snappy: no bytes")
+        raise CodecError("snappy: no bytes")
     if size < STREAM_HEADER_SIZE or payload[:8] != MAGIC:
         total = _block_length(payload, 0, size, 0, limit)
         blocks = array("q", (0, size, total))
@@ -45,7 +45,7 @@ def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | Non
     try:
         for start, end, length in zip(numbers, numbers, numbers, strict=True):
             if cramjam.snappy.decompress_raw_into(payload[start:end], content[at : at + length]) != length:
-                raise CodecError("payload_corrupt", "snappy: a block is shorter than it says")
+                raise CodecError("snappy: a block is shorter than it says")
             at += length
     except cramjam.DecompressionError as error:
         raise as_codec_error(error, NAME, limit) from None
@@ -78,16 +78,13 @@ def _xerial_blocks(payload: Any, limit: int, seen: StreamNotes | None) -> tuple[
         at += 4
         if chunk > size - at or chunk > MAX_CHUNK_SIZE:
             if chunk != MAGIC_HEAD:
-                raise CodecError(
-                    "payload_truncated" if chunk <= MAX_CHUNK_SIZE else "payload_corrupt",
-                    f"snappy: chunk of {chunk} bytes, {size - at} left",
-                )
+                raise Truncated(f"snappy: chunk of {chunk} bytes, {size - at} left")
             if size - at < STREAM_HEADER_SIZE - 4:
-                raise CodecError("payload_truncated", "snappy: the header of a concatenated stream is cut")
+                raise Truncated("snappy: the header of a concatenated stream is cut")
             if payload[at : at + 4] == MAGIC[4:]:
                 version = int.from_bytes(payload[at + 4 : at + 8], "big", signed=True)
                 if version < 1:
-                    raise CodecError("payload_unsupported", f"snappy: stream version {version}, not 1 or more")
+                    raise CodecError(f"snappy: stream version {version}, not 1 or more")
             elif total == ended_at:
                 at -= 4
                 break
@@ -112,7 +109,7 @@ def _block_length(payload: Any, at: int, end: int, before: int, limit: int) -> i
     begin = at
     while True:
         if at >= end:
-            raise CodecError("payload_truncated", "snappy: a block ends inside of its length field")
+            raise Truncated("snappy: a block ends inside of its length field")
         byte: int = payload[at]
         at += 1
         length |= (byte & 0x7F) << shift
@@ -120,10 +117,10 @@ def _block_length(payload: Any, at: int, end: int, before: int, limit: int) -> i
             break
         shift += 7
         if shift > 28:
-            raise CodecError("payload_corrupt", "snappy: the length of a block is too long")
+            raise CodecError("snappy: the length of a block is too long")
     if length > limit - before:
         raise LimitReached(limit)
     # a copy of 64 bytes takes at least three bytes, so content is at most 22 times as large as its block
     if length > 22 * (end - begin):
-        raise CodecError("payload_corrupt", f"snappy: a block of {end - begin} bytes declares a content of {length}")
+        raise CodecError(f"snappy: a block of {end - begin} bytes declares a content of {length}")
     return length

@@ -9,8 +9,8 @@ error. (Deliberate difference: the JVM treats a later cut frame as the end, with
 bytes together with the end of the previous frame.) The Java producer writes frames without a content size.
 Windows above 128 MiB are refused (ZSTD_MAXWINDOWSIZE_DEFAULT).
 
-The block headers are read here first, because the library ignores a second frame, and must not make more content than
-the limit: the block headers give the maximum.
+The block headers are read here, because the library ignores a second frame, and must not make more content than the
+limit: it gets one block at a time.
 
 `compress` writes one frame with its content size, which Kafka's stream cannot know in advance. The parameters are those
 of the JVM's stream, of a level for content of unknown size: on a typical batch of JSON they compress better and, from
@@ -18,10 +18,19 @@ level 6 on, faster than those that zstd chooses for small content.
 """
 
 import threading
+from collections.abc import Callable, Iterator
 from functools import cache
+from io import BytesIO
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamNotes, as_codec_error, load
+from kafkarec.codecs.codec_errors import (
+    CodecError,
+    LimitReached,
+    StreamNotes,
+    Truncated,
+    is_out_of_memory,
+    load,
+)
 
 NAME, PIP_NAME, MODULE = "zstd", "zstandard", "zstandard"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = -131072, 22, 3  # of Kafka
@@ -29,23 +38,17 @@ MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = -131072, 22, 3  # of Kafka
 MAGIC = b"\x28\xb5\x2f\xfd"
 BLOCK_MAXIMUM = 128 << 10
 WINDOW_MAXIMUM = (1 << 27) + 1
-KEPT_WINDOW = 8 << 20
-PIECE = 1 << 20
-UNKNOWN = -1
-REPEATED, COMPRESSED = 1, 2
+REPEATED = 1
 KEPT_CONTENT = 1 << 20
-FLAG_CHECKSUM, FLAG_RESERVED, FLAG_SINGLE_SEGMENT = 4, 8, 32
-DICTIONARY_ID_SIZES = (0, 1, 2, 4)
-CONTENT_SIZE_SIZES = (0, 2, 4, 8)
+FLAG_CHECKSUM = 4
+FEED = 64 << 10
 
 
 class _Contexts(threading.local):
-    """The contexts of this thread: one for decompression, which the library resets before each frame, and the last one
-    for the compression of contents of 1 MiB at most."""
+    """The last context of this thread for the compression of contents of 1 MiB at most."""
 
     def __init__(self) -> None:
         self.zstandard = load(MODULE, NAME, PIP_NAME)
-        self.decompressor = self.zstandard.ZstdDecompressor()
         self.level: int | None = None
         self.compressor: Any = None
 
@@ -59,18 +62,13 @@ _contexts = cache(_Contexts)
 
 def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> memoryview:
     """The frames' content in one piece."""
-    contexts, content = _contexts(), bytearray()
-    size, end, frames = len(payload), 0, 0
-    while end < size:
-        start = end
-        frames += 1
-        if payload[start : start + 4] == MAGIC:
-            end, content_size, max_size, window = _frame_sizes(payload, start, len(content), limit)
-            _decompress_frame(contexts, payload[start:end], content_size, max_size, window, content, limit)
-        else:
-            end = _skippable_end(payload, start)
+    content, data = bytearray(), FrameInput(BytesIO(payload).read)
+    for piece in unpacked_frames(data):
+        content += piece
+        if len(content) > limit:
+            raise LimitReached(limit)
     if seen is not None:
-        seen.streams = frames
+        seen.streams = data.frames
     return memoryview(content)
 
 
@@ -90,101 +88,44 @@ def check_stream_start(payload: Any, limit: int, magic: int = 2) -> None:
     """The stream's constructor reads nothing."""
 
 
-def _decompress_frame(
-    contexts: _Contexts, frame: Any, content_size: int, max_size: int, window: int, content: bytearray, limit: int
-) -> None:
-    """Appends the content of one whole frame, of at most `max_size` bytes; content_size: UNKNOWN if it has none.
-
-    A reference beyond the window is refused, as by a new stream: not by a context with a kept buffer, nor with space
-    for the whole content.
+def unpacked_frames(data: "FrameInput") -> Iterator[bytes]:
+    """The content in pieces of 128 KiB at most. Frames are fed block by block, to a new context each: one with a kept
+    buffer, or with space for the whole content, would not refuse a reference beyond the window, as a new stream does.
     """
-    # a context keeps its largest buffer, so large frames do not use it
-    is_kept = max_size <= window <= KEPT_WINDOW
-    context = contexts.decompressor if is_kept else contexts.zstandard.ZstdDecompressor()
-    piece_size = max(1, min(PIECE, content_size - 1 if content_size > window else max_size))
-    try:
-        reader = context.stream_reader(frame)
-        while piece := reader.read(min(piece_size, limit - len(content) + 1)):
-            content += piece
-            if len(content) > limit:
-                raise LimitReached(limit)
-    except contexts.zstandard.ZstdError as error:
-        raise as_codec_error(error, NAME, limit) from None
+    zstandard = load(MODULE, NAME, PIP_NAME)
+    while start := data.read_up_to(4):
+        data.frames += 1
+        if is_skippable(start):
+            data.skip(int.from_bytes(data.read_exactly(4), "little"))
+            continue
+        if start != MAGIC:
+            raise CodecError("zstd: no frame where one should begin")
+        start += data.read_exactly(1)
+        header = start + data.read_exactly(zstandard.frame_header_size(start) - len(start))
+        frame = zstandard.ZstdDecompressor(max_window_size=WINDOW_MAXIMUM).decompressobj()
+        try:
+            frame.decompress(header)
+            for block in _blocks(data, start[4]):
+                if piece := frame.decompress(block):
+                    yield piece
+        except zstandard.ZstdError as error:
+            if is_out_of_memory(error):
+                raise MemoryError(f"zstd: {error}") from None
+            raise CodecError(str(error)) from None
 
 
-def _frame_sizes(payload: Any, at: int, before: int, limit: int) -> tuple[int, int, int, int]:
-    """(end, content size or UNKNOWN, maximum content size by its blocks, window) of the whole frame at `at`; `before`
-    bytes of content precede it."""
-    size = len(payload)
-    if size - at < 6:
-        raise _truncated()
-    flags = payload[at + 4]
-    at += 5
-    window = 0
-    single = flags & FLAG_SINGLE_SEGMENT
-    if not single:
-        window = 1 << 10 + (payload[at] >> 3)
-        window += (window >> 3) * (payload[at] & 7)
-        at += 1
-    content_size = UNKNOWN
-    if flags & ~FLAG_CHECKSUM or single:
-        at, content_size = _optional_fields(payload, at, flags)
-        if single:
-            window = content_size
-    if window > WINDOW_MAXIMUM:
-        raise CodecError("payload_unsupported", f"zstd: window of {window} bytes, more than 128 MiB")
-    if content_size > limit - before:
-        raise LimitReached(limit)
-    block_maximum = BLOCK_MAXIMUM if window > BLOCK_MAXIMUM else window
-    max_size = min_size = 0
-    while True:
-        if size - at < 3:
-            raise _truncated()
-        block = payload[at] | payload[at + 1] << 8 | payload[at + 2] << 16
-        at += 3
-        kind, length = block >> 1 & 3, block >> 3
-        if length > block_maximum or kind > COMPRESSED:
-            raise CodecError("payload_corrupt", "zstd: block of a reserved type or above the maximum")
-        if kind == COMPRESSED:
-            max_size += block_maximum
-        else:
-            max_size += length
-            min_size += length
-            if kind == REPEATED:
-                length = 1
-        if length > size - at:
-            raise _truncated()
-        at += length
-        if block & 1:
-            break
+def _blocks(data: "FrameInput", flags: int) -> Iterator[bytes]:
+    """Of a frame, from after its header, with the header of each; then its checksum, if it has one."""
+    last = 0
+    while not last:
+        header = data.read_exactly(3)
+        block = int.from_bytes(header, "little")
+        last, kind, size = block & 1, block >> 1 & 3, block >> 3
+        if kind != REPEATED and size > BLOCK_MAXIMUM:
+            raise CodecError("zstd: a block is larger than the maximum")
+        yield header + data.read_exactly(1 if kind == REPEATED else size)
     if flags & FLAG_CHECKSUM:
-        at += 4
-        if at > size:
-            raise _truncated()
-    if min_size > limit - before:
-        raise LimitReached(limit)
-    if content_size > max_size or min_size > content_size >= 0:
-        raise CodecError("payload_corrupt", f"zstd: content size {content_size} does not fit the blocks")
-    return at, content_size, max_size, window
-
-
-def _optional_fields(payload: Any, at: int, flags: int) -> tuple[int, int]:
-    """(position after the header, content size) of a frame with a dictionary id or content size."""
-    if flags & FLAG_RESERVED:
-        raise CodecError("payload_header_invalid", "zstd: reserved bit in the frame header")
-    id_size = DICTIONARY_ID_SIZES[flags & 3]
-    count = CONTENT_SIZE_SIZES[flags >> 6]
-    if count == 0 and flags & FLAG_SINGLE_SEGMENT:
-        count = 1
-    if len(payload) - at < id_size + count:
-        raise _truncated()
-    if any(payload[at : at + id_size]):
-        raise CodecError("payload_unsupported", "zstd: the frame needs a dictionary")
-    at += id_size
-    if not count:
-        return at, UNKNOWN
-    content_size = int.from_bytes(payload[at : at + count], "little")
-    return at + count, content_size + 256 if count == 2 else content_size
+        yield data.read_exactly(4)
 
 
 def is_skippable(start: Any) -> bool:
@@ -192,18 +133,31 @@ def is_skippable(start: Any) -> bool:
     return len(start) == 4 and start[0] & 0xF0 == 0x50 and start[1:] == b"\x2a\x4d\x18"
 
 
-def _skippable_end(payload: Any, at: int) -> int:
-    """The position after the skippable frame at `at`."""
-    left = len(payload) - at
-    if not is_skippable(payload[at : at + 4]):
-        raise CodecError("payload_header_invalid", "zstd: neither a frame nor the end")
-    if left < 8:
-        raise _truncated()
-    length = int.from_bytes(payload[at + 4 : at + 8], "little")
-    if length > left - 8:
-        raise _truncated()
-    return at + 8 + length
+class FrameInput:
+    """Buffers reads of 64 KiB and returns pieces of the requested lengths. frames: how many were begun"""
 
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read, self.frames = read, 0
+        self._held = memoryview(b"")
 
-def _truncated() -> CodecError:
-    return CodecError("payload_truncated", "zstd: the last frame is cut")
+    def read_up_to(self, count: int) -> bytes:
+        """The next `count` bytes, fewer at the end."""
+        while len(self._held) < count:
+            more = self._read(FEED)
+            if not more:
+                break
+            self._held = memoryview(bytes(self._held) + more)
+        taken, self._held = self._held[:count], self._held[count:]
+        return bytes(taken)
+
+    def read_exactly(self, count: int) -> bytes:
+        taken = self.read_up_to(count)
+        if len(taken) < count:
+            raise Truncated("zstd: the last frame is cut")
+        return taken
+
+    def skip(self, count: int) -> None:
+        while count > 0:
+            step = min(count, FEED)
+            self.read_exactly(step)
+            count -= step

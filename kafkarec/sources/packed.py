@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import IO
 
-from kafkarec.codecs import CodecError, packed_stream
+from kafkarec.codecs import CodecError, MissingCodec, Truncated, packed_stream
 from kafkarec.errors import LimitExceededError, MissingCodecError, PackedFileError
 
 from .files import ByteSource
@@ -75,7 +75,7 @@ class Unpacked:
         if isinstance(self.failure, OSError):
             number = self.failure.errno or errno.EIO
             raise OSError(number, "the packed file could not be read to its end", self.name)
-        cut_off = self.failure.reason == "payload_truncated"
+        cut_off = isinstance(self.failure, Truncated)
         raise PackedFileError(self.name, self.codec, PackedFileError.CUT_OFF if cut_off else PackedFileError.CORRUPT)
 
     def is_damage(self, error: OSError) -> bool:
@@ -113,9 +113,9 @@ class Unpacked:
         """Nothing at the end of the content, and after a failure."""
         try:
             piece = next(self._pieces, b"")
+        except MissingCodec as error:
+            raise MissingCodecError(f"{self.name}: {error.detail}", reason=error.reason, file=self.name) from error
         except CodecError as error:
-            if error.reason == "missing_codec":
-                raise MissingCodecError(f"{self.name}: {error.detail}", reason=error.reason, file=self.name) from error
             self.failure = error
             return b""
         except OSError as error:

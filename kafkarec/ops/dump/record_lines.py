@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kafkarec import codecs
-from kafkarec.errors import REASONS, KafkaRecordError
+from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control, layout, single_fields
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.java_integers import INT_MAX, wrapped
@@ -245,8 +245,7 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     try:
         data = memoryview(codecs.decompress(batch.codec, value, limit, magic=wrapper.magic))
     except codecs.CodecError as error:
-        reason = error.reason if error.reason in REASONS else "payload_corrupt"
-        batch.refuse(FieldFault(reason, detail=str(error)))
+        batch.refuse(FieldFault(error.reason, detail=error.detail))
     frames, fault = single_fields.inner_message_ranges(data)
     shift, shift_fault = single_fields.inner_shift(wrapper, data, frames)
     _check_fault(batch, fault or shift_fault)

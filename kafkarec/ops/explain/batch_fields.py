@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable
 
 from kafkarec.codecs import CodecError, check_stream_start, decompress
-from kafkarec.errors import REASONS, KafkaRecordError
+from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control, layout, single_fields
 from kafkarec.format.checksum import batch_checksums, checksum
 from kafkarec.format.enums import CODEC_NAMES
@@ -46,8 +46,7 @@ def add_payload(
         else:
             content = memoryview(decompress(codec, payload, cap, magic))
     except CodecError as error:
-        reason = error.reason if error.reason in REASONS else "payload_corrupt"
-        fault = FieldFault(reason, detail=error.detail)
+        fault = FieldFault(error.reason, detail=error.detail)
     name = CODEC_NAMES[codec]
     head, tail = _FRAMES[codec](payload) if codec in _FRAMES else ({}, {})
     if content is None:

@@ -100,7 +100,7 @@ BOMBS = {
     "zstd_zeros": "limit_exceeded",
     "zstd_zeros_unsized": "limit_exceeded",
     "zstd_repeated_bytes": "limit_exceeded",
-    "zstd_claim": "limit_exceeded",
+    "zstd_claim": "payload_corrupt",
     "zstd_claim_below_the_limit": "payload_corrupt",
     "zstd_many_tiny_frames": "limit_exceeded",
 }
@@ -136,9 +136,9 @@ for _ in range(2):
     try:
         codecs.decompress({codec}, b"\\x1f\\x8b\\x08\\0" + bytes(20), 100)
     except codecs.MissingCodec as error:
-        print(error.reason, error.pip_name, "pip install {pip_name}" in error.detail)
+        print(error.reason, "pip install {pip_name}" in error.detail)
 """
-    assert run(code).splitlines() == [f"missing_codec {pip_name} True"] * 2
+    assert run(code).splitlines() == ["missing_codec True"] * 2
 
 
 def test_gzip_is_read_without_its_library():

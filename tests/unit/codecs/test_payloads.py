@@ -10,6 +10,7 @@ import oracle_codecs
 import pytest
 
 from kafkarec import codecs
+from kafkarec.errors import REASONS
 
 pytestmark = [pytest.mark.core, pytest.mark.python]
 
@@ -56,7 +57,7 @@ def outcome(read):
     try:
         return False, read()
     except codecs.CodecError as error:
-        assert error.reason in codecs.REASONS and str(error).isascii()
+        assert error.reason in REASONS and str(error).isascii()
     except oracle_codecs.Refused:
         pass
     return True, None

@@ -90,24 +90,21 @@ def test_the_buffers_of_a_small_input_in_memory_are_parts_of_one_page(names):
 
 @pytest.mark.parametrize("header", [(b"name", b"a value"), (b"a longer name", b"1")])
 def test_memory_of_a_chunk_is_reserved_in_advance(header):
-    """As much as the previous chunk had and a sixteenth more, whatever follows; keys and values also the batch's size,
-    since it may consist of one."""
+    """After the first batch as much as all that follow take if they are like it, and a sixteenth more; keys and values
+    also the batch's size, since the last one may consist of one."""
     names = ["offset", "timestamp", "timestamp_type", "key", "value", "headers"]
-    for count in (5, 16, 17, 32, 160, 200):
-        asked, headers = reading.decode_request(columns=names), [header]
-        decoder = asked.decoder()
-        read(decoder, of(count, b"key", b"v" * 9, headers))
-        last = of(1, b"k", b"v", headers)
-        chunk = read(decoder, last)
-        rows = count + count // 16
-        assert_takes(chunk.address(0, 1), block(rows, 64, 64, 1, 8, 32, 1, 32, 1, 32), count)
+    for count, batches in ((5, 9), (16, 12), (32, 20), (200, 9)):
+        asked, batch = reading.decode_request(columns=names), of(count, b"key", b"v" * 9, [header])
+        chunk = read(asked.decoder(), batch * batches)
+        alike = 1 + (batches - 1) * 17 // 16
+        assert_takes(chunk.address(0, 1), block(count * alike, 64, 64, 1, 8, 32, 1, 32, 1, 32), count)
         for column, used in ((3, 3 * count), (4, 9 * count)):
-            assert_takes(chunk.address(column, 2), used + used // 16 + len(last) - 61 + SLACK, (count, column))
+            assert_takes(chunk.address(column, 2), used * alike + len(batch) - 61 + SLACK, (count, column))
         entries = pa.table(reading.as_columns(asked, PassResult([chunk], [], []))).column("headers").chunk(0).values
         (_, key_ends, keys), (*_, values) = (
             [None if buffer is None else buffer.address for buffer in field.buffers()] for field in entries.flatten()
         )
-        used = max(map(len, header)) * count
-        for address in (keys, values):
-            assert_takes(address, max(used + used // 16, 20) + SLACK, count)
-        assert_takes(key_ends, block(rows, 32, 1, 32, 1), count)
+        longest = max(map(len, header)) * count
+        for address, text in ((keys, header[0]), (values, header[1])):
+            assert held(address) >= len(text) * count + longest * (alike - 1) + SLACK, count
+        assert_takes(key_ends, block(count * alike, 32, 1, 32, 1), count)

@@ -188,11 +188,11 @@ def test_texts_before_the_first_one_are_refused(chunk):
         lines([("ready", b'{"n', -1, "", [b"a", b"b", b"c"])], b"}\n", chunk, 0, 3, -1)
 
 
-def test_headers_with_views_are_refused():
-    data = builders.batch([builders.record(headers=[(b"h", b"v")])])
+def test_headers_with_views():
+    data = builders.batch([builders.record(headers=[(b"h", b"v"), (b"i", b"v" * 13), (b"j", None)])])
     ((chunk, _, _),) = kafkarec.decode(data, columns=["headers"], layout="view")._slices
-    with pytest.raises(ValueError, match="without views"):
-        lines([("headers", b'{"h', 0, "+l", None)], b"}\n", chunk, 0, 1, 0)
+    wanted = b'{"h":[{"key":"h","value":"v"},{"key":"i","value":"%s"},{"key":"j","value":null}]}\n' % (b"v" * 13)
+    assert lines([("headers", b'{"h', 0, "+l", None)], b"}\n", chunk, 0, 1, 0) == wanted
 
 
 @pytest.mark.parametrize("start, stop", [(2, 1), (-1, 1), (0, 4)])
