@@ -33,7 +33,7 @@ from .plan import plan
 from .plan_builder import SalvageOptions
 from .plan_writing import FileDigest, verify_and_write_side_files, write_plan, write_side_files
 from .planned_changes import UNDECIDED_AS
-from .planned_files import SET_ASIDE, PlannedFolder, Spool, Unreadable
+from .planned_files import PlannedFolder, Spool, Unreadable
 from .salvage_report import SalvageReport
 from .salvaged_partition import SalvagedPartition
 from .unfinished_run import REPORT, UNFINISHED, PartitionNote, UnfinishedRun
@@ -251,31 +251,13 @@ class _Run:
         plans: list[PlannedFolder] = []
         try:
             plans = plan(partition, replace(self._options, spool=spool))
-            if note.why_again:
-                plans[0].report.problems.append(note.why_again)
-            replaces = note.includes_earlier_batches(plans)
-            if replaces:
-                note.begin(plans)
-            for one in () if replaces else plans:
-                # To another folder: what an earlier run wrote has batches that the plan does not have, and stays.
-                folder, name = f"{SET_ASIDE}/{one.report.folder}.new", one.report.folder
-                one.report.folder, one.path = folder, os.path.join(out, folder)
-                moved = {path: f"{folder}/{SET_ASIDE}/{os.path.basename(path)}" for path in one.set_aside}
-                one.set_aside = {moved[path]: file for path, file in one.set_aside.items()}
-                for aside in one.report.set_aside:
-                    aside.saved_as = moved[aside.saved_as]
-                one.report.keeps_earlier = True
-                one.report.problems.append(
-                    f"{os.path.join(out, name)} was written by an earlier run and has batches that the sources no "
-                    f"longer have: it stays as it is, and what the sources have now is in {folder}"
-                )
+            note.begin(plans)
             states: dict[str, FileDigest] = {}
             for one in plans:
                 write_plan(one, out, self._raise_if_stopped)
             for one in plans:
                 states |= verify_and_write_side_files(one, out, self._options.as_partition)
-            if replaces:
-                note.finish(plans, states)
+            note.finish(plans, states)
         finally:
             for one in plans:
                 one.close()
