@@ -68,7 +68,6 @@ from .planned_changes import (
     new_cluster_sentence,
     placed_markers,
     plain_batch_changes,
-    plain_sentences,
     restored_changes,
 )
 from .planned_files import FilePlan, PlannedFolder, Unreadable, inserted_batch
@@ -345,6 +344,5 @@ def _complete_plan(
             report.problems += copy_from_sources(log, made.files.__setitem__, partition)
         _restore_epochs(partition, made, options)  # by the leader-epoch-checkpoint, too
         with made.log() as log:
-            plain = plain_batch_changes(log)
+            plain = list(plain_batch_changes(log))
         made.apply_changes(plain)
-        report.problems += plain_sentences(plain)

@@ -110,7 +110,6 @@ class Change(NamedTuple):
     data       the new ones
     old, new   the headers of the batch before and after; None: there is no batch
     reason     why a removed batch is set aside; empty: it is not kept
-    transaction_first   of a removed batch the first offset of its producer's transaction
     """
 
     name: str
@@ -120,11 +119,10 @@ class Change(NamedTuple):
     old: V2Header | None
     new: V2Header | None
     reason: str = ""
-    transaction_first: int = -1
 
 
-def removed_batch(name: str, position: int, old: V2Header, transaction_first: int, reason: str) -> Change:
-    return Change(name, position, batch_size(old), b"", old, None, reason, transaction_first)
+def removed_batch(name: str, position: int, old: V2Header, reason: str) -> Change:
+    return Change(name, position, batch_size(old), b"", old, None, reason)
 
 
 def inserted_batch(name: str, position: int, data: bytes) -> Change:

@@ -34,7 +34,7 @@ REASONS = {
     "outside_of_segment": "its offsets are outside of its segment's range",
     "transaction_undecided": "how its transaction ended is not known, as the marker is lost",
     "transaction_not_ended": "its transaction is open, and cannot be ended in another cluster",
-    "transaction_open": "plain, within an open transaction of its producer: a broker does not start on that (KIP-98)",
+    "transaction_open": "plain, in a transaction of its producer whose end is missing: a broker fails on that (KIP-98)",
     "snapshot_incomplete": "its KRaft snapshot is damaged or has no footer: a controller refuses such a snapshot",
     "offset_out_of_order": "its offsets do not fit between those of the adjacent batches",
     "base_offset_undecided": "its place in the log is not known: of another file, or of another part of this one",

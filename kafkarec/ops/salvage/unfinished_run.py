@@ -179,4 +179,3 @@ def _side_files(plan: PlannedFolder) -> Iterator[str]:
     for base in bases:
         for suffix in (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX, producer_snapshot.SUFFIX):
             yield f"{plan.report.folder}/{base}{suffix}"
-
