@@ -142,9 +142,6 @@ def merge(
         is_behind = next_offset is not None and good.base < next_offset
         if (differ or is_stale or is_behind) and any(stream.split() for stream in around):
             continue  # each of their batches is decided about alone, with the offsets that it has
-        if next_offset is not None and good.last < next_offset:
-            yield first.pop(), "overlap"
-            continue
         for other in remaining[1:]:
             while other.ahead and other.head.comparison_key == good.comparison_key:
                 damaged, is_whole = damaged or other.head.follows_damage, is_whole or other.is_intact_from(next_offset)

@@ -174,16 +174,15 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
     report, path = plan.report, plan.path
     folder, states = _ReadBackFolder(path), dict[str, FileDigest]()
     if report.files:
-        found, counts = Counter[str](), Counter[str]()
+        found = Counter[str]()
 
-        def count_step(segment: SegmentFile, step: Step) -> None:
+        def add_hashes(segment: SegmentFile, step: Step) -> None:
             found[segment.name] += step.rows.hash_sum()
-            counts[segment.name] += len(step)
 
         with FileGroup() as group:
             side_files: dict[str, bytes] = {}
             with PartitionFiles.of(folder) as log:
-                report.problems += write_side_files(log, side_files.__setitem__, as_partition, compared=count_step)
+                report.problems += write_side_files(log, side_files.__setitem__, as_partition, compared=add_hashes)
             if folder.failures:
                 raise folder.failures[0]
             for name, data in side_files.items():
@@ -193,7 +192,7 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
         for file in report.files:
             planned = plan.files[file.name]
             assert isinstance(planned, FilePlan)
-            if (planned.hash_sum, file.batches) != (found[file.name], counts[file.name]):
+            if planned.hash_sum != found[file.name]:
                 raise DamagedCopy(os.path.join(path, file.name), "other batches than were written")
     for name, planned in plan.outputs():
         if name in states:

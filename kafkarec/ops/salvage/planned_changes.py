@@ -126,7 +126,7 @@ def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolde
             following = min(later, default=None)
             behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
             damage.append((*behind, *place))
-    # no other gap is proven to be none that the log cleaner left; it leaves gaps between segments, too
+    # those that no log cleaner made, which leaves gaps between segments, too
     gaps = {*report.missing, *report.inner_gaps}
     proven = gaps if report.never_compacted else {*made.proofs}
     for one in report.set_aside:  # one at a wrong place may be a marker that is missing at its own
@@ -134,13 +134,14 @@ def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolde
             low, high = sorted((one.first_offset, one.last_offset))
             proven |= {gap for gap in gaps if gap[0] <= high and low <= gap[1]}
     lost = {*report.lost, *proven}
-    known = sorted(((first, last) for first, last in {*lost, *report.missing} if first is not None), key=itemgetter(0))
+    every = {*lost, *report.missing}  # they are disjoint
+    known = sorted(((first, last) for first, last in every if first is not None), key=itemgetter(0))
     firsts, lasts = [first for first, _ in known], [math.inf if last is None else last for _, last in known]
-    inside: list[list[tuple[Any, ...]]] = [[] for _ in known]  # they are disjoint
-    for low, high, *place in damage:
+    inside: list[list[list[Any]]] = [[] for _ in known]  # file, position, length
+    for low, high, *where in damage:
         end = len(known) if high is None else bisect_right(firsts, high)
         for at in range(bisect_left(lasts, as_stored(low)), end):
-            inside[at].append(place)
+            inside[at].append(where)
     holes: list[Hole] = []
     for (first, last), damaged in zip(known, inside, strict=True):
         if (first, last) not in lost and not damaged:

@@ -160,8 +160,6 @@ class FilePlan:
 
     def copy(self, segment: SegmentFile, position: int, length: int) -> None:
         """Appends a range of a source, which is not read. Adjacent ranges are one part."""
-        if not length:
-            return
         is_adjacent = self._sources and self._sources[-1] is segment
         if is_adjacent and self._positions[-1] + self.size - self._begins[-1] == position:
             self.size += length
