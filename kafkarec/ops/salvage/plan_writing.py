@@ -17,6 +17,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from hashlib import sha256
 from io import FileIO
 
@@ -82,21 +83,14 @@ class DamagedCopy(OSError):
         super().__init__(errno.EIO, f"the copy is damaged ({what}): the output's disk is not reliable", path)
 
 
-def _check_quorum_state(data: bytes) -> None:
-    try:
-        json.loads(data)
-    except (ValueError, RecursionError):
-        raise CorruptRecordError(f"{_QUORUM_STATE} is not JSON", reason="checkpoint_invalid") from None
-
-
 def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSources) -> list[str]:
     """Copies the files with data that is not in the batches of the new log: the topic id, epochs without records, the
     quorum state, producers before the log's start. Returns sentences about problems."""
     problems: list[str] = []
     readers: dict[str, Callable[[bytes], object]] = {
         partition_metadata.NAME: partition_metadata.read,
-        leader_epochs.NAME: leader_epochs.read,
-        _QUORUM_STATE: _check_quorum_state,
+        leader_epochs.NAME: partial(_demand_epochs_of, log, len(partition.sources) > 1),
+        _QUORUM_STATE: json.loads,
     }
     base = log.segments[0].base_offset or 0
     if base:
@@ -108,10 +102,7 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
                 if data is None:
                     continue
                 read(data)
-                wrong = name == leader_epochs.NAME and _contradiction(data, log, len(partition.sources) > 1)
-                if wrong:
-                    raise CorruptRecordError(wrong, reason="checkpoint_invalid")
-            except (KafkaRecordError, OSError) as error:
+            except (KafkaRecordError, OSError, ValueError, RecursionError) as error:
                 problems.append(f"{name} of {source.path} is ignored: {error}")
                 continue
             write(name, data)
@@ -124,9 +115,9 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
     return problems
 
 
-def _contradiction(data: bytes, log: PartitionFiles, is_merged: bool) -> str:
-    """A clause about batches of the new log that contradict a leader-epoch-checkpoint, as a broker takes its entries;
-    empty: none does. No checksum covers the epoch of a batch: that of one alone proves nothing against the file of the
+def _demand_epochs_of(log: PartitionFiles, is_merged: bool, data: bytes) -> None:
+    """Raises CorruptRecordError for a leader-epoch-checkpoint, as a broker takes its entries, that batches of the new
+    log contradict. No checksum covers the epoch of a batch: that of one alone proves nothing against the file of the
     only source, and the file may be older than the batches."""
     stored = leader_epochs.read_assigned(data)
     runs: list[tuple[int, int, int]] = []  # epoch, last offset of its first batch, number of batches
@@ -138,7 +129,9 @@ def _contradiction(data: bytes, log: PartitionFiles, is_merged: bool) -> str:
                 runs.append((epoch, last, 1))
     if not is_merged:
         runs = [one for one in runs if one[2] > 1 and stored and one[0] <= stored[-1].epoch]
-    return epoch_history.contradiction(stored, epoch_history.from_batches(one[:2] for one in runs))
+    wrong = epoch_history.contradiction(stored, epoch_history.from_batches(one[:2] for one in runs))
+    if wrong:
+        raise CorruptRecordError(wrong, reason="checkpoint_invalid")
 
 
 FileDigest = tuple[int, str]
