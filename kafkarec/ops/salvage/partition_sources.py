@@ -154,7 +154,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
                 left_out += _files_besides_partitions(opened.path)
                 folders += opened.folders
             for log in opening.logs(opened):
-                if log is not opened and isinstance(opened, DataFolderFiles):
+                if isinstance(opened, DataFolderFiles):
                     left_out += [one._replace(name=os.path.join(log.path, one.name)) for one in log.left_out]
                 if log.segments_for_reports or log.checkpoints or _had_segments(log):
                     _add_to_source(by_key, log, isinstance(opened, SegmentFile), topic, partition)

@@ -57,7 +57,7 @@ from .beside_files import (
     read_recorded_ends,
 )
 from .partition_sources import PartitionSources, unread_side_files
-from .plan_builder import MAX_SEGMENT, UNORDERED_SEGMENT_BYTES, PlanBuilder, SalvageOptions, merge, report_unreadable
+from .plan_builder import MAX_SEGMENT, PlanBuilder, SalvageOptions, merge, report_unreadable
 from .plan_writing import copy_from_sources
 from .planned_changes import (
     decided_markers,
@@ -193,8 +193,7 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
     bases = [base for base in named if base is not None]
     if bases and len(bases) == sum(bool(one.segments) for one in partition.main_sources):
         start = min(bases)  # by the names of the first segments
-    roll = UNORDERED_SEGMENT_BYTES if all(source.unordered for source in sources) else MAX_SEGMENT
-    builder = PlanBuilder(partition, options, partition.folder, start, _base_offsets(partition), roll)
+    builder = PlanBuilder(partition, options, partition.folder, start, _base_offsets(partition))
     report, collector = builder.report, builder.collector
     streams: list[Iterator[GoodBatches]] = []  # of an unordered source one for each ascending run
     for number, source in enumerate(sources):
