@@ -41,7 +41,6 @@ from typing import Any, NamedTuple
 
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
-from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import aborted_spans, match_markers
 from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex
@@ -79,15 +78,11 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, made: Plan
     report = made.report
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
     index = AbortedIndex([*partition.aborted])
-
-    def snapshots() -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
-        found = (found for segment in firsts for found in segment.evidence.snapshots())
-        return sorted(found, key=lambda found: found[0])
-
-    def prepared() -> dict[tuple[int, int], bool]:  # of `__transaction_state` beside the sources
-        return dict(chain.from_iterable(segment.evidence.prepared().items() for segment in firsts))
-
-    of_sources = Evidence(snapshots=snapshots, prepared=prepared)
+    of_sources = Evidence(
+        snapshots=lambda: sorted(chain.from_iterable(one.evidence.snapshots() for one in firsts), key=itemgetter(0)),
+        # of `__transaction_state` beside the sources
+        prepared=lambda: dict(chain.from_iterable(one.evidence.prepared().items() for one in firsts)),
+    )
     lost = {one.base_offset or 0: one for source in reversed(partition.of_one_topic) for one in source.lost_segments}
     by_base = {base: lost[base] for base in lost if any(first <= base <= last for first, last in report.missing)}
     by_base |= {one.base_offset or 0: one for one in log.segments}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -31,7 +30,7 @@ from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import read_failure
 from kafkarec.state import transactions
 from kafkarec.state.producers import ProducerStates, StartingProducers, producers_at_log_start
-from kafkarec.storage import first_bytes, names
+from kafkarec.storage import first_bytes, names, recorded_ends
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
@@ -41,7 +40,6 @@ from .batch_checks import EMPTIED, EPOCH, GAP, OFFSETS, SequenceCheck
 from .findings import REINDEX, Findings, SideFileFindings
 from .side_file_checks import EpochCheckpointCheck, OffsetIndexCheck, TimeIndexCheck, TxnIndexCheck, check_snapshot
 
-_LISTED = 20  # hanging transactions
 # missing index, the index that exists, what a broker does then (LogSegment.sanityCheck)
 _MISSING = (
     (offset_index.SUFFIX, time_index.SUFFIX, "a broker that starts on this folder recovers the whole segment"),
@@ -140,13 +138,10 @@ class LogCheck:
                 self._compare_snapshot(end, reading, self._segments[self._indexes.path])
             # the format of the snapshots of other offsets, such as above the end of a log that was longer
             compared = {end, *(segment.base_offset for segment in self._log.segments)}
-            in_folder: list[str] = []
             if self._log.is_folder and isinstance(self._log.folder, LocalFolder):
-                with suppress(OSError):  # removed meanwhile
-                    in_folder = self._log.folder.names()
-            for one in map(names.segment, in_folder):
-                if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
-                    self._own.read_in_folder(self._log, one.stem + one.suffix, producer_snapshot.read)
+                for one in recorded_ends.files_beside(self._log):
+                    if one.suffix == producer_snapshot.SUFFIX and one.base_offset not in compared:
+                        self._own.read_in_folder(self._log, one.stem + one.suffix, producer_snapshot.read)
             if self._is_read:
                 self._match.finish()
                 _add_hanging(self._match, self._batches)
@@ -256,16 +251,14 @@ class _SegmentIndexes:
 
 
 def _add_hanging(found: MatchedTransactions, findings: Findings) -> None:
-    """Adds the transactions that are open for too long."""
+    """Adds a finding about the transactions that are open for too long."""
     if not (found.ended or found.without_data or found.open):
         return
     hanging = transactions.TransactionListing(found, transactions.HANGING_AFTER).hanging
-    for txn in hanging[:_LISTED]:
+    for txn in hanging[:1]:
         age = "" if txn.duration_ms is None else f", open for {duration_text(txn.duration_ms)} or more by append times"
         detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"
-        findings.add("transaction_hanging", detail, offset=txn.first_offset)
-    if len(hanging) > _LISTED:
-        findings.add("transaction_hanging", "", count=len(hanging) - _LISTED)
+        findings.add("transaction_hanging", detail, offset=txn.first_offset, count=len(hanging))
 
 
 def check_data_folder(folder: Folder, findings: Findings) -> None:
