@@ -340,7 +340,7 @@ def _complete_plan(
         _extend_to(made, end)
     elif options.as_partition:
         with made.log() as log:
-            report.problems += copy_from_sources(log, made.files.__setitem__, partition)
+            report.problems += copy_from_sources(log, lambda name, data: made.add(FilePlan(name, data)), partition)
         _restore_epochs(partition, made, options)  # by the leader-epoch-checkpoint, too
         with made.log() as log:
             plain = list(plain_batch_changes(log))

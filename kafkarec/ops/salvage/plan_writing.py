@@ -35,10 +35,10 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import FileGroup
 
 from .partition_sources import PartitionSources
-from .planned_files import FilePlan, Output, PlannedFolder
+from .planned_files import Output, PlannedFolder
 
 _QUORUM_STATE = "quorum-state"  # of the metadata log: the candidate for which this node voted (KIP-595)
-Write = Callable[[str, bytes], None]  # adds a file to the folder of the new log: its name, its bytes
+Write = Callable[[str, bytes], object]  # adds a file to the folder of the new log: its name, its bytes
 
 
 def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, compared: EachStep | None) -> list[str]:
@@ -146,9 +146,6 @@ def write_plan(plan: PlannedFolder, out: str, stopped: Callable[[], None]) -> No
         for path, file in plan.outputs():
             folder, name = os.path.split(os.path.join(out, path))
             group.make_folder(folder)
-            if isinstance(file, bytes):
-                group.write(folder, name, file)
-                continue
             output = Output(folder, name)
             try:
                 file.copy_to(output, 0, file.size, stopped)
@@ -183,9 +180,7 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
                 states[f"{report.folder}/{name}"] = len(data), sha256(data).hexdigest()
             group.sync()
         for file in report.files:
-            planned = plan.files[file.name]
-            assert isinstance(planned, FilePlan)
-            if planned.hash_sum != found[file.name]:
+            if plan.files[file.name].hash_sum != found[file.name]:
                 raise DamagedCopy(os.path.join(path, file.name), "other batches than were written")
     for name, planned in plan.outputs():
         if name in states:
@@ -193,7 +188,7 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
         directory, base = os.path.split(name)
         state = folder.states.get(base) if directory == report.folder else None
         states[name] = state or digest_of_file(os.path.join(out, name))
-        if states[name][0] != (len(planned) if isinstance(planned, bytes) else planned.size):
+        if states[name][0] != planned.size:
             raise DamagedCopy(os.path.join(out, name), f"{states[name][0]} bytes")
     for file in (*report.files, *report.snapshots):
         file.sha256 = states[f"{report.folder}/{file.name}"][1]

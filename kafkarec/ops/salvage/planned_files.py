@@ -142,17 +142,19 @@ def _hash_of(header: V2Header | None) -> int:
 
 
 class FilePlan:
-    """A file that is to be written. read_at reads it from the sources, which stay open until `close`.
+    """A file that is to be written, which begins with `data`. read_at reads it from the sources, which stay open until
+    `close`.
 
     size      bytes
     hash_sum    the sum of `hash_of_batch` of the batches of a log: what is written is compared with it
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, data: bytes = b"") -> None:
         self.name, self.size, self.hash_sum = name, 0, 0
         self._sources: list[SegmentFile | bytes] = []
         # a part: where it begins in this file, which source it is of, where it begins there
         self._begins, self._source, self._positions = array("q"), array("l"), array("q")
+        self.append(data)
 
     def append(self, data: bytes) -> None:
         if data:
@@ -243,7 +245,7 @@ class PlannedFolder:
     """A partition folder that is to be written, as a storage Folder, and what the report says of it.
 
     path        of the folder
-    files       its logs and snapshots, and the bytes of its small files, by name
+    files       its logs, snapshots and small files, by name
     set_aside   the files of the batches that are not in the log, by their paths in the output
     proofs      (first, last) of the report's `missing` -> why these offsets are lost; others may be compacted
     spool       see Spool; None: sources are read when the files are written
@@ -251,7 +253,7 @@ class PlannedFolder:
 
     def __init__(self, report: SalvagedPartition, out: str, spool: Spool | None) -> None:
         self.report, self.path, self._spool = report, os.path.join(out, report.folder), spool
-        self.files: dict[str, FilePlan | bytes] = {}
+        self.files: dict[str, FilePlan] = {}
         self.set_aside: dict[str, FilePlan] = {}
         self.proofs: dict[tuple[int, int], str] = {}
 
@@ -314,9 +316,7 @@ class PlannedFolder:
 
     def origin(self, name: str, position: int, size: int) -> tuple[str, int]:
         """FilePlan.origin of bytes of one of its logs."""
-        file = self.files[name]
-        assert isinstance(file, FilePlan)
-        return file.origin(position, size)
+        return self.files[name].origin(position, size)
 
     def apply_changes(self, changes: Sequence[Change]) -> None:
         """Changes the logs, and the report. Batches that are removed for a reason are set aside."""
@@ -324,7 +324,6 @@ class PlannedFolder:
         files = {file.name: file for file in report.files}
         for name, group in groupby(sorted(changes, key=lambda one: one[:2]), key=lambda one: one.name):
             in_file, old = list(group), self.files[name]
-            assert isinstance(old, FilePlan)
             for one in in_file:
                 if one.reason and one.old:
                     saved_as, target = self._set_aside_file(f"{one.reason}-0.log")
@@ -356,15 +355,14 @@ class PlannedFolder:
         ends = [file.last_offset + 1 for file in report.files if file.last_offset is not None]
         report.start_offset, report.next_offset = min(begins or named), max([*named, *ends])
 
-    def outputs(self) -> Iterator[tuple[str, FilePlan | bytes]]:
+    def outputs(self) -> Iterator[tuple[str, FilePlan]]:
         """Yields its files by their paths in the output."""
         for name, file in self.files.items():
             yield f"{self.report.folder}/{name}", file
         yield from self.set_aside.items()
 
     def entries(self) -> list[FolderEntry]:
-        sizes = {name: len(file) if isinstance(file, bytes) else file.size for name, file in self.files.items()}
-        return [FolderEntry(name, sizes[name], False) for name in self.names()]
+        return [FolderEntry(name, self.files[name].size, False) for name in self.names()]
 
     def names(self) -> list[str]:
         return sorted(self.files)
@@ -377,18 +375,17 @@ class PlannedFolder:
 
     def read(self, name: str) -> bytes | None:
         file = self.files.get(name)
-        return file.read_at(0, file.size) if isinstance(file, FilePlan) else file
+        return None if file is None else file.read_at(0, file.size)
 
     def open(self, name: str, disk: bool = False) -> ByteSource:
         file = self.files.get(name)
-        if not isinstance(file, FilePlan):
+        if file is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
         return PlannedSource(file, self.join(name))
 
     def close(self) -> None:
         for _, file in self.outputs():
-            if isinstance(file, FilePlan):
-                file.close()
+            file.close()
 
 
 class PlannedSource(FileObject):
