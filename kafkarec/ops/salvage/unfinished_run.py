@@ -143,7 +143,7 @@ class PartitionNote:
             report.problems.append(f"made again: {self._changed[0]} has changed since an earlier run")
         if self._kept:
             report.keeps_earlier = True
-            report.problems.append(f"what it made before is kept in {', '.join(self._kept)}")
+            report.problems.append(f"what was made before the sources changed is kept in {', '.join(self._kept)}")
         planned = {path for plan in plans for path, _ in plan.outputs()}
         earlier = set(self._found.get("files", ()))
         names = planned.union(earlier, *map(_side_files, plans))

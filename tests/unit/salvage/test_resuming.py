@@ -16,7 +16,7 @@ from salvage_runs import content, killed_before, leave_unfinished, make_source
 from kafkarec import salvage
 
 NAME, UNFINISHED = f"{0:020}.log", ".unfinished"
-AGAIN = ("made again: ", "what it made before is kept in ")
+AGAIN = ("made again: ", "what was made before the sources changed is kept in ")
 
 
 @pytest.fixture
