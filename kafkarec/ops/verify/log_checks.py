@@ -79,8 +79,9 @@ class LogCheck:
             None if entries is None else EpochCheckpointCheck(entries, partial(self._own.report, leader_epochs.NAME))
         )
         self._own.read_in_folder(log, partition_metadata.NAME, partition_metadata.read)
-        self._start: StartingProducers | None = None
-        self._base = 0  # of the first segment
+        first = log.segments[0] if log.segments else None
+        self._base = first.base_offset or 0 if first else 0
+        self._start = producers_at_log_start(first.sidecar if first else lambda suffix: None, self._base)
         self._has_missing_offsets = False  # whether offsets were missing so far
         self._has_emptied_markers = False  # of which a broker that recovers the log does not use the header
         self._is_read = True
@@ -90,17 +91,14 @@ class LogCheck:
     def begin_segment(self, segment: SegmentFile) -> None:
         findings = self._segments[segment.path] = SideFileFindings(self._path)
         base = segment.base_offset or 0
-        if self._start is None:
-            self._start, self._base = producers_at_log_start(segment.sidecar, base), base
-        else:  # the cleaner may have removed the last batches before it
-            self._has_missing_offsets = self._has_missing_offsets or self._start.states.end_offset < base
-            self._compare_snapshot(base, partial(segment.sidecar, producer_snapshot.SUFFIX), findings)
+        # the cleaner may have removed the last batches before it
+        self._has_missing_offsets = self._has_missing_offsets or self._start.states.end_offset < base
+        self._compare_snapshot(base, partial(segment.sidecar, producer_snapshot.SUFFIX), findings)
         self._indexes = _SegmentIndexes(segment, segment is not self._log.segments[-1], findings)
 
     def take(self, step: Step, flags: int) -> None:
         """Takes the batches of the next step. flags: what RowCheck says of them."""
         if len(step):
-            assert self._start is not None
             has_gaps = bool(flags & (GAP | OFFSETS))
             self._has_missing_offsets = self._has_missing_offsets or has_gaps
             self._has_emptied_markers = self._has_emptied_markers or bool(flags & EMPTIED)
@@ -113,7 +111,6 @@ class LogCheck:
 
     def end_segment(self, largest_batch: int) -> None:
         """The segment was read. largest_batch: its size in bytes."""
-        assert self._start is not None
         self._indexes.finish(self._start, self._has_missing_offsets, self._base, largest_batch)
 
     def mark_unread(self) -> None:
@@ -131,7 +128,7 @@ class LogCheck:
 
     def finish(self) -> LogFindings:
         """What was found."""
-        if self._start is not None:
+        if self._segments:
             end = self._start.states.end_offset
             if end != self._indexes.base:
                 reading = partial(self._log.folder_file, snapshot_name(end))
@@ -149,7 +146,6 @@ class LogCheck:
 
     def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
         start, name = self._start, snapshot_name(offset)
-        assert start is not None
         complete = start.is_complete and self._is_read
 
         def compare(content: bytes, _: str | None) -> None:
