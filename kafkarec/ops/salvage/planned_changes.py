@@ -261,7 +261,7 @@ def restored_changes(partition: PartitionSources, made: PlannedFolder) -> Iterat
                 if one.fields.keys() == {"partition_leader_epoch"}:
                     old = v2_header(step.segment.raw(one.position, V2_OVERHEAD))
                     new = old._replace(partition_leader_epoch=one.fields["partition_leader_epoch"][1])
-                    file, position = made.origin(step.segment.name, one.position, batch_size(old))
+                    file, position = made.files[step.segment.name].origin(one.position, batch_size(old))
                     report.restored.append(one._replace(file=file, position=position).as_dict())
                     yield Change(step.segment.name, one.position, V2_OVERHEAD, V2.pack(*new), old, new)
 

@@ -296,7 +296,7 @@ class PlannedFolder:
         found = sorted(self.report.set_aside[first:], key=lambda one: (one.file, one.position))
         for one in found:
             last = joined[-1] if joined else None
-            if last and last.saved_as == one.saved_as and last.position + last.size == one.position:
+            if last and (last.saved_as, last.file, last.position + last.size) == (one.saved_as, one.file, one.position):
                 last.size += one.size
                 last.batches += one.batches
                 last.last_offset = one.last_offset
@@ -313,10 +313,6 @@ class PlannedFolder:
     def log(self) -> PartitionFiles:
         """The log that it becomes."""
         return PartitionFiles.of(self)
-
-    def origin(self, name: str, position: int, size: int) -> tuple[str, int]:
-        """FilePlan.origin of bytes of one of its logs."""
-        return self.files[name].origin(position, size)
 
     def apply_changes(self, changes: Sequence[Change]) -> None:
         """Changes the logs, and the report. Batches that are removed for a reason are set aside."""
