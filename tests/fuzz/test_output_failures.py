@@ -11,7 +11,7 @@ import shutil
 
 import pytest
 from command import Here
-from failing_calls import counted_calls, killed_before
+from failing_calls import counted_calls, failing, killed_before
 from plain_logs import batch, log
 from salvage_runs import LARGE, WRITING, content
 
@@ -81,20 +81,18 @@ def test_failures_at_any_call(command, replaced, run, tmp_path):
     new, old, force = outputs(whole), outputs(before), ["--force"] * replaced
     calls = failures = 0
     for number in itertools.count(1):
-        failed = False
 
         def full(at, name, number=number):
-            nonlocal calls, failed
+            nonlocal calls
             calls = at
             if at == number and name in FULL:
-                failed = True
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                failing(errno.ENOSPC)()
 
         shutil.copytree(before, out)
         with counted_calls(CALLS, full):
             ran = run(command, out, *force)
         left = outputs(out)
-        if failed and ran.status:
+        if ran.status:
             assert ran.status == 3 and "no space left on device" in ran.complaint, f"call {number}"
             assert all(files in (new[name], old.get(name)) for name, files in left.items()), f"call {number}"
             assert left.keys() >= old.keys(), f"call {number}"

@@ -10,11 +10,13 @@ import os
 import random
 import resource
 import shutil
+from contextlib import suppress
 from functools import partial
+from itertools import count
 
 import builders
 import pytest
-from failing_calls import killed_before, run_in_child, without_power_from
+from failing_calls import before, failing, killed_before, run_in_child, without_power_from
 from killed_writer import Disk
 from plain_logs import batch, log
 from salvage_runs import LARGE, WRITING, content, logs, make_source
@@ -126,33 +128,22 @@ def test_a_full_disk_loses_nothing_that_was_reported(source, tmp_path, limit):
     assert logs(content(out)) == logs(content(tmp_path / "whole"))
 
 
-def test_a_failing_fsync_is_never_reported_as_done(source, tmp_path, monkeypatch):
+def test_a_failing_fsync_is_never_reported_as_done(source, tmp_path):
     """Each fsync of a run fails once. Unsynced data is neither reported as done nor under its final name."""
     whole = tmp_path / "whole"
     salvage(source, whole)
-    real, expected = os.fsync, content(whole)
-    fail_at = 1
-    while True:
-        countdown = [fail_at]
-
-        def fsync(descriptor, countdown=countdown):
-            countdown[0] -= 1
-            if countdown[0] == 0:
-                raise OSError(errno.EIO, "Input/output error")
-            real(descriptor)
-
-        out = tmp_path / f"out{fail_at}"
-        monkeypatch.setattr(os, "fsync", fsync)
-        try:
-            salvage(source, out)
-            break
-        except OSError:
-            monkeypatch.setattr(os, "fsync", real)
+    expected = content(whole)
+    for fail_at in count(1):
+        out, calls = tmp_path / f"out{fail_at}", iter(range(1, fail_at + 1))
+        with pytest.MonkeyPatch.context() as patch:
+            before(patch, os, "fsync", failing(errno.EIO, lambda _, last=fail_at, calls=calls: next(calls, 0) == last))
+            with suppress(OSError):
+                salvage(source, out)
+                break
         check_reported_work(out, expected)
         if not (out / "salvage.json").exists():
             salvage(source, out)
         assert logs(content(out)) == logs(expected)
-        fail_at += 1
     assert fail_at > 20
 
 

@@ -210,10 +210,8 @@ def add_lost_start(partition: PartitionSources, report: SalvagedPartition) -> No
 def credible_ends(partition: PartitionSources) -> list[RecordedEnd]:
     """The recorded ends of all sources, without wrong ones. A last segment that was not read to its end proves nothing
     about the log's, and so its source has none."""
-    sources = partition.main_sources
-    found = [one for source in sources if not source.segments for one in source.recorded_ends]
-    read = ((source.recorded_ends, end) for source in sources if (end := _log_end(source)))
-    return [*found, *(one for recorded, end in read for one in recorded_ends.credible_ends(recorded, end))]
+    ends = ((source.recorded_ends, _log_end(source)) for source in partition.main_sources)
+    return [one for recorded, end in ends if end for one in recorded_ends.credible_ends(recorded, end)]
 
 
 def mark_incomplete_ends(partition: PartitionSources) -> bool:
@@ -233,7 +231,9 @@ def mark_incomplete_ends(partition: PartitionSources) -> bool:
 def _log_end(source: SalvageSource) -> LogEnd | None:
     """Where the log of a source ends; None: that is not known."""
     end = source.end
-    if not source.segments or source.unordered or end.position is None:
+    if not source.segments:
+        return LogEnd(0, 0, None)
+    if source.unordered or end.position is None:
         return None
     return LogEnd(max(end.next_offset or 0, source.segments[-1].base_offset or 0), end.position, None)
 

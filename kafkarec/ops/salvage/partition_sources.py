@@ -154,7 +154,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
                 left_out += _files_besides_partitions(opened.path)
                 folders += opened.folders
             for log in opening.logs(opened):
-                if log is not opened and isinstance(opened, DataFolderFiles):
+                if isinstance(opened, DataFolderFiles):
                     left_out += [one._replace(name=os.path.join(log.path, one.name)) for one in log.left_out]
                 if log.segments_for_reports or log.checkpoints or _had_segments(log):
                     _add_to_source(by_key, log, isinstance(opened, SegmentFile), topic, partition)
@@ -237,13 +237,8 @@ def unread_side_files(partition: PartitionSources) -> list[ReadFailure]:
         if source.log is None:
             beside = [names.side_file_name(one.name, suffix) for one in source.segments for suffix in names.SIDECARS]
         else:
-            parsed = ((name, names.segment(name)) for name in folder.names())
-            beside = [
-                name
-                for name, one in parsed
-                if name in names.TEXT_FILES
-                or (one and one.suffix in names.SIDECARS and not (one.state or one.packed_suffix))
-            ]
+            of_log = recorded_ends.files_beside(source.log)
+            beside = [*names.TEXT_FILES, *(one.stem + one.suffix for one in of_log if one.suffix in names.SIDECARS)]
         failures += [failure for name in beside if (failure := _read_failure_of(folder, name)) is not None]
     return failures
 

@@ -57,7 +57,7 @@ from .beside_files import (
     read_recorded_ends,
 )
 from .partition_sources import PartitionSources, unread_side_files
-from .plan_builder import MAX_SEGMENT, UNORDERED_SEGMENT_BYTES, PlanBuilder, SalvageOptions, merge, report_unreadable
+from .plan_builder import MAX_SEGMENT, PlanBuilder, SalvageOptions, merge, report_unreadable
 from .plan_writing import copy_from_sources
 from .planned_changes import (
     decided_markers,
@@ -68,7 +68,6 @@ from .planned_changes import (
     new_cluster_sentence,
     placed_markers,
     plain_batch_changes,
-    plain_sentences,
     restored_changes,
 )
 from .planned_files import FilePlan, PlannedFolder, Unreadable, inserted_batch
@@ -194,8 +193,7 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
     bases = [base for base in named if base is not None]
     if bases and len(bases) == sum(bool(one.segments) for one in partition.main_sources):
         start = min(bases)  # by the names of the first segments
-    roll = UNORDERED_SEGMENT_BYTES if all(source.unordered for source in sources) else MAX_SEGMENT
-    builder = PlanBuilder(partition, options, partition.folder, start, _base_offsets(partition), roll)
+    builder = PlanBuilder(partition, options, partition.folder, start, _base_offsets(partition))
     report, collector = builder.report, builder.collector
     streams: list[Iterator[GoodBatches]] = []  # of an unordered source one for each ascending run
     for number, source in enumerate(sources):
@@ -342,9 +340,8 @@ def _complete_plan(
         _extend_to(made, end)
     elif options.as_partition:
         with made.log() as log:
-            report.problems += copy_from_sources(log, made.files.__setitem__, partition)
+            report.problems += copy_from_sources(log, lambda name, data: made.add(FilePlan(name, data)), partition)
         _restore_epochs(partition, made, options)  # by the leader-epoch-checkpoint, too
         with made.log() as log:
-            plain = plain_batch_changes(log)
+            plain = list(plain_batch_changes(log))
         made.apply_changes(plain)
-        report.problems += plain_sentences(plain)

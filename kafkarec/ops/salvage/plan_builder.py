@@ -142,9 +142,6 @@ def merge(
         is_behind = next_offset is not None and good.base < next_offset
         if (differ or is_stale or is_behind) and any(stream.split() for stream in around):
             continue  # each of their batches is decided about alone, with the offsets that it has
-        if next_offset is not None and good.last < next_offset:
-            yield first.pop(), "overlap"
-            continue
         for other in remaining[1:]:
             while other.ahead and other.head.comparison_key == good.comparison_key:
                 damaged, is_whole = damaged or other.head.follows_damage, is_whole or other.is_intact_from(next_offset)
@@ -185,7 +182,7 @@ def merge(
 MAX_SEGMENT = (
     2**31 - 1
 )  # limit of a segment's bytes, and of its offsets relative to the base offset: an index has int32
-UNORDERED_SEGMENT_BYTES = 1 << 30  # of a file in which the batches may be in any order
+_UNORDERED_SEGMENT_BYTES = 1 << 30  # of a file in which the batches may be in any order
 _MOST_GAPS = 1000  # a compacted log has millions; only those of logs that were never compacted are used
 
 
@@ -210,7 +207,6 @@ class PlanBuilder:
 
     start          the first offset of the log; None: that of the first batch
     base_offsets   ascending base offsets at which a new segment begins
-    roll           max size of a segment in bytes
 
     .collector     what is passed to what reads good batches of sources into the plan
     """
@@ -222,13 +218,12 @@ class PlanBuilder:
         folder: str,
         start: int | None = None,
         base_offsets: Sequence[int] = (),
-        roll: int = UNORDERED_SEGMENT_BYTES,
     ) -> None:
         self.report = report = SalvagedPartition(folder, partition.topic, partition.partition)
         self.folder = PlannedFolder(report, options.out, options.spool)
-        self._next_offset, self._base_offsets, self._roll = start, base_offsets, roll
+        self._next_offset, self._base_offsets = start, base_offsets
         self._plan: FilePlan | None = None
-        self._base = 0
+        self._most_bytes = MAX_SEGMENT if base_offsets else _UNORDERED_SEGMENT_BYTES
         self.collector = DamageCollector(
             options.max_decompressed_bytes,
             [] if options.restore else None,
@@ -285,18 +280,17 @@ class PlanBuilder:
     def _add_to_log(self, good: GoodBatches) -> None:
         at = bisect_right(self._base_offsets, good.base)
         base_offset = self._base_offsets[at - 1] if at else -1
-        last = self.report.files[-1].last_offset if self.report.files else None
-        begins = self._plan is None or base_offset > max(self._base, as_stored(last))
-        is_far = good.last - (good.base if begins else self._base) > MAX_SEGMENT
-        is_full = self._plan is not None and self._plan.size + good.size > self._roll
+        file = self.report.files[-1] if self.report.files else None
+        begins = file is None or base_offset > max(file.base_offset, as_stored(file.last_offset))
+        is_far = good.last - (good.base if file is None or begins else file.base_offset) > MAX_SEGMENT
+        is_full = self._plan is not None and self._plan.size + good.size > self._most_bytes
         if good.batches > 1 and (is_far or is_full or bisect_right(self._base_offsets, good.last) > at):
             for one in good.each():
                 self._add_to_log(one)
             return
         if self._plan is None or begins or is_full or is_far:
-            # A segment that begins because of `roll` is named after its first batch.
-            self._base = base_offset if base_offset >= 0 and begins else good.base
-            self._plan = self.folder.add_segment(self._base)
+            # One that begins because of its size, or of its offsets, is named after its first batch.
+            self._plan = self.folder.add_segment(base_offset if base_offset >= 0 and begins else good.base)
         header = good.header or b""
         try:
             segment, position = self.folder.keep_range(good.segment, good.position, good.size)

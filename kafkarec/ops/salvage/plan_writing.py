@@ -17,6 +17,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from hashlib import sha256
 from io import FileIO
 
@@ -34,10 +35,10 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import FileGroup
 
 from .partition_sources import PartitionSources
-from .planned_files import FilePlan, Output, PlannedFolder
+from .planned_files import Output, PlannedFolder
 
 _QUORUM_STATE = "quorum-state"  # of the metadata log: the candidate for which this node voted (KIP-595)
-Write = Callable[[str, bytes], None]  # adds a file to the folder of the new log: its name, its bytes
+Write = Callable[[str, bytes], object]  # adds a file to the folder of the new log: its name, its bytes
 
 
 def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, compared: EachStep | None) -> list[str]:
@@ -82,21 +83,14 @@ class DamagedCopy(OSError):
         super().__init__(errno.EIO, f"the copy is damaged ({what}): the output's disk is not reliable", path)
 
 
-def _check_quorum_state(data: bytes) -> None:
-    try:
-        json.loads(data)
-    except (ValueError, RecursionError):
-        raise CorruptRecordError(f"{_QUORUM_STATE} is not JSON", reason="checkpoint_invalid") from None
-
-
 def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSources) -> list[str]:
     """Copies the files with data that is not in the batches of the new log: the topic id, epochs without records, the
     quorum state, producers before the log's start. Returns sentences about problems."""
     problems: list[str] = []
     readers: dict[str, Callable[[bytes], object]] = {
         partition_metadata.NAME: partition_metadata.read,
-        leader_epochs.NAME: leader_epochs.read,
-        _QUORUM_STATE: _check_quorum_state,
+        leader_epochs.NAME: partial(_demand_epochs_of, log, len(partition.sources) > 1),
+        _QUORUM_STATE: json.loads,
     }
     base = log.segments[0].base_offset or 0
     if base:
@@ -108,10 +102,7 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
                 if data is None:
                     continue
                 read(data)
-                wrong = name == leader_epochs.NAME and _contradiction(data, log, len(partition.sources) > 1)
-                if wrong:
-                    raise CorruptRecordError(wrong, reason="checkpoint_invalid")
-            except (KafkaRecordError, OSError) as error:
+            except (KafkaRecordError, OSError, ValueError, RecursionError) as error:
                 problems.append(f"{name} of {source.path} is ignored: {error}")
                 continue
             write(name, data)
@@ -124,9 +115,9 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
     return problems
 
 
-def _contradiction(data: bytes, log: PartitionFiles, is_merged: bool) -> str:
-    """A clause about batches of the new log that contradict a leader-epoch-checkpoint, as a broker takes its entries;
-    empty: none does. No checksum covers the epoch of a batch: that of one alone proves nothing against the file of the
+def _demand_epochs_of(log: PartitionFiles, is_merged: bool, data: bytes) -> None:
+    """Raises CorruptRecordError for a leader-epoch-checkpoint, as a broker takes its entries, that batches of the new
+    log contradict. No checksum covers the epoch of a batch: that of one alone proves nothing against the file of the
     only source, and the file may be older than the batches."""
     stored = leader_epochs.read_assigned(data)
     runs: list[tuple[int, int, int]] = []  # epoch, last offset of its first batch, number of batches
@@ -138,7 +129,9 @@ def _contradiction(data: bytes, log: PartitionFiles, is_merged: bool) -> str:
                 runs.append((epoch, last, 1))
     if not is_merged:
         runs = [one for one in runs if one[2] > 1 and stored and one[0] <= stored[-1].epoch]
-    return epoch_history.contradiction(stored, epoch_history.from_batches(one[:2] for one in runs))
+    wrong = epoch_history.contradiction(stored, epoch_history.from_batches(one[:2] for one in runs))
+    if wrong:
+        raise CorruptRecordError(wrong, reason="checkpoint_invalid")
 
 
 FileDigest = tuple[int, str]
@@ -153,9 +146,6 @@ def write_plan(plan: PlannedFolder, out: str, stopped: Callable[[], None]) -> No
         for path, file in plan.outputs():
             folder, name = os.path.split(os.path.join(out, path))
             group.make_folder(folder)
-            if isinstance(file, bytes):
-                group.write(folder, name, file)
-                continue
             output = Output(folder, name)
             try:
                 file.copy_to(output, 0, file.size, stopped)
@@ -174,16 +164,15 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
     report, path = plan.report, plan.path
     folder, states = _ReadBackFolder(path), dict[str, FileDigest]()
     if report.files:
-        found, counts = Counter[str](), Counter[str]()
+        found = Counter[str]()
 
-        def count_step(segment: SegmentFile, step: Step) -> None:
+        def add_hashes(segment: SegmentFile, step: Step) -> None:
             found[segment.name] += step.rows.hash_sum()
-            counts[segment.name] += len(step)
 
         with FileGroup() as group:
             side_files: dict[str, bytes] = {}
             with PartitionFiles.of(folder) as log:
-                report.problems += write_side_files(log, side_files.__setitem__, as_partition, compared=count_step)
+                report.problems += write_side_files(log, side_files.__setitem__, as_partition, compared=add_hashes)
             if folder.failures:
                 raise folder.failures[0]
             for name, data in side_files.items():
@@ -191,9 +180,7 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
                 states[f"{report.folder}/{name}"] = len(data), sha256(data).hexdigest()
             group.sync()
         for file in report.files:
-            planned = plan.files[file.name]
-            assert isinstance(planned, FilePlan)
-            if (planned.hash_sum, file.batches) != (found[file.name], counts[file.name]):
+            if plan.files[file.name].hash_sum != found[file.name]:
                 raise DamagedCopy(os.path.join(path, file.name), "other batches than were written")
     for name, planned in plan.outputs():
         if name in states:
@@ -201,7 +188,7 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
         directory, base = os.path.split(name)
         state = folder.states.get(base) if directory == report.folder else None
         states[name] = state or digest_of_file(os.path.join(out, name))
-        if states[name][0] != (len(planned) if isinstance(planned, bytes) else planned.size):
+        if states[name][0] != planned.size:
             raise DamagedCopy(os.path.join(out, name), f"{states[name][0]} bytes")
     for file in (*report.files, *report.snapshots):
         file.sha256 = states[f"{report.folder}/{file.name}"][1]

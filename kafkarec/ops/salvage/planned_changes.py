@@ -41,7 +41,6 @@ from typing import Any, NamedTuple
 
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
-from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import aborted_spans, match_markers
 from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex
@@ -79,15 +78,11 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, made: Plan
     report = made.report
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
     index = AbortedIndex([*partition.aborted])
-
-    def snapshots() -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
-        found = (found for segment in firsts for found in segment.evidence.snapshots())
-        return sorted(found, key=lambda found: found[0])
-
-    def prepared() -> dict[tuple[int, int], bool]:  # of `__transaction_state` beside the sources
-        return dict(chain.from_iterable(segment.evidence.prepared().items() for segment in firsts))
-
-    of_sources = Evidence(snapshots=snapshots, prepared=prepared)
+    of_sources = Evidence(
+        snapshots=lambda: sorted(chain.from_iterable(one.evidence.snapshots() for one in firsts), key=itemgetter(0)),
+        # of `__transaction_state` beside the sources
+        prepared=lambda: dict(chain.from_iterable(one.evidence.prepared().items() for one in firsts)),
+    )
     lost = {one.base_offset or 0: one for source in reversed(partition.of_one_topic) for one in source.lost_segments}
     by_base = {base: lost[base] for base in lost if any(first <= base <= last for first, last in report.missing)}
     by_base |= {one.base_offset or 0: one for one in log.segments}
@@ -108,23 +103,14 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, made: Plan
     return [*decided, *found.listed_ahead()]
 
 
-class _DamagedRange(NamedTuple):
-    """Damaged bytes of a source, and the first and the last offset that are lost; (0, -1): none; None: not known."""
-
-    file: str
-    position: int
-    length: int
-    first: int | None
-    last: int | None
-
-
 def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolder) -> list[Hole]:
     """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made. bases: of its
     segments, also the lost ones"""
     report = made.report
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
-    fields = "file", "position", "length", "lost_from", "lost_to"
-    damage = [_DamagedRange(*map(one.__getitem__, fields)) for one in report.damage]
+    # the first and the last offset that are lost (0, -1: none; None: not known), and the file, position, length
+    fields = "lost_from", "lost_to", "file", "position", "length"
+    damage: list[tuple[Any, ...]] = [tuple(map(one.__getitem__, fields)) for one in report.damage]
     unread = [(file, position, length) for file, position, length, _ in report.tails]
     # a wrong base offset at a segment's end: the batch behind it, which would tell, is in the next segment
     unread += [(one.file, one.position, one.size) for one in report.set_aside if one.reason == "outside_of_segment"]
@@ -134,34 +120,33 @@ def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolde
             later = [one.base_offset or 0 for one in segments.values() if (one.base_offset or 0) > base]
             following = min(later, default=None)
             behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
-            damage.append(_DamagedRange(*place, *behind))
-    # the log cleaner leaves gaps between segments, too
-    unproven = set() if report.never_compacted else {*report.missing} - {*made.proofs}
-    gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else [*report.missing]
+            damage.append((*behind, *place))
+    # those that no log cleaner made, which leaves gaps between segments, too
+    gaps = {*report.missing, *report.inner_gaps}
+    proven = gaps if report.never_compacted else {*made.proofs}
     for one in report.set_aside:  # one at a wrong place may be a marker that is missing at its own
         if one.reason in _MISPLACED and one.first_offset is not None and one.last_offset is not None:
             low, high = sorted((one.first_offset, one.last_offset))
-            own = {gap for gap in (*report.missing, *report.inner_gaps) if gap[0] <= high and low <= gap[1]}
-            unproven -= own
-            gaps += own.difference(gaps)
-    holes: list[Hole] = []
-    known = [(first, last) for first, last in (*report.lost, *gaps) if first is not None]
-    known.sort(key=itemgetter(0))  # they are disjoint
+            proven |= {gap for gap in gaps if gap[0] <= high and low <= gap[1]}
+    lost = {*report.lost, *proven}
+    every = {*lost, *report.missing}  # they are disjoint
+    known = sorted(((first, last) for first, last in every if first is not None), key=itemgetter(0))
     firsts, lasts = [first for first, _ in known], [math.inf if last is None else last for _, last in known]
-    inside: list[list[_DamagedRange]] = [[] for _ in known]
-    for lost in damage:
-        end = len(known) if lost.last is None else bisect_right(firsts, lost.last)
-        for at in range(bisect_left(lasts, as_stored(lost.first)), end):
-            inside[at].append(lost)
+    inside: list[list[list[Any]]] = [[] for _ in known]  # file, position, length
+    for low, high, *where in damage:
+        end = len(known) if high is None else bisect_right(firsts, high)
+        for at in range(bisect_left(lasts, as_stored(low)), end):
+            inside[at].append(where)
+    holes: list[Hole] = []
     for (first, last), damaged in zip(known, inside, strict=True):
-        if (first, last) in unproven and not damaged:
+        if (first, last) not in lost and not damaged:
             continue
         begin = max(bisect_right(bases, first) - 1, 0)
         end = len(bases) if last is None else bisect_right(bases, last)
         hole = Hole(first, last, tuple(range(begin, end)))
-        if len(damaged) == 1 and damaged[0].file in segments:
-            [lost] = damaged
-            hole = with_content(hole, lost.length, marker_bytes(segments[lost.file], lost.position))
+        if len(damaged) == 1 and damaged[0][0] in segments:
+            [(file, position, length)] = damaged
+            hole = with_content(hole, length, marker_bytes(segments[file], position))
         holes.append(hole)
     return holes
 
@@ -240,7 +225,7 @@ def marker_changes(
                     if row["producer_id"] == one.producer_id and is_within:
                         at = row["position"]
                         old = v2_header(segment.raw(at, V2_OVERHEAD))
-                        found.append(removed_batch(segment.name, at, old, one.first_offset, "transaction_undecided"))
+                        found.append(removed_batch(segment.name, at, old, "transaction_undecided"))
                         break
             before = row or before
     return found
@@ -276,32 +261,22 @@ def restored_changes(partition: PartitionSources, made: PlannedFolder) -> Iterat
                 if one.fields.keys() == {"partition_leader_epoch"}:
                     old = v2_header(step.segment.raw(one.position, V2_OVERHEAD))
                     new = old._replace(partition_leader_epoch=one.fields["partition_leader_epoch"][1])
-                    file, position = made.origin(step.segment.name, one.position, batch_size(old))
+                    file, position = made.files[step.segment.name].origin(one.position, batch_size(old))
                     report.restored.append(one._replace(file=file, position=position).as_dict())
                     yield Change(step.segment.name, one.position, V2_OVERHEAD, V2.pack(*new), old, new)
 
 
-def plain_batch_changes(log: PartitionFiles) -> list[Change]:
-    """The plain batches of a new log whose producer has an open transaction at their offset."""
-    first, found = log.segments[0], []
+def plain_batch_changes(log: PartitionFiles) -> Iterator[Change]:
+    """Yields the removals of plain batches of a new log whose producer has an open transaction at their offset."""
+    first = log.segments[0]
     states = producers_at_log_start(first, first.base_offset or 0).states
     # what salvage writes is read back elsewhere, so no checksum is checked
     for step in walk(log.segments, walk_request(MARKERS, errors="skip", restore=False)):
-        for row, open_since in states.take(step).plain:
+        for row, _ in states.take(step).plain:
             # Of magic 2: older messages have no producer.
             at = step.cell("position", row)
             old = v2_header(step.segment.raw(at, V2_OVERHEAD))
-            found.append(removed_batch(step.segment.name, at, old, open_since, "transaction_open"))
-    return found
-
-
-def plain_sentences(plain: list[Change]) -> list[str]:
-    """What the report says of the removed batches."""
-    return [
-        f"the end of the transaction of producer {producer_id} from offset {first} on is missing, and the producer "
-        "wrote plain batches after it: a broker would not start on them, so they are set aside"
-        for producer_id, first in sorted({(one.old.producer_id, one.transaction_first) for one in plain if one.old})
-    ]
+            yield removed_batch(step.segment.name, at, old, "transaction_open")
 
 
 _ZEROS = memoryview(bytes(1 << 20))
@@ -330,16 +305,14 @@ def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
             magics, positions = table.column("magic"), table.column("position")
             for position in (at for at, magic in zip(positions, magics, strict=True) if magic >= BATCH_MAGIC):
                 old = v2_header(segment.raw(position, V2_OVERHEAD))
-                base, transaction = old.base_offset, None  # the one with which the batch is left out
-                if old.attributes & CONTROL:
-                    transaction = _LeftOutTransaction(base, base, "")
-                elif old.attributes & TRANSACTIONAL:
+                reason = "" if old.attributes & CONTROL else None  # why it is left out
+                if reason is None and old.attributes & TRANSACTIONAL:
                     waiting = left_out.get(old.producer_id, [])
-                    while waiting and waiting[0].end <= base:
+                    while waiting and waiting[0].end <= old.base_offset:
                         del waiting[0]
-                    transaction = waiting[0] if waiting and waiting[0].first <= base else None
-                if transaction is not None:
-                    yield removed_batch(segment.name, position, old, transaction.first, transaction.reason)
+                    reason = waiting[0].reason if waiting and waiting[0].first <= old.base_offset else None
+                if reason is not None:
+                    yield removed_batch(segment.name, position, old, reason)
                     continue
                 attributes = old.attributes & ~TRANSACTIONAL
                 new = old._replace(attributes=attributes, **_WITHOUT_PRODUCER)

@@ -110,7 +110,6 @@ class Change(NamedTuple):
     data       the new ones
     old, new   the headers of the batch before and after; None: there is no batch
     reason     why a removed batch is set aside; empty: it is not kept
-    transaction_first   of a removed batch the first offset of its producer's transaction
     """
 
     name: str
@@ -120,11 +119,10 @@ class Change(NamedTuple):
     old: V2Header | None
     new: V2Header | None
     reason: str = ""
-    transaction_first: int = -1
 
 
-def removed_batch(name: str, position: int, old: V2Header, transaction_first: int, reason: str) -> Change:
-    return Change(name, position, batch_size(old), b"", old, None, reason, transaction_first)
+def removed_batch(name: str, position: int, old: V2Header, reason: str) -> Change:
+    return Change(name, position, batch_size(old), b"", old, None, reason)
 
 
 def inserted_batch(name: str, position: int, data: bytes) -> Change:
@@ -144,17 +142,19 @@ def _hash_of(header: V2Header | None) -> int:
 
 
 class FilePlan:
-    """A file that is to be written. read_at reads it from the sources, which stay open until `close`.
+    """A file that is to be written, which begins with `data`. read_at reads it from the sources, which stay open until
+    `close`.
 
     size      bytes
     hash_sum    the sum of `hash_of_batch` of the batches of a log: what is written is compared with it
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, data: bytes = b"") -> None:
         self.name, self.size, self.hash_sum = name, 0, 0
         self._sources: list[SegmentFile | bytes] = []
         # a part: where it begins in this file, which source it is of, where it begins there
         self._begins, self._source, self._positions = array("q"), array("l"), array("q")
+        self.append(data)
 
     def append(self, data: bytes) -> None:
         if data:
@@ -162,8 +162,6 @@ class FilePlan:
 
     def copy(self, segment: SegmentFile, position: int, length: int) -> None:
         """Appends a range of a source, which is not read. Adjacent ranges are one part."""
-        if not length:
-            return
         is_adjacent = self._sources and self._sources[-1] is segment
         if is_adjacent and self._positions[-1] + self.size - self._begins[-1] == position:
             self.size += length
@@ -247,7 +245,7 @@ class PlannedFolder:
     """A partition folder that is to be written, as a storage Folder, and what the report says of it.
 
     path        of the folder
-    files       its logs and snapshots, and the bytes of its small files, by name
+    files       its logs, snapshots and small files, by name
     set_aside   the files of the batches that are not in the log, by their paths in the output
     proofs      (first, last) of the report's `missing` -> why these offsets are lost; others may be compacted
     spool       see Spool; None: sources are read when the files are written
@@ -255,7 +253,7 @@ class PlannedFolder:
 
     def __init__(self, report: SalvagedPartition, out: str, spool: Spool | None) -> None:
         self.report, self.path, self._spool = report, os.path.join(out, report.folder), spool
-        self.files: dict[str, FilePlan | bytes] = {}
+        self.files: dict[str, FilePlan] = {}
         self.set_aside: dict[str, FilePlan] = {}
         self.proofs: dict[tuple[int, int], str] = {}
 
@@ -298,7 +296,7 @@ class PlannedFolder:
         found = sorted(self.report.set_aside[first:], key=lambda one: (one.file, one.position))
         for one in found:
             last = joined[-1] if joined else None
-            if last and last.saved_as == one.saved_as and last.position + last.size == one.position:
+            if last and (last.saved_as, last.file, last.position + last.size) == (one.saved_as, one.file, one.position):
                 last.size += one.size
                 last.batches += one.batches
                 last.last_offset = one.last_offset
@@ -316,19 +314,12 @@ class PlannedFolder:
         """The log that it becomes."""
         return PartitionFiles.of(self)
 
-    def origin(self, name: str, position: int, size: int) -> tuple[str, int]:
-        """FilePlan.origin of bytes of one of its logs."""
-        file = self.files[name]
-        assert isinstance(file, FilePlan)
-        return file.origin(position, size)
-
     def apply_changes(self, changes: Sequence[Change]) -> None:
         """Changes the logs, and the report. Batches that are removed for a reason are set aside."""
         report, moved = self.report, set[str]()
         files = {file.name: file for file in report.files}
         for name, group in groupby(sorted(changes, key=lambda one: one[:2]), key=lambda one: one.name):
             in_file, old = list(group), self.files[name]
-            assert isinstance(old, FilePlan)
             for one in in_file:
                 if one.reason and one.old:
                     saved_as, target = self._set_aside_file(f"{one.reason}-0.log")
@@ -360,15 +351,14 @@ class PlannedFolder:
         ends = [file.last_offset + 1 for file in report.files if file.last_offset is not None]
         report.start_offset, report.next_offset = min(begins or named), max([*named, *ends])
 
-    def outputs(self) -> Iterator[tuple[str, FilePlan | bytes]]:
+    def outputs(self) -> Iterator[tuple[str, FilePlan]]:
         """Yields its files by their paths in the output."""
         for name, file in self.files.items():
             yield f"{self.report.folder}/{name}", file
         yield from self.set_aside.items()
 
     def entries(self) -> list[FolderEntry]:
-        sizes = {name: len(file) if isinstance(file, bytes) else file.size for name, file in self.files.items()}
-        return [FolderEntry(name, sizes[name], False) for name in self.names()]
+        return [FolderEntry(name, self.files[name].size, False) for name in self.names()]
 
     def names(self) -> list[str]:
         return sorted(self.files)
@@ -381,18 +371,17 @@ class PlannedFolder:
 
     def read(self, name: str) -> bytes | None:
         file = self.files.get(name)
-        return file.read_at(0, file.size) if isinstance(file, FilePlan) else file
+        return None if file is None else file.read_at(0, file.size)
 
     def open(self, name: str, disk: bool = False) -> ByteSource:
         file = self.files.get(name)
-        if not isinstance(file, FilePlan):
+        if file is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
         return PlannedSource(file, self.join(name))
 
     def close(self) -> None:
         for _, file in self.outputs():
-            if isinstance(file, FilePlan):
-                file.close()
+            file.close()
 
 
 class PlannedSource(FileObject):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +15,7 @@ from typing import Any
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.sources import remote
 from kafkarec.sources.read_failures import ReadFailure
-from kafkarec.storage import recorded_ends
+from kafkarec.storage import opening, recorded_ends
 from kafkarec.storage.good_batches import ReadProgress, no_progress
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.output_rules import Inputs, Refused, self_and_parents
@@ -33,7 +33,7 @@ from .plan import plan
 from .plan_builder import SalvageOptions
 from .plan_writing import FileDigest, verify_and_write_side_files, write_plan, write_side_files
 from .planned_changes import UNDECIDED_AS
-from .planned_files import SET_ASIDE, PlannedFolder, Spool, Unreadable
+from .planned_files import PlannedFolder, Spool, Unreadable
 from .salvage_report import SalvageReport
 from .salvaged_partition import SalvagedPartition
 from .unfinished_run import REPORT, UNFINISHED, PartitionNote, UnfinishedRun
@@ -114,8 +114,14 @@ def salvage(
     out = os.path.abspath(os.fspath(out))
     if os.path.lexists(out) and not os.path.isdir(out):
         raise Refused(f"{out} is not a folder")
-    Inputs(_absolute_paths(given)).demand_apart(out, out)
-    named = set(_absolute_paths(given))
+    paths = []
+    for one in given:
+        if isinstance(one, PartitionFiles | DataFolderFiles | SegmentFile):
+            paths += [one.path, *(segment.path for log in opening.logs(one) for segment in log.segments)]
+        else:
+            paths.append(os.fsdecode(one))
+    named = {path if remote.is_url(path) else os.path.abspath(path) for path in paths}
+    Inputs(sorted(named)).demand_apart(out, out)
     found = find_partitions(given, topic, partition)
     for one in found.partitions:
         arrange_segments(one, named)
@@ -138,22 +144,25 @@ def salvage(
     report.unread = [ReadFailure(one.name, one.cause, one.why) for one in found.left_out if one.cause]
     choices = as_partition, new_cluster, max_decompressed_bytes, undecided, keep_end, restore
     options = SalvageOptions(out, *choices, threads, progress or no_progress)
-    if dry_run:
-        report.partitions = _Run(options, None, read_once).salvage_all(found.partitions)
-        _add_unread_files(report)
-        return report
-    if check_free_space:
-        _demand_space(out, sum(one.size for one in found.partitions))
-    make_folder(out)
-    unfinished = UnfinishedRun(out, sorted(named), [topic, partition, merge_different, *choices])
+    unfinished = None
+    if not dry_run:
+        if check_free_space:
+            _demand_space(out, sum(one.size for one in found.partitions))
+        make_folder(out)
+        unfinished = UnfinishedRun(out, sorted(named), [topic, partition, merge_different, *choices])
     try:
         report.partitions = _Run(options, unfinished, read_once).salvage_all(found.partitions)
-        _add_unread_files(report)
-        write_file(out, REPORT, (json.dumps(report.to_dict(), indent=1) + "\n").encode())
-        sync_folder(out)
-        unfinished.finish()
+        for failure in (failure for one in report.partitions for failure in one.unread):
+            if failure.path not in report.unreadable:
+                report.unread.append(failure)
+                report.left_out.append((failure.path, failure.why))
+        if unfinished is not None:
+            write_file(out, REPORT, (json.dumps(report.to_dict(), indent=1) + "\n").encode())
+            sync_folder(out)
+            unfinished.finish()
     finally:
-        unfinished.close()
+        if unfinished is not None:
+            unfinished.close()
     return report
 
 
@@ -167,25 +176,6 @@ def _demand_space(out: str, size: int) -> None:
             f"{out} has {free} bytes free, and up to {wanted} may be needed; --dry-run prints how many are "
             "needed (--ignore-space skips this check)"
         )
-
-
-def _add_unread_files(report: SalvageReport) -> None:
-    """Adds the files of all partitions that could not be read."""
-    for failure in (failure for one in report.partitions for failure in one.unread):
-        if failure.path not in report.unreadable:
-            report.unread.append(failure)
-            report.left_out.append((failure.path, failure.why))
-
-
-def _absolute_paths(given: Iterable[Any]) -> list[str]:
-    paths = []
-    for one in given:
-        if isinstance(one, PartitionFiles | DataFolderFiles | SegmentFile):
-            logs = [one] if not isinstance(one, DataFolderFiles) else list(one)
-            paths += [one.path, *(segment.path for log in logs for segment in getattr(log, "segments", ()))]
-        else:
-            paths.append(os.fsdecode(one))
-    return [path if remote.is_url(path) else os.path.abspath(path) for path in paths]
 
 
 class _Run:
@@ -251,31 +241,13 @@ class _Run:
         plans: list[PlannedFolder] = []
         try:
             plans = plan(partition, replace(self._options, spool=spool))
-            if note.why_again:
-                plans[0].report.problems.append(note.why_again)
-            replaces = note.includes_earlier_batches(plans)
-            if replaces:
-                note.begin(plans)
-            for one in () if replaces else plans:
-                # To another folder: what an earlier run wrote has batches that the plan does not have, and stays.
-                folder, name = f"{SET_ASIDE}/{one.report.folder}.new", one.report.folder
-                one.report.folder, one.path = folder, os.path.join(out, folder)
-                moved = {path: f"{folder}/{SET_ASIDE}/{os.path.basename(path)}" for path in one.set_aside}
-                one.set_aside = {moved[path]: file for path, file in one.set_aside.items()}
-                for aside in one.report.set_aside:
-                    aside.saved_as = moved[aside.saved_as]
-                one.report.keeps_earlier = True
-                one.report.problems.append(
-                    f"{os.path.join(out, name)} was written by an earlier run and has batches that the sources no "
-                    f"longer have: it stays as it is, and what the sources have now is in {folder}"
-                )
+            note.begin(plans)
             states: dict[str, FileDigest] = {}
             for one in plans:
                 write_plan(one, out, self._raise_if_stopped)
             for one in plans:
                 states |= verify_and_write_side_files(one, out, self._options.as_partition)
-            if replaces:
-                note.finish(plans, states)
+            note.finish(plans, states)
         finally:
             for one in plans:
                 one.close()

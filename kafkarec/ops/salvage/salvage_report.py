@@ -34,7 +34,7 @@ REASONS = {
     "outside_of_segment": "its offsets are outside of its segment's range",
     "transaction_undecided": "how its transaction ended is not known, as the marker is lost",
     "transaction_not_ended": "its transaction is open, and cannot be ended in another cluster",
-    "transaction_open": "plain, within an open transaction of its producer: a broker does not start on that (KIP-98)",
+    "transaction_open": "plain, in a transaction of its producer whose end is missing: a broker fails on that (KIP-98)",
     "snapshot_incomplete": "its KRaft snapshot is damaged or has no footer: a controller refuses such a snapshot",
     "offset_out_of_order": "its offsets do not fit between those of the adjacent batches",
     "base_offset_undecided": "its place in the log is not known: of another file, or of another part of this one",
@@ -144,10 +144,7 @@ def _blocks(report: SalvageReport) -> Iterator[Block]:
     known = [each for each in left_out if _may_hold_records(each[0])]
     for line in list(_lines_by_reason(known))[:_MAX_LINES]:
         yield f"not read: {line}"
-    small = [os.path.basename(path) for path, _ in left_out if _kind_of_path(path) == "file"]
-    if small:
-        yield f"not copied: {', '.join(small)}: files of the data folder itself, without records of topics"
-    more = len(left_out) - len(known) - len(small) + max(len(report.unread) - _MAX_LINES, 0)
+    more = len(left_out) - len(known) + max(len(report.unread) - _MAX_LINES, 0)
     if more:
         yield f"not read: {counted(more, 'more name')}, listed in salvage.json"
     causes = {failure.cause for failure in report.unread}
@@ -213,14 +210,10 @@ def _worst_first(one: SalvagedPartition) -> tuple[int, int, int, str]:
 def _may_hold_records(path: str) -> bool:
     """Whether a path may contain records: a deleted partition's folder, a .deleted segment, lost+found."""
     name = os.path.basename(path)
-    parsed = names.segment(name)
+    parsed, kind = names.segment(name), names.explain(name).kind
     if parsed is not None and parsed.suffix in names.SIDECARS:
         return False
-    return name == LOST_AND_FOUND or names.folder(name) is not None or _kind_of_path(path) not in ("foreign", "file")
-
-
-def _kind_of_path(path: str) -> str:
-    return names.explain(os.path.basename(path)).kind
+    return name == LOST_AND_FOUND or names.folder(name) is not None or kind not in ("foreign", "file")
 
 
 def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> Iterator[str]:

@@ -89,7 +89,7 @@ class SalvagedPartition:
     recorded_ends  the files that say that the sources once reached further (dicts of storage.recorded_ends.RecordedEnd)
     beyond_end     the number of offsets that are missing there at least
     other_files    files that are used though their names are not those of segments, and those that are not
-    keeps_earlier  whether an earlier run's result, with more batches, stays: this one is in another folder
+    keeps_earlier  whether what an earlier run made of sources that have changed since was moved to set-aside/
     unread         (file, cause, why) of the sources that could not be read, or not completely
     tails          (file, position, length, kind) of bytes after the last batch. kind: "cut" (an incomplete batch),
                    "preallocated" (zeros)
@@ -133,7 +133,7 @@ class SalvagedPartition:
     @property
     def ok(self) -> bool:
         """Whether nothing was damaged, restored, set aside, unread, or is missing and proven to be lost, and nothing of
-        an earlier run had to stay."""
+        an earlier run was kept."""
         lost = self.proofs or self.never_compacted or self.recorded_ends or self.keeps_earlier
         return not (self.damage or self.restored or self.set_aside or self.unread or lost)
 

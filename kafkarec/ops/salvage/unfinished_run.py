@@ -1,12 +1,13 @@
 """What a later run knows of one that did not finish: a note for each partition, in OUT/.unfinished
 
     run.json            {"kafkarec": version, "given": [...], "options": [...]}    the run; the folder is locked
-    orders-0.json       {"sources": [[path, size, mtime], ...], "files": {path: null}}    written before its files are
-                        {..., "files": {path: [size, SHA-256]}, "reports": [...]}         when they are on the disk
+    orders-0.json       {"sources": [[path, size, mtime], ...], "kept": [folder, ...],
+                         "files": {path: null}}                                       written before its files are
+                        {..., "files": {path: [size, SHA-256]}, "reports": [...]}     when they are on the disk
 
-A finished partition is taken over if its sources and its files are as noted. Otherwise it is made again. What an
-earlier run wrote is replaced only if all of its batches are in the new files (`includes_earlier_batches`). Only files
-that a note lists are removed.
+A finished partition is taken over if its sources and its files are as noted. Otherwise it is made again. If the
+sources have changed, they may lack what an earlier run has read in them: its folders are moved to
+OUT/set-aside/earlier.1. Only files that a note lists are removed.
 """
 
 from __future__ import annotations
@@ -14,31 +15,25 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
 from kafkarec._version import __version__
-from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
-from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.rebuild_folder import filename_prefix
-from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, make_folder, sync_folder, write_file
 
 from .partition_sources import PartitionSources
 from .plan_writing import FileDigest, digest_of_file
-from .planned_files import FilePlan, PlannedFolder, PlannedSource
+from .planned_files import SET_ASIDE, PlannedFolder
 from .salvaged_partition import SalvagedPartition
 
 UNFINISHED, REPORT = ".unfinished", "salvage.json"
 _RUN = "run.json"
 _LONG_NAME = 240
-_Batch = tuple[int, int]  # CRC and size: what no header field that the checksum does not cover changes
 
 
 class UnfinishedRun:
@@ -93,11 +88,7 @@ class UnfinishedRun:
 
 
 class PartitionNote:
-    """The note of one partition.
-
-    name        of its files in the folder of the notes, without suffixes
-    why_again   why a partition that an earlier run finished is made again; empty: it was not finished
-    """
+    """The note of one partition. name: of its files in the folder of the notes, without suffixes"""
 
     def __init__(self, run: UnfinishedRun, partition: PartitionSources) -> None:
         self._run, self._out = run, run.out
@@ -112,54 +103,51 @@ class PartitionNote:
                 except OSError:
                     self._sources.append([segment.path, segment.size, 0])
         self._found = _read_note(os.path.join(run.folder, self._file)) or {}
-        self.why_again = ""
+        self._kept: list[str] = self._found.get("kept", [])  # folders with what earlier runs made of other sources
+        self._changed: list[str] = []
 
     @property
     def _file(self) -> str:
         return f"{self.name}.json"
 
     def load_finished(self) -> list[SalvagedPartition] | None:
-        """The reports of an earlier run; None: the partition is to be made."""
-        if "reports" not in self._found:
-            return None
-        noted = {path: state for path, *state in self._found["sources"]}
+        """The reports of an earlier run; None: the partition is to be made, and folders of other sources are moved."""
+        noted = {path: state for path, *state in self._found.get("sources", self._sources)}
         now = {path: state for path, *state in self._sources}
-        changed = [f"the source {path}" for path in now | noted if now.get(path) != noted.get(path)]
-        for path, state in self._found["files"].items():
-            written = os.path.join(self._out, path)
-            with suppress(OSError):
-                if os.path.getsize(written) == state[0] and digest_of_file(written) == tuple(state):
-                    continue
-            changed.append(written)
-        if not changed:
-            return [SalvagedPartition.of(one) for one in self._found["reports"]]
-        self.why_again = f"made again: {changed[0]} has changed since an earlier run finished this partition"
+        self._changed = [f"the source {path}" for path in now | noted if now.get(path) != noted.get(path)]
+        if self._changed:
+            root = os.path.join(self._out, SET_ASIDE, f"earlier.{len(self._kept) + 1}")
+            moved = {folder: os.path.join(root, folder) for folder in map(os.path.dirname, self._found["files"])}
+            for folder, target in moved.items():
+                if os.path.isdir(written := os.path.join(self._out, folder)):
+                    make_folder(os.path.dirname(target))
+                    os.rename(written, target)
+                    sync_folder(os.path.dirname(target))
+            self._kept += [root] if any(map(os.path.isdir, moved.values())) else []
+        elif "reports" in self._found:
+            for path, state in self._found["files"].items():
+                written = os.path.join(self._out, path)
+                with suppress(OSError):
+                    if os.path.getsize(written) == state[0] and digest_of_file(written) == tuple(state):
+                        continue
+                self._changed.append(written)
+            if not self._changed:
+                return [SalvagedPartition.of(one) for one in self._found["reports"]]
         return None
-
-    def includes_earlier_batches(self, plans: Iterable[PlannedFolder]) -> bool:
-        """Whether all batches that an earlier run wrote are in these plans, as they are for the same sources."""
-        if not self._found or self._found["sources"] == self._sources:
-            return True
-        files = []
-        for name in self._found.get("files", ()):
-            path = os.path.join(self._out, name)
-            if ".log" in name and os.path.isfile(path):
-                folder, own = os.path.split(path)
-                files.append(SegmentFile(path, own, folder=LocalFolder(folder)))
-        written = _batch_counts(files, check_crcs=True)  # what was damaged later is no batch
-        if not written:
-            return True
-        planned = (file for plan in plans for _, file in plan.outputs() if isinstance(file, FilePlan))
-        sources = (PlannedSource(one, one.name) for one in planned)
-        return written <= _batch_counts(SegmentFile(one.name, one.name, source=one) for one in sources)
 
     def begin(self, plans: list[PlannedFolder]) -> None:
         """Notes the files that will be written, and removes those of an earlier run that are not planned: side files
         are written again."""
+        report = plans[0].report
+        if self._changed:
+            report.problems.append(f"made again: {self._changed[0]} has changed since an earlier run")
+        if self._kept:
+            report.keeps_earlier = True
+            report.problems.append(f"what was made before the sources changed is kept in {', '.join(self._kept)}")
         planned = {path for plan in plans for path, _ in plan.outputs()}
         earlier = set(self._found.get("files", ()))
         names = planned.union(earlier, *map(_side_files, plans))
-        self._run.write(self._file, {"sources": self._sources, "files": dict.fromkeys(sorted(names))})
+        self._write(files=dict.fromkeys(sorted(names)))
         for path in earlier - planned:
             for name in (path, path + PART):
                 with suppress(FileNotFoundError):
@@ -167,8 +155,10 @@ class PartitionNote:
 
     def finish(self, plans: list[PlannedFolder], states: dict[str, FileDigest]) -> None:
         """Notes that all files are on the disk."""
-        reports = [one.report.to_dict() for one in plans]
-        self._run.write(self._file, {"sources": self._sources, "files": states, "reports": reports})
+        self._write(files=states, reports=[one.report.to_dict() for one in plans])
+
+    def _write(self, **state: Any) -> None:
+        self._run.write(self._file, {"sources": self._sources, "kept": self._kept, **state})
 
 
 def _read_note(path: str) -> dict[str, Any] | None:
@@ -189,12 +179,3 @@ def _side_files(plan: PlannedFolder) -> Iterator[str]:
     for base in bases:
         for suffix in (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX, producer_snapshot.SUFFIX):
             yield f"{plan.report.folder}/{base}{suffix}"
-
-
-def _batch_counts(segments: Iterable[SegmentFile], check_crcs: bool = False) -> Counter[_Batch]:
-    found = Counter[_Batch]()
-    for segment in segments:
-        with suppress(OSError, KafkaRecordError):
-            for table in batch_tables([segment], errors="skip", check_crcs=check_crcs):
-                found.update(table.zip_columns("crc", "size_in_bytes"))
-    return found

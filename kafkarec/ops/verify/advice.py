@@ -61,7 +61,7 @@ def _repairs(report: ReportData, inputs: Sequence[str], output: str) -> Iterator
     gone += [os.path.basename(str(one.file)) for one in report.own_findings if one.kind == "folder_lost"]
     if gone:
         yield f"({_first_of(gone)}: no batch is left to save; look for a backup or a replica)"
-    yield from _for_files_left_out(report, output, is_only_salvage=not damaged)
+    yield from _for_files_left_out(report, output)
     wrong_indexes = [one for one in rest if _has_finding_for(one, REINDEX, ERROR)]
     if wrong_indexes and not is_whole_folder:  # of which salvage writes all indexes
         yield _reindex(report, wrong_indexes, output)
@@ -91,24 +91,22 @@ def _first_of(names: Sequence[str]) -> str:
     return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
-def _for_files_left_out(report: ReportData, output: str, is_only_salvage: bool) -> Iterator[str]:
+def _for_files_left_out(report: ReportData, output: str) -> Iterator[str]:
     """The commands for files with batches outside of the logs: salvage if a log lacks their offsets; else verify,
     unless nothing is wrong with the logs."""
     left_out = {str(one.file): one.offset or 0 for one in report.findings if one.kind == "batches_left_out"}
-    wanted: dict[str, list[str]] = {}  # the path of a log -> those of the files
+    rest = [*left_out]
     for one in report.partitions if left_out else ():
+        folder, files = one.path.rstrip("/"), []
         for path, base in left_out.items():
-            is_own = os.path.dirname(path) == one.path.rstrip("/")  # of any other its first offset tells
-            fits = any(first == base or (is_own and first <= base <= last) for first, last in one.missing)
-            if one.topic and one.partition is not None and fits:
-                wanted.setdefault(one.path, []).append(path)
-    for one in report.partitions:
-        if files := wanted.get(one.path):
-            to = output if is_only_salvage and len(wanted) == 1 else f"{output}-{one.name}"
+            is_own = os.path.dirname(path) == folder  # of any other its first offset tells
+            if any(first == base or (is_own and first <= base <= last) for first, last in one.missing):
+                files.append(path)
+        if files and one.topic and one.partition is not None:
             place = ("--topic", one.topic), ("--partition", one.partition)
-            yield command("salvage", [one.path, *files], *place, ("-o", to))
+            yield command("salvage", [one.path, *files], *place, ("-o", f"{output}-{one.name}"))
             yield f"({one.name} lacks the offsets from {', '.join(str(left_out[path]) for path in files)} on)"
-    rest = [path for path in left_out if not any(path in files for files in wanted.values())]
+            rest = [path for path in rest if path not in files]
     if not report.files:  # folders of deleted partitions
         rest += [one.file for one in report.findings if one.kind == "file_left_out" and one.file]
     if rest and (report.state in ("damaged", ERROR) or not report.files):

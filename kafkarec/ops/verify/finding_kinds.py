@@ -363,6 +363,5 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def kinds_of_subject(*subjects: str) -> frozenset[str]:
-    """The kinds that are about one of these."""
-    return frozenset(name for name, kind in KINDS.items() if kind.subject in subjects)
+def kinds_of_subject(subject: str) -> frozenset[str]:
+    return frozenset(name for name, kind in KINDS.items() if kind.subject == subject)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -31,7 +30,7 @@ from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import read_failure
 from kafkarec.state import transactions
 from kafkarec.state.producers import ProducerStates, StartingProducers, producers_at_log_start
-from kafkarec.storage import first_bytes, names
+from kafkarec.storage import first_bytes, names, recorded_ends
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
@@ -41,7 +40,6 @@ from .batch_checks import EMPTIED, EPOCH, GAP, OFFSETS, SequenceCheck
 from .findings import REINDEX, Findings, SideFileFindings
 from .side_file_checks import EpochCheckpointCheck, OffsetIndexCheck, TimeIndexCheck, TxnIndexCheck, check_snapshot
 
-_LISTED = 20  # hanging transactions
 # missing index, the index that exists, what a broker does then (LogSegment.sanityCheck)
 _MISSING = (
     (offset_index.SUFFIX, time_index.SUFFIX, "a broker that starts on this folder recovers the whole segment"),
@@ -81,8 +79,9 @@ class LogCheck:
             None if entries is None else EpochCheckpointCheck(entries, partial(self._own.report, leader_epochs.NAME))
         )
         self._own.read_in_folder(log, partition_metadata.NAME, partition_metadata.read)
-        self._start: StartingProducers | None = None
-        self._base = 0  # of the first segment
+        first = log.segments[0] if log.segments else None
+        self._base = first.base_offset or 0 if first else 0
+        self._start = producers_at_log_start(first, self._base)
         self._has_missing_offsets = False  # whether offsets were missing so far
         self._has_emptied_markers = False  # of which a broker that recovers the log does not use the header
         self._is_read = True
@@ -92,17 +91,14 @@ class LogCheck:
     def begin_segment(self, segment: SegmentFile) -> None:
         findings = self._segments[segment.path] = SideFileFindings(self._path)
         base = segment.base_offset or 0
-        if self._start is None:
-            self._start, self._base = producers_at_log_start(segment, base), base
-        else:  # the cleaner may have removed the last batches before it
-            self._has_missing_offsets = self._has_missing_offsets or self._start.states.end_offset < base
-            self._compare_snapshot(base, partial(segment.sidecar, producer_snapshot.SUFFIX), findings)
+        # the cleaner may have removed the last batches before it
+        self._has_missing_offsets = self._has_missing_offsets or self._start.states.end_offset < base
+        self._compare_snapshot(base, partial(segment.sidecar, producer_snapshot.SUFFIX), findings)
         self._indexes = _SegmentIndexes(segment, segment is not self._log.segments[-1], findings)
 
     def take(self, step: Step, flags: int) -> None:
         """Takes the batches of the next step. flags: what RowCheck says of them."""
         if len(step):
-            assert self._start is not None
             has_gaps = bool(flags & (GAP | OFFSETS))
             self._has_missing_offsets = self._has_missing_offsets or has_gaps
             self._has_emptied_markers = self._has_emptied_markers or bool(flags & EMPTIED)
@@ -115,7 +111,6 @@ class LogCheck:
 
     def end_segment(self, largest_batch: int) -> None:
         """The segment was read. largest_batch: its size in bytes."""
-        assert self._start is not None
         self._indexes.finish(self._start, self._has_missing_offsets, self._base, largest_batch)
 
     def mark_unread(self) -> None:
@@ -133,20 +128,17 @@ class LogCheck:
 
     def finish(self) -> LogFindings:
         """What was found."""
-        if self._start is not None:
+        if self._segments:
             end = self._start.states.end_offset
             if end != self._indexes.base:
                 reading = partial(self._log.folder_file, snapshot_name(end))
                 self._compare_snapshot(end, reading, self._segments[self._indexes.path])
             # the format of the snapshots of other offsets, such as above the end of a log that was longer
             compared = {end, *(segment.base_offset for segment in self._log.segments)}
-            in_folder: list[str] = []
             if self._log.is_folder and isinstance(self._log.folder, LocalFolder):
-                with suppress(OSError):  # removed meanwhile
-                    in_folder = self._log.folder.names()
-            for one in map(names.segment, in_folder):
-                if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
-                    self._own.read_in_folder(self._log, one.stem + one.suffix, producer_snapshot.read)
+                for one in recorded_ends.files_beside(self._log):
+                    if one.suffix == producer_snapshot.SUFFIX and one.base_offset not in compared:
+                        self._own.read_in_folder(self._log, one.stem + one.suffix, producer_snapshot.read)
             if self._is_read:
                 self._match.finish()
                 _add_hanging(self._match, self._batches)
@@ -154,7 +146,6 @@ class LogCheck:
 
     def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
         start, name = self._start, snapshot_name(offset)
-        assert start is not None
         complete = start.is_complete and self._is_read
 
         def compare(content: bytes, _: str | None) -> None:
@@ -256,16 +247,14 @@ class _SegmentIndexes:
 
 
 def _add_hanging(found: MatchedTransactions, findings: Findings) -> None:
-    """Adds the transactions that are open for too long."""
+    """Adds a finding about the transactions that are open for too long."""
     if not (found.ended or found.without_data or found.open):
         return
     hanging = transactions.TransactionListing(found, transactions.HANGING_AFTER).hanging
-    for txn in hanging[:_LISTED]:
+    for txn in hanging[:1]:
         age = "" if txn.duration_ms is None else f", open for {duration_text(txn.duration_ms)} or more by append times"
         detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"
-        findings.add("transaction_hanging", detail, offset=txn.first_offset)
-    if len(hanging) > _LISTED:
-        findings.add("transaction_hanging", "", count=len(hanging) - _LISTED)
+        findings.add("transaction_hanging", detail, offset=txn.first_offset, count=len(hanging))
 
 
 def check_data_folder(folder: Folder, findings: Findings) -> None:

@@ -150,3 +150,15 @@ def test_progress_is_told_while_the_sources_are_read(tmp_path, dry_run):
     salvage(image, tmp_path / "out", dry_run=dry_run, progress=progress)
     assert seen[-1] == (str(image), image.stat().st_size, False)
     assert [position for _, position, _ in seen] == sorted(position for _, position, _ in seen)
+
+
+def test_batches_of_two_files_that_are_set_aside_are_two_ranges(tmp_path):
+    """One ends in its file where the other one begins in the next file."""
+    folder = log(tmp_path / "orders-0", [batch(50, 5), batch(0, 5)], [batch(20, 5), batch(3, 5)])
+    size = len(batch(50, 5))
+    (folder / f"{50:020}.log").rename(folder / f"{0:020}.log")
+    [one] = salvage(folder, tmp_path / "out").partitions
+    assert [(os.path.basename(each.file), each.position, each.first_offset) for each in one.set_aside] == [
+        (f"{0:020}.log", 0, 50),
+        (f"{20:020}.log", size, 3),
+    ]

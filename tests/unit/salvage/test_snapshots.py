@@ -105,7 +105,7 @@ def test_a_missing_segment_is_named_and_where_it_may_be(run, tmp_path):
     assert f"not read: {disk}/lost+found: contains 1 file that fsck found without a name; " in text
     assert f"What they are: kafkarec verify {disk}/lost+found/*\n" in text
     assert f"not read: {gone}: a partition that was deleted" in text
-    assert "not copied: meta.properties: files of the data folder itself, without records of topics" in text
+    assert "not read: 1 more name, listed in salvage.json" in text
     text = run("salvage", folder, lost_and_found, "-o", tmp_path / "two").out.decode()
     assert "unnamed-0: saved 2 batches" in text
     assert "its offsets are missing in orders-0: if it belongs there, salvage both together with --topic orders" in text

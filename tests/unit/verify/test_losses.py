@@ -48,7 +48,7 @@ def test_segments_with_other_names_in_their_folder_are_salvaged_together(tmp_pat
         file.write_bytes(good(base))
     (tmp_path / "found").write_bytes(good(15))
     text = str(verified(tmp_path))
-    command = f"next: kafkarec salvage {log} {files[0]} {files[1]} --topic orders --partition 0 -o rescued"
+    command = f"next: kafkarec salvage {log} {files[0]} {files[1]} --topic orders --partition 0 -o rescued-orders-0"
     assert f"\n{command}\n      (orders-0 lacks the offsets from 5, 10 on)\n" in text
     assert f"kafkarec verify {tmp_path / 'found'}" in text
 

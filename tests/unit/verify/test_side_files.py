@@ -9,7 +9,7 @@ import pytest
 from paths import VECTORS
 from plain_logs import flip
 from verify_reports import data_folder, kinds, verified
-from witness_folders import golden, written
+from witness_folders import golden, without_first, written
 
 import kafkarec
 from kafkarec.ops.verify import KINDS
@@ -75,6 +75,14 @@ def test_a_snapshot_behind_batches_that_the_cleaner_removed_is_no_error(tmp_path
     (entry,) = producer_snapshot.read((tmp_path / "t-0" / f"{6:020d}.snapshot").read_bytes())
     assert entry.producer_epoch == 1
     assert ("producer_differs", "note") in words(findings(tmp_path / "t-0"))
+
+
+def test_the_snapshot_of_the_first_segment_is_read_as_the_others(tmp_path):
+    """It says which producers there were before the log."""
+    folder = without_first(tmp_path)
+    assert words(findings(folder)) == set()
+    flip(folder / f"{SECOND}.snapshot", 20)
+    assert words(findings(folder)) == {("small_file_unreadable", "anomaly")}
 
 
 # ---- each check finds its fault
