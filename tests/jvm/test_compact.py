@@ -62,8 +62,9 @@ class PseudoRandomRetention:
             retention = BatchRetention.RETAIN_EMPTY
         return BatchRetentionResult(retention, pseudo_random(batch.last_offset, self.seed + 1) < 20)
 
-    def records(self, to_filter, rows):
-        keep = bytearray(pseudo_random(offset, self.seed + 3) < self.kept for offset in rows.offsets)
+    def records(self, to_filter, chunk):
+        offsets = chunk.values(0, 0, len(chunk))
+        keep = bytearray(pseudo_random(offset, self.seed + 3) < self.kept for offset in offsets)
         for batch in to_filter:
             if pseudo_random(batch.last_offset, self.seed + 2) < self.whole:
                 keep[batch.start : batch.stop] = b"\x01" * (batch.stop - batch.start)

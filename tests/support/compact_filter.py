@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from kafkarec._core import Chunk
 from kafkarec.ops.compact import BatchRetentionResult, CleanerStats
-from kafkarec.ops.compact.filtering import BatchRecords, Cleaner
+from kafkarec.ops.compact.filtering import Cleaner
 from kafkarec.ops.compact.log_state import LAST_OFFSET, CleanerSettings
 from kafkarec.ops.rewrite import SourceBatch
 from kafkarec.read.walk import HEADERS, BytesSegment, walk, walk_request
@@ -24,7 +25,7 @@ class Chooser(Protocol):
 
     def batch(self, batch: SourceBatch) -> BatchRetentionResult: ...
 
-    def records(self, to_filter: Sequence[SourceBatch], rows: BatchRecords) -> bytearray: ...
+    def records(self, to_filter: Sequence[SourceBatch], chunk: Chunk) -> bytearray: ...
 
 
 def filter_to(

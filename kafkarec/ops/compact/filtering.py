@@ -2,7 +2,7 @@
 MemoryRecords.filterTo)
 
     step (about 1 MB of input) -> SourceBatch    one for each batch, in order, empty ones too
-                               -> BatchRecords   all records of the step; a batch has the rows [start, stop)
+                               -> Chunk          all records of the step; a batch has the rows [start, stop)
     batch retention   DELETE         removed without reading its records
                       DELETE_EMPTY   removed if none of its records is kept
                       RETAIN_EMPTY   if none of its records is kept, its header is, as an empty batch
@@ -34,7 +34,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from kafkarec import codecs
 from kafkarec._core import Chunk
-from kafkarec._lazy import cached_property
 from kafkarec._verbs import LastOffsets, RequestCheck
 from kafkarec._writer import RecordInput
 from kafkarec.damage import error
@@ -56,47 +55,6 @@ from .log_state import Aborted, CleanerSettings, LogState
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
 _OFFSET, _TIMESTAMP, _KEY, _VALUE, _, _CONTROL_TYPE = range(len(COLUMNS))
 _ABORT, _COMMIT = ControlRecordType.ABORT.value, ControlRecordType.COMMIT.value
-
-
-class BatchRecords:
-    """The records of one step. A column is converted to Python objects when it is first used."""
-
-    def __init__(self, chunk: Chunk | None) -> None:
-        self._chunk = chunk
-
-    def __len__(self) -> int:
-        return 0 if self._chunk is None else len(self._chunk)
-
-    def _column(self, index: int) -> list[Any]:
-        return [] if self._chunk is None else self._chunk.values(index, 0, len(self))
-
-    def latest(self, offsets: LastOffsets) -> bytearray:
-        """One byte per row: 1 if the row has the last offset of its key; 0 if not, or without a key."""
-        if self._chunk is None:
-            return bytearray()
-        return offsets.latest(self._chunk)
-
-    @cached_property
-    def offsets(self) -> list[int]:
-        return self._column(_OFFSET)
-
-    @cached_property
-    def timestamps(self) -> list[int | None]:
-        """Milliseconds; None for -1."""
-        return self._column(_TIMESTAMP)
-
-    @cached_property
-    def control_types(self) -> list[int | None]:
-        return self._column(_CONTROL_TYPE)
-
-    @cached_property
-    def without_key(self) -> bytes | None:
-        return None if self._chunk is None else self._chunk.nulls(_KEY)
-
-    @cached_property
-    def without_value(self) -> bytes | None:
-        """One byte per row, 1 for a tombstone (null value); None if there are none."""
-        return None if self._chunk is None else self._chunk.nulls(_VALUE)
 
 
 def refuse(batch: SourceBatch, why: str) -> NoReturn:
@@ -315,11 +273,11 @@ class Cleaner:
             records=False if removed else True if batch.is_control else None,
         )
 
-    def records(self, to_filter: Sequence[SourceBatch], rows: BatchRecords) -> bytearray:
-        """One byte for each of `rows`: 1 keeps it, 0 removes it (Cleaner.shouldRetainRecord). Called once for some of
-        their batches, after `batch` was called for each; bytes of others are ignored."""
-        keep = rows.latest(self._offsets)
-        without_value, tombstones = rows.without_value, 0  # those past their delete horizon
+    def records(self, to_filter: Sequence[SourceBatch], chunk: Chunk) -> bytearray:
+        """One byte for each row of the chunk: 1 keeps it, 0 removes it (Cleaner.shouldRetainRecord). Called once for
+        some of their batches, after `batch` was called for each; bytes of others are ignored."""
+        keep = self._offsets.latest(chunk)
+        without_value, tombstones = chunk.nulls(_VALUE), 0  # those past their delete horizon
         for batch in to_filter:
             horizon = batch.delete_horizon_ms
             if without_value is None or horizon is None or self._settings.now < horizon:
@@ -330,7 +288,7 @@ class Cleaner:
                 keep[at] = 0
                 at = without_value.find(1, at + 1, batch.stop)
         lost = sum(batch.rows - keep.count(1, batch.start, batch.stop) for batch in to_filter)
-        missing = rows.without_key
+        missing = chunk.nulls(_KEY)
         invalid = 0 if missing is None else sum(missing.count(1, batch.start, batch.stop) for batch in to_filter)
         self.stats.tombstones_removed += tombstones
         self.stats.messages_invalid += invalid
@@ -369,14 +327,15 @@ class Cleaner:
 
     def _filter_step(self, step: Step) -> Iterator[bytes | memoryview]:
         columns = as_columns(self._request, step.part)
-        rows = BatchRecords(step.chunk)
-        results = []
+        chunk, results = step.chunk, []
         for batch in batches_of(step, row_counts(step)):
-            if batch.is_control and batch.rows:
-                batch = batch._replace(control_type=rows.control_types[batch.start])
+            if chunk is not None and batch.is_control and batch.rows:
+                (control_type,) = chunk.values(_CONTROL_TYPE, batch.start, batch.start + 1)
+                batch = batch._replace(control_type=control_type)
             results.append((batch, self.batch(batch)))
         to_filter = [batch for batch, result in results if result.records is None and batch.rows]
-        keep = self.records(to_filter, rows) if to_filter else b""
+        keep = self.records(to_filter, chunk) if chunk is not None and to_filter else b""
+        without_value = None if chunk is None else chunk.nulls(_VALUE)
         record_input: RecordInput | None = None
         copied = stop = 0  # bytes [copied, stop) of the input are yet to be copied
         for batch, result in results:
@@ -392,15 +351,17 @@ class Cleaner:
                 made = b""
             else:
                 self._check_sizes(step, batch)
-                horizon = self._new_horizon(batch, result, keep_rows, rows)
+                horizon = self._new_horizon(batch, result, keep_rows, without_value)
                 self.stats.messages_read += batch.rows
                 if 1 not in keep_rows:
                     made = self._emptied(batch) if result.retention is BatchRetention.RETAIN_EMPTY else b""
                     self.stats.batches_removed += not made
-                elif 0 in keep_rows or batch.magic < BATCH_MAGIC or horizon != batch.delete_horizon_ms:
+                elif chunk is not None and (
+                    0 in keep_rows or batch.magic < BATCH_MAGIC or horizon != batch.delete_horizon_ms
+                ):
                     record_input = record_input or record_input_of(columns)
                     retains_end = result.retention is BatchRetention.RETAIN_EMPTY
-                    made = self._rewritten(batch, rows, record_input, keep_rows, horizon, retains_end)
+                    made = self._rewritten(batch, chunk, record_input, keep_rows, horizon, retains_end)
             if made is None:
                 self.stats.batches_copied += 1
                 size, last = batch.size_in_bytes, batch.last_offset
@@ -438,14 +399,14 @@ class Cleaner:
             raise error("record_too_large", batch.place | sides)
 
     def _new_horizon(
-        self, batch: SourceBatch, result: BatchRetentionResult, keep: bytes, rows: BatchRecords
+        self, batch: SourceBatch, result: BatchRetentionResult, keep: bytes, without_value: bytes | None
     ) -> int | None:
         """The delete horizon of a batch: its own, or a new one, which is set once."""
         if batch.delete_horizon_ms is not None:
             return batch.delete_horizon_ms
         sets = result.empty_transaction
-        if not sets and rows.without_value is not None:
-            tombstones = rows.without_value[batch.start : batch.stop]
+        if not sets and without_value is not None:
+            tombstones = without_value[batch.start : batch.stop]
             sets = int.from_bytes(tombstones, "big") & int.from_bytes(keep, "big") != 0
         return self._horizon if sets else None
 
@@ -459,7 +420,7 @@ class Cleaner:
     def _rewritten(
         self,
         batch: SourceBatch,
-        rows: BatchRecords,
+        chunk: Chunk,
         record_input: RecordInput,
         keep: bytes,
         horizon: int | None,
@@ -473,13 +434,14 @@ class Cleaner:
         """
         self.stats.batches_rewritten += 1
         self.stats.horizons_set += horizon != batch.delete_horizon_ms and self._horizon >= 0
-        span = slice(batch.start, batch.stop)
-        offsets = list(compress(rows.offsets[span], keep))
+        offsets, timestamps = (
+            list(compress(chunk.values(column, batch.start, batch.stop), keep)) for column in (_OFFSET, _TIMESTAMP)
+        )
         # MemoryRecordsBuilder.appendWithOffset and validateProducerState
         for one, other in pairwise(offsets):
             if other <= one:
                 refuse(batch, f"offset {other} follows offset {one}")
-        lowest = min((time for time in compress(rows.timestamps[span], keep) if time is not None), default=0)
+        lowest = min((time for time in timestamps if time is not None), default=0)
         if lowest < 0:
             refuse(batch, f"timestamp {lowest} is negative")
         if batch.producer_id == -1:

@@ -64,8 +64,8 @@ class Emptying:
     def batch(self, batch):
         return BatchRetentionResult(BatchRetention.RETAIN_EMPTY, records=False)
 
-    def records(self, to_filter, rows):
-        return bytearray(len(rows))
+    def records(self, to_filter, chunk):
+        return bytearray(len(chunk))
 
 
 def of_magic(magic):
