@@ -60,7 +60,9 @@ def build(folder: Path, platforms: list[Platform], pythons: list[str]) -> None:
     run("tar", "-xf", folder / "source.tar", "-C", source)
     with ThreadPoolExecutor() as pool:
         sdist = pool.submit(run, TOOLS / "python", "-m", "build", "--sdist", "--outdir", OUT, source)
-        wheels = wheelhouse_build.kafkarec_wheels(source, platforms, OUT)
+        checkout, committed = (wheelhouse_build.files_below(each, wheelhouse_build.SOURCES) for each in (ROOT, source))
+        compiled = ROOT if checkout == committed else source  # the checkout's modules are there already
+        wheels = wheelhouse_build.kafkarec_wheels(compiled, platforms, OUT)
         for wheel in wheels:
             step(f"built {wheel.name}")
         sdist.result()
