@@ -19,7 +19,7 @@ from random_logs import Maker
 
 import kafkarec
 from kafkarec import compact
-from kafkarec.ops.compact import BatchRetention, BatchRetentionResult
+from kafkarec.ops.compact.filtering import BatchDecision
 from kafkarec.sidecars import txn_index
 
 # The fields of FilterResult, in the order in which tests/support/jvm/Compaction.java prints them.
@@ -55,12 +55,8 @@ class PseudoRandomRetention:
 
     def batch(self, batch):
         draw = pseudo_random(batch.last_offset, self.seed)
-        retention = BatchRetention.DELETE_EMPTY
-        if draw < 10:
-            retention = BatchRetention.DELETE
-        elif draw < 40 and batch.magic == 2:
-            retention = BatchRetention.RETAIN_EMPTY
-        return BatchRetentionResult(retention, pseudo_random(batch.last_offset, self.seed + 1) < 20)
+        is_empty_transaction = pseudo_random(batch.last_offset, self.seed + 1) < 20
+        return BatchDecision(None, batch.magic == 2 and 10 <= draw < 40, draw < 10, is_empty_transaction)
 
     def records(self, to_filter, chunk):
         offsets = chunk.values(0, 0, len(chunk))

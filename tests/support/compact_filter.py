@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from kafkarec._core import Chunk
-from kafkarec.ops.compact import BatchRetentionResult, CleanerStats
-from kafkarec.ops.compact.filtering import Cleaner
+from kafkarec.ops.compact.filtering import BatchDecision, Cleaner, CleanerStats
 from kafkarec.ops.compact.log_state import LAST_OFFSET, CleanerSettings
 from kafkarec.ops.rewrite import SourceBatch
 from kafkarec.read.walk import HEADERS, BytesSegment, walk, walk_request
@@ -23,7 +22,7 @@ class Filtered(bytes):
 class Chooser(Protocol):
     """The two methods of a Cleaner that choose."""
 
-    def batch(self, batch: SourceBatch) -> BatchRetentionResult: ...
+    def batch(self, batch: SourceBatch) -> BatchDecision: ...
 
     def records(self, to_filter: Sequence[SourceBatch], chunk: Chunk) -> bytearray: ...
 

@@ -3,9 +3,9 @@ MemoryRecords.filterTo)
 
     step (about 1 MB of input) -> SourceBatch    one for each batch, in order, empty ones too
                                -> Chunk          all records of the step; a batch has the rows [start, stop)
-    batch retention   DELETE         removed without reading its records
-                      DELETE_EMPTY   removed if none of its records is kept
-                      RETAIN_EMPTY   if none of its records is kept, its header is, as an empty batch
+    a batch           is_unread      removed without reading its records (Kafka: DELETE)
+                      keeps_header   if none of its records is kept, its header is, as an empty batch (RETAIN_EMPTY)
+                      neither        removed if none of its records is kept (DELETE_EMPTY)
     new bytes         copied         magic 2, every record is kept and no delete horizon is to be set: the same bytes
                       rewritten      see below
                       emptied        the header alone
@@ -19,7 +19,7 @@ DefaultRecordBatch)
     may change    base timestamp: that of the first kept record, or the delete horizon
                   max timestamp: the greatest of the kept records; with LogAppendTime it is unchanged
                   magic: messages of magic 0 and 1 become batches of magic 2 (KIP-724, since Kafka 4.0), whose base and
-                  last offset are those of the first and last kept record; with RETAIN_EMPTY the last offset stays
+                  last offset are those of the first and last kept record; with keeps_header the last offset stays
 
 Records that Kafka's builder refuses are refused here: a broker stops cleaning the partition of such a log.
 """
@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from itertools import compress, pairwise
 from typing import Any, NamedTuple, NoReturn
 
@@ -183,27 +182,21 @@ class CleanedTransactions:
         return False
 
 
-class BatchRetention(Enum):
-    """How a batch without kept records is treated (Kafka: RecordFilter.BatchRetention)."""
+class BatchDecision(NamedTuple):
+    """What the filter decides about a batch (Kafka: RecordFilter.BatchRetentionResult).
 
-    DELETE = "delete"
-    RETAIN_EMPTY = "retain_empty"
-    DELETE_EMPTY = "delete_empty"
-
-
-class BatchRetentionResult(NamedTuple):
-    """What a filter returns for a batch (Kafka: RecordFilter.BatchRetentionResult).
-
-    empty_transaction   its marker ends a transaction that has no data left: its delete horizon is set
     records             True: all are kept, False: none; None: `Cleaner.records` says which
+    keeps_header        if none of its records is kept, its header is, as an empty batch (RETAIN_EMPTY)
+    is_unread           it is removed, and its records are not read (DELETE)
+    empty_transaction   its marker ends a transaction that has no data left: its delete horizon is set
     """
 
-    retention: BatchRetention
-    empty_transaction: bool = False
     records: bool | None = None
+    keeps_header: bool = False
+    is_unread: bool = False
+    empty_transaction: bool = False
 
 
-_ORDINARY = BatchRetentionResult(BatchRetention.DELETE_EMPTY)
 _LOG_APPEND = 1
 
 
@@ -214,7 +207,7 @@ class Cleaner:
     transactions   their state; `kept` is complete at the end
 
     Payloads are decompressed a second time to look for max.decompressed.message.bytes. A tombstone of magic 0 or 1
-    becomes one of magic 2 with a horizon. RETAIN_EMPTY turns a message of magic 0 or 1 into an empty batch of magic 2,
+    becomes one of magic 2 with a horizon. keeps_header turns a message of magic 0 or 1 into an empty batch of magic 2,
     which Kafka refuses to do. Header keys that are not UTF-8 keep their bytes; Kafka's builder writes U+FFFD in their
     place.
     """
@@ -241,37 +234,31 @@ class Cleaner:
             max_decompressed_bytes=settings.max_decompressed_bytes,
         )
 
-    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
+    def batch(self, batch: SourceBatch) -> BatchDecision:
         """Called for every batch, in order (Cleaner.cleanInto's checkBatchRetention)."""
         is_last = batch.next_offset == self._known.next_offset  # in a broker the high watermark
         if batch.producer_id < 0 and not batch.is_control and not is_last:
-            return _ORDINARY
+            return BatchDecision()
         discards = removed = self._transactions.on_batch_read(batch)
         if batch.is_control:
             horizon = batch.delete_horizon_ms
             removed = discards and horizon is not None and horizon <= self._settings.now
         last = None if batch.producer_id < 0 else self._known.producers.get(batch.producer_id)
-        if is_last or (
+        keeps_header = is_last or (
             last is not None
             and (
                 batch.last_offset == last.last_offset
                 if last.last_offset >= 0  # else its last batch is a marker
                 else batch.is_control and batch.producer_epoch == last.producer_epoch
             )
-        ):
-            retention = BatchRetention.RETAIN_EMPTY
-        else:
-            retention = BatchRetention.DELETE if removed else BatchRetention.DELETE_EMPTY
+        )
         count = (batch.record_count or 0) if removed else 0
         if batch.is_control:
             self.stats.markers_removed += count
         else:
             self.stats.messages_aborted += count
-        return BatchRetentionResult(
-            retention,
-            empty_transaction=discards and batch.is_control,
-            records=False if removed else True if batch.is_control else None,
-        )
+        records = False if removed else True if batch.is_control else None
+        return BatchDecision(records, keeps_header, removed and not keeps_header, discards and batch.is_control)
 
     def records(self, to_filter: Sequence[SourceBatch], chunk: Chunk) -> bytearray:
         """One byte for each row of the chunk: 1 keeps it, 0 removes it (Cleaner.shouldRetainRecord). Called once for
@@ -309,8 +296,8 @@ class Cleaner:
                     raise
 
     def _end_of_unread_batch(self, refusal: KafkaRecordError, segment: Any) -> int | None:
-        """The position after a batch with an unreadable payload, if its retention is DELETE: it is not read, so its
-        payload does not matter. None: the error is raised."""
+        """The position after a batch with an unreadable payload, if it is removed unread, so that its payload does not
+        matter. None: the error is raised."""
         if refusal.reason not in PAYLOAD_REASONS or refusal.position is None:
             return None
         start = refusal.position
@@ -318,7 +305,7 @@ class Cleaner:
         if not len(step):
             return None
         batch = next(batches_of(step, [0] * len(step)))
-        if self.batch(batch).retention is not BatchRetention.DELETE:
+        if not self.batch(batch).is_unread:
             return None
         self.stats.batches_read += 1
         self.stats.bytes_read += batch.size_in_bytes
@@ -346,7 +333,7 @@ class Cleaner:
             else:
                 keep_rows = (b"\1" if result.records else b"\0") * batch.rows
             made: bytes | None = None  # None: copied
-            if result.retention is BatchRetention.DELETE:
+            if result.is_unread:
                 self.stats.batches_removed += 1
                 made = b""
             else:
@@ -354,14 +341,13 @@ class Cleaner:
                 horizon = self._new_horizon(batch, result, keep_rows, without_value)
                 self.stats.messages_read += batch.rows
                 if 1 not in keep_rows:
-                    made = self._emptied(batch) if result.retention is BatchRetention.RETAIN_EMPTY else b""
+                    made = self._emptied(batch) if result.keeps_header else b""
                     self.stats.batches_removed += not made
                 elif chunk is not None and (
                     0 in keep_rows or batch.magic < BATCH_MAGIC or horizon != batch.delete_horizon_ms
                 ):
                     record_input = record_input or record_input_of(columns)
-                    retains_end = result.retention is BatchRetention.RETAIN_EMPTY
-                    made = self._rewritten(batch, chunk, record_input, keep_rows, horizon, retains_end)
+                    made = self._rewritten(batch, chunk, record_input, keep_rows, horizon, result.keeps_header)
             if made is None:
                 self.stats.batches_copied += 1
                 size, last = batch.size_in_bytes, batch.last_offset
@@ -399,7 +385,7 @@ class Cleaner:
             raise error("record_too_large", batch.place | sides)
 
     def _new_horizon(
-        self, batch: SourceBatch, result: BatchRetentionResult, keep: bytes, without_value: bytes | None
+        self, batch: SourceBatch, result: BatchDecision, keep: bytes, without_value: bytes | None
     ) -> int | None:
         """The delete horizon of a batch: its own, or a new one, which is set once."""
         if batch.delete_horizon_ms is not None:

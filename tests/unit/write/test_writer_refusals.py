@@ -11,7 +11,7 @@ from compact_filter import filter_to
 import kafkarec
 from kafkarec import ControlRecordType, RecordBatchBuilder, stamp
 from kafkarec.format.control import UnknownControlRecord
-from kafkarec.ops.compact import BatchRetention, BatchRetentionResult
+from kafkarec.ops.compact.filtering import BatchDecision
 
 ATTEMPTS = json.loads((golden.VECTORS / "writer-refusals.json").read_text())["attempts"]
 
@@ -62,7 +62,7 @@ class Emptying:
     """Removes all records and keeps the headers of their batches."""
 
     def batch(self, batch):
-        return BatchRetentionResult(BatchRetention.RETAIN_EMPTY, records=False)
+        return BatchDecision(records=False, keeps_header=True)
 
     def records(self, to_filter, chunk):
         return bytearray(len(chunk))
