@@ -10,6 +10,7 @@ that of the other machine is given a copy of this one, which is right for the st
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.metadata
 import os
@@ -50,25 +51,36 @@ def digest(files: dict[str, bytes]) -> str:
 
 
 def compile_in_place(root: Path) -> list[Path]:
-    """The modules, beside their sources. Cython and setuptools see by the times of files what to compile again; after a
-    build that failed, or with other tools or flags, everything is."""
+    """The modules of this machine, which are put beside their sources, too. Cython and setuptools see by the times of
+    files what to compile again; after a build that failed, or with other tools or flags, everything is."""
     package, work = root / "kafkarec", root / "build" / "kafkarec"
+    work.mkdir(parents=True, exist_ok=True)
     # no debugging information: it has this folder's path, and the module's build id is a hash of it, too
     env = os.environ | {"CFLAGS": f"{os.environ.get('CFLAGS', '')} -g0"}
-    modules = sorted(each.name for each in package.glob("_*.pyx"))
-    made_with = (sys.version, env.get("CC"), env["CFLAGS"], importlib.metadata.version("cython"), modules)
+    sources = sorted(each.name for each in package.glob("_*.pyx"))
+    made_with = (sys.version, env.get("CC"), env["CFLAGS"], importlib.metadata.version("cython"), sources)
     stamp, wanted = work / "made-with", f"{made_with} {(root / 'setup.py').read_text()}"
-    if not contains(stamp, wanted):
-        shutil.rmtree(work, ignore_errors=True)
-        for stale in (*package.glob("_*.c"), *package.glob("_*.so")):
+    command: list[object] = [sys.executable, "setup.py", "-q", "build_ext"]
+    command += ["--build-temp", work / "temporary", "--build-lib", work / "modules"]
+    with (work / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not contains(stamp, wanted):
+            shutil.rmtree(work / "modules", ignore_errors=True)
+            command, env = [*command, "--force"], env | {"CYTHON_FORCE_REGEN": "1"}
+        stamp.unlink(missing_ok=True)
+        began = time.monotonic()
+        run(*command, cwd=root, env=env)
+        stamp.write_text(wanted)
+        print(f"compiled  kafkarec in {time.monotonic() - began:.0f} s", flush=True)
+        made = {package / each.name: each.read_bytes() for each in (work / "modules" / "kafkarec").glob("_*.so")}
+        for stale in {*package.glob("_*.so")} - made.keys():
             stale.unlink()
-    stamp.unlink(missing_ok=True)
-    began = time.monotonic()
-    places = ("--build-temp", work / "temporary", "--build-lib", work / "modules")
-    run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", *places, cwd=root, env=env)
-    stamp.write_text(wanted)
-    print(f"compiled  kafkarec in {time.monotonic() - began:.0f} s", flush=True)
-    return sorted(package.glob("_*.so"))
+        for module, content in made.items():
+            if not module.exists() or module.read_bytes() != content:
+                part = module.with_suffix(".part")  # a process may have loaded the file that it replaces
+                part.write_bytes(content)
+                part.replace(module)
+    return sorted(made)
 
 
 def kafkarec_wheels(root: Path, platforms: Iterable[Platform], out: Path) -> list[Path]:
@@ -111,7 +123,7 @@ FLAGS += ("-mllvm", "-inlinehint-threshold=2000")
 
 def cross_modules(root: Path, target: Platform) -> list[Path]:
     """The modules for another platform, compiled once per content of the C files."""
-    sources = sorted((root / "kafkarec").glob("_*.c"))
+    sources = sorted(each.with_suffix(".c") for each in (root / "kafkarec").glob("_*.pyx"))
     made_with = [FLAGS, DEFINES, target, (LOCKS / "cross.txt").read_text(), [each.read_bytes() for each in sources]]
     folder = CACHE / "cross" / f"{target.name}-{hashlib.sha256(repr(made_with).encode()).hexdigest()[:16]}"
     include = folder / "include"

@@ -225,31 +225,38 @@ def test_check_program_fails_with_a_bad_wheel(tmp_path):
 
 
 @pytest.fixture
-def compiled(tmp_path, monkeypatch):
-    """A folder with a module; the list of what setup.py found there, each time it was called."""
-    package, found = tmp_path / "kafkarec", []
+def builds(tmp_path, monkeypatch):
+    """A folder with a module that was compiled once; the options that setup.py was called with."""
+    package, called = tmp_path / "kafkarec", []
+
+    def setup(*words, cwd, env):
+        called.append("--force" in words and env["CYTHON_FORCE_REGEN"] == "1")
+        made = cwd / "build" / "kafkarec" / "modules" / "kafkarec"
+        made.mkdir(parents=True, exist_ok=True)
+        (made / "_a.abi3.so").write_bytes(b"new")
+
+    monkeypatch.setattr(wheelhouse_build, "run", setup)
     package.mkdir()
     (package / "_a.pyx").touch()
     (tmp_path / "setup.py").touch()
-
-    def setup(*words, cwd, env):
-        found.append({path.name for path in package.glob("_*.so")})
-        (package / "_a.abi3.so").touch()
-        (cwd / "build" / "kafkarec").mkdir(parents=True, exist_ok=True)
-
-    monkeypatch.setattr(wheelhouse_build, "run", setup)
-    (package / "_gone.abi3.so").touch()
+    for name in ("_a.abi3.so", "_gone.abi3.so"):
+        (package / name).write_bytes(b"old")
     assert wheelhouse_build.compile_in_place(tmp_path) == [package / "_a.abi3.so"]
-    return found
+    return called
 
 
-def test_what_is_compiled_is_left_to_setuptools(tmp_path, compiled):
+def test_compiled_modules_are_beside_their_sources(tmp_path, builds):
+    (module,) = (tmp_path / "kafkarec").glob("*.so")
+    assert (module.name, module.read_bytes()) == ("_a.abi3.so", b"new")
+
+
+def test_what_to_compile_again_is_left_to_setuptools(tmp_path, builds):
     wheelhouse_build.compile_in_place(tmp_path)
-    assert compiled == [set(), {"_a.abi3.so"}]
+    assert builds == [True, False]
 
 
 @pytest.mark.parametrize("reason", ["another setup.py", "another module", "stopped", "another compiler"])
-def test_everything_is_compiled_again(tmp_path, compiled, reason, monkeypatch):
+def test_everything_is_compiled_again(tmp_path, builds, reason, monkeypatch):
     if reason == "another setup.py":
         (tmp_path / "setup.py").write_text("2")
     if reason == "another module":
@@ -259,7 +266,7 @@ def test_everything_is_compiled_again(tmp_path, compiled, reason, monkeypatch):
     if reason == "another compiler":
         monkeypatch.setenv("CC", "another")
     wheelhouse_build.compile_in_place(tmp_path)
-    assert compiled == [set(), set()]
+    assert builds == [True, True]
 
 
 def test_the_data_of_the_wheel_is_in_the_source_folder(fat, tmp_path):
