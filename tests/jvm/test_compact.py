@@ -14,12 +14,11 @@ import builders
 import golden
 import jvm_oracle
 import pytest
-from compact_filter import filter_to
+from compact_filter import BatchDecision, filter_to
 from random_logs import Maker
 
 import kafkarec
 from kafkarec import compact
-from kafkarec.ops.compact.filtering import BatchDecision
 from kafkarec.sidecars import txn_index
 
 # The fields of FilterResult, in the order in which tests/support/jvm/Compaction.java prints them.

@@ -6,12 +6,11 @@ import differences
 import golden
 import pytest
 import typed_control
-from compact_filter import filter_to
+from compact_filter import BatchDecision, filter_to
 
 import kafkarec
 from kafkarec import ControlRecordType, RecordBatchBuilder, stamp
 from kafkarec.format.control import UnknownControlRecord
-from kafkarec.ops.compact.filtering import BatchDecision
 
 ATTEMPTS = json.loads((golden.VECTORS / "writer-refusals.json").read_text())["attempts"]
 
