@@ -21,7 +21,13 @@ author = "the kafkarec contributors"
 copyright = author
 release = version = kafkarec.__version__
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "doc_api"]
+autodoc_default_options = {"members": True, "inherited-members": "tuple, dict, int, str, bytes, BaseException"}
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 100
+nitpick_ignore_regex = [("py:.*", ".*")]  # types of signatures: most are others' or are not on a page
 source_suffix = {".md": "markdown"}
 root_doc = "index"
 exclude_patterns = ["_static"]
@@ -41,6 +47,7 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b6e4f", "color-brand-content": "#0b6e4f"},
     "dark_css_variables": {"color-brand-primary": "#4fc08d", "color-brand-content": "#4fc08d"},
 }
+smartquotes = False  # the texts of docstrings contain code
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 highlight_language = "text"

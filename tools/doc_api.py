@@ -1,25 +1,27 @@
-"""The reference page of the Python API, from signatures and docstrings as griffe finds them."""
+"""The page of the Python API, which Sphinx's autodoc fills; this extension of it reads the docstrings' layout.
+
+A docstring's lines "name: text", ".name   text" and "name, name: type   text" describe parameters and attributes; a
+line that is indented and belongs to none of them is kept as it is.
+"""
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pydoc
 import re
-import textwrap
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from enum import Enum
+from importlib import import_module
+from textwrap import dedent
+from typing import Any
 
-import griffe
-from doc_text import cell, escaped, table
+from doc_text import escaped
 
 import kafkarec
 
 HEAD = """\
 # Python API
 
-<!-- written by tools/make_docs.py from the docstrings: do not edit -->
+<!-- written by tools/make_docs.py: do not edit -->
 
 What is not listed here is not public. Names up to "More" are in the package `kafkarec` itself; the names of its
 subpackages follow below. Invalid bytes raise `KafkaRecordError` or one of its subclasses, and no other exception.
@@ -49,11 +51,7 @@ PACKAGES: dict[str, set[str]] = {
     "state.transactions": {"listing"},
     "distributed": {*_OF_TASKS.split(), "write_file"},
 }
-# module -> its names for users
-MODULES: dict[str, tuple[str, ...]] = {
-    "ops.diff": ("compare", "Difference", "Extent"),
-}
-# module -> its names for users; the section has the text of their package first
+# formats that no broker reads: module of `experimental` -> its names for users
 EXPERIMENTAL: dict[str, tuple[str, ...]] = {
     "v3": ("encode", "decode", "from_v2", "to_v2"),
     "header_first": ("encode", "decode", "from_v2", "to_v2", "offsets", "ValidatedOffsets"),
@@ -61,228 +59,138 @@ EXPERIMENTAL: dict[str, tuple[str, ...]] = {
 _OF_FILES = "groups opened named part parts headers record_batches of pieces joined copy open_sidecar take"
 # public methods that are for kafkarec's own modules only
 INTERNAL_METHODS = {*_OF_FILES.split(), "list_capsules"}
-# classes that users do not construct
-NOT_CONSTRUCTED = {"RecordBatch", "RecordLists", "RecordColumns", "BatchTable", "Record"}
+CONSTRUCTED = {"kafkarec.RecordBatchBuilder", "kafkarec.SegmentWriter"}  # by users
+
+
+# ---- the page
 
 
 def page() -> str:
-    # without compiled modules, which griffe else finds before or after their stubs, as the folder lists them
-    package = griffe.load("kafkarec", search_paths=[Path(kafkarec.__file__).parents[1]], allow_inspection=False)
-    names = [name for name in kafkarec.__all__ if not name.startswith("__")]
-    sections = {title: listed.split() for title, listed in SECTIONS.items()}
-    placed = {name for section in sections.values() for name in section}
-    described_in: dict[str, str] = {}
-    lines = [HEAD]
-    for title, wanted in {**sections, "More": [name for name in names if name not in placed]}.items():
-        lines.append(f"\n## {title}\n")
-        lines += [_entry(package, name, described_in) for name in wanted]
+    """Titles and the names below them, which autodoc describes."""
+    ours = {name for name in kafkarec.__all__ if not name.startswith("__")}
+    sections = {title: names.split() for title, names in SECTIONS.items()}
+    sections["More"] = sorted(ours.difference(*sections.values()))
+    parts = [HEAD, *(f"## {title}\n\n{_listed('kafkarec', names)}" for title, names in sections.items())]
     for place, inside in PACKAGES.items():
-        module = package[place]
-        doc = _doc(module)
-        # if a docstring continues with a list of the package's modules, only its first paragraph is for users
-        text = split(doc)[0] if f"{place}." in doc else escaped(doc.split("\n\n")[0])
-        lines += [f"\n## {module.path}\n", text + "\n"]
-        for_users = [name for name in module.exports if name not in inside and name not in names]
-        lines += [_entry(module, name, described_in) for name in for_users]
-    for place, listed in MODULES.items():
-        lines += [f"\n## kafkarec.{place}\n", split(_doc(package[place]))[0]]
-        lines += [_entry(package[place], name, described_in) for name in listed]
-    lines += ["\n## kafkarec.sidecars\n", _side_files(package["sidecars"])]
-    lines += ["\n## kafkarec.experimental\n", _experimental(package["experimental"], described_in)]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+        exported = import_module(f"kafkarec.{place}").__all__
+        parts.append(_module(place, sorted({*exported} - inside - ours)))
+    parts.append(_module("ops.diff", ("compare", "Difference", "Extent")))
+    parts.append(_module("sidecars", ()))
+    for name in re.findall(r"(?m)^\| `(\w+)`", parts[-1]):
+        functions = inspect.getmembers(import_module(f"kafkarec.sidecars.{name}"), inspect.isfunction)
+        own = (function for function, of in functions if of.__module__.endswith(name) and not function.startswith("_"))
+        parts.append(f"### {name}\n\n{_listed(f'kafkarec.sidecars.{name}', own)}")
+    parts.append(_module("experimental", ()))
+    parts += [_module(f"experimental.{name}", names) for name, names in EXPERIMENTAL.items()]
+    return "\n".join(parts)
 
 
-def _experimental(package: Any, described_in: dict[str, str]) -> str:
-    """The modules of formats that no broker reads."""
-    lines = ["**No broker reads these formats.**", split(_doc(package))[0]]
-    lines.append("More in [Magic 3, an experiment](../explanation/magic-3.md).\n")
-    for name, for_users in EXPERIMENTAL.items():
-        module = package[name]
-        lines += [f"### {module.path}\n", split(_doc(module))[0]]
-        lines += [
-            re.sub(r"(?m)^###(#?) (?=\w)", rf"####\1 {name}.", _entry(module, one, described_in)) for one in for_users
-        ]
-    return "\n".join(lines)
+def _module(place: str, names: Iterable[str]) -> str:
+    """A title, the module's docstring up to the list of what is in the package, its names."""
+    path = f"kafkarec.{place}"
+    lines = [f"## {path}\n"]
+    for kind, part in parts_of(import_module(path).__doc__ or ""):
+        if kind == "row":
+            break
+        lines += ["```text", dedent("\n".join(part)).strip(), "```\n"] if kind == "block" else map(escaped, part)
+    return "\n".join([*lines, "", _listed(path, names)])
 
 
-def _side_files(package: Any) -> str:
-    """A package of similar modules: its docstring, and a table of their functions."""
-    text = split(_doc(package))[0]
-    rows = []
-    for name in sorted(one for one in package.modules if f"`{one}`" in text):
-        for of in package[name].functions.values():
-            if _public(of.name) and not of.is_alias:
-                call = " ".join(signature(of, of.name).replace("|", "\\|").split())
-                rows.append((f"`{name}.{call}`", cell(_doc(of).split("\n\n")[0])))
-    return f"{text}\n{table(('function', ''), rows)}"
+def _listed(module: str, names: Iterable[str]) -> str:
+    lines = ["```{eval-rst}"]
+    for name in names:
+        value = getattr(import_module(module), name)
+        is_class = inspect.isclass(value)
+        kind = "exception" if is_class and issubclass(value, Exception) else "class" if is_class else "function"
+        lines.append(f".. auto{kind if callable(value) else 'data'}:: {module}.{name}")
+        if is_class and issubclass(value, Enum):
+            lines.append("   :undoc-members:")
+        elif not callable(value) and len(repr(value)) > 90:
+            lines.append("   :no-value:")
+    return "\n".join([*lines, "```\n"])
 
 
-def _doc(of: Any) -> str:
-    """The docstring; stubs have none: that of the compiled module, without the compiler's line before it."""
-    if of.filepath.suffix != ".pyi":
-        return of.docstring.value if of.docstring else ""
-    if of.is_attribute and "property" not in of.labels:
-        return ""
-    doc = inspect.getdoc(pydoc.locate(of.path)) or ""
-    first, _, others = doc.partition("\n\n" if "\n\n" in doc else "\n")
-    return others if re.fullmatch(r"\w+\(.*\)", first) else doc
-
-
-def _entry(module: Any, name: str, described_in: dict[str, str]) -> str:
-    value = getattr(importlib.import_module(module.path), name)
-    if not callable(value):
-        text = repr(value)
-        shown = f"{name}: {type(value).__name__}" if len(text) > 90 or text.startswith("<") else f"{name} = {text}"
-        return f"### {name}\n\n`{shown}`\n"
-    written = inspect.unwrap(value)  # the one that is in the source
-    of = module.package[f"{written.__module__}.{written.__qualname__}".removeprefix("kafkarec.")]
-    if of.is_class:
-        return _class(name, of.final_target if of.is_alias else of, described_in)
-    returns = of.returns if written is value else inspect.signature(value).return_annotation
-    return _function(of, f"### {name}", name, returns)
-
-
-def _class(name: str, of: Any, described_in: dict[str, str]) -> str:
-    """described_in: the path of a base class -> the public class under which its members are described."""
-    members = [*_members(of, name, described_in)]
-    links = [_link(above, described_in) for above in _ours(of.mro()) if described_in.get(above.path, name) != name]
-    has_init = "__init__" in of.members and "dataclass" not in of.labels
-    is_constructed = has_init and not of.bases and name not in NOT_CONSTRUCTED
-    bases = f"({', '.join(map(str, of.bases))})" if of.bases else ""
-    shown = signature(of.members["__init__"], name) if is_constructed else f"class {name}{bases}"
-    text, described = split(_doc(of))
-    lines = [f"### {name}\n", _code(shown), text, "\n".join(links)]
-    numbers = [one for one in members if one.is_attribute and one.name.isupper()]
-    if numbers:
-        lines.append(", ".join(f"`{one.name}` = {one.value}" for one in numbers) + "\n")
-    values = {one.name: one for one in members if one.is_attribute and one not in numbers}
-    kinds = {each: f"`{_annotation(one)}`".replace("|", "\\|") for each, one in values.items() if _annotation(one)}
-    named = {each for row in described for each in row.names}
-    rows = [*described, *(Row((each,), "", cell(_doc(one))) for each, one in values.items() if each not in named)]
-    if rows:
-        cells = [(row.places, row.type or kinds.get(row.names[0], ""), row.text) for row in rows]
-        lines.append(table(("attribute", "type", ""), cells))
-    methods = [one for one in members if one.is_function and _doc(one)]
-    lines += [_function(one, f"#### {name}.{one.name}", one.name, one.returns) for one in methods]
-    return "\n".join(lines) + "\n"
-
-
-def _members(of: Any, name: str, described_in: dict[str, str]) -> Iterator[Any]:
-    """The members for users: those of the class, and of its bases if no class above on the page has described them."""
-    for one in of.members.values():
-        is_described = one.is_function or "property" in one.labels or one.name.isupper() or _annotation(one)
-        if _public(one.name) and one.name not in INTERNAL_METHODS and is_described:
-            yield one
-    for above in _ours(of.resolved_bases):
-        if described_in.setdefault(above.path, name) == name:
-            yield from (one for one in _members(above, name, described_in) if one.name not in of.members)
-
-
-def _ours(bases: list[Any]) -> list[Any]:
-    """Those that the page describes."""
-    return [one for one in bases if one.path.startswith("kafkarec.") and not one.name.endswith("Error")]
-
-
-def _link(above: Any, described_in: dict[str, str]) -> str:
-    """A link to the class above on the page that describes the methods of `above`."""
-    members = [one for one in _members(above, "", described_in) if _doc(one)]
-    return f"Also the members of `{described_in[above.path]}`: {', '.join(f'`.{one.name}`' for one in members)}.\n"
-
-
-def _public(name: str) -> bool:
-    return not name.startswith("_")
-
-
-def _annotation(of: Any) -> str:
-    """That of an attribute: where it is assigned, or else in its class or one above."""
-    classes = inspect.getmro(pydoc.locate(of.parent.path))
-    declared = (inspect.get_annotations(each).get(of.name) for each in classes)
-    return str(of.annotation or next(filter(None, declared), "")).strip("'")
-
-
-def _code(text: str) -> str:
-    # a directive, not a plain fence: signatures cannot be run
-    return f"```{{code-block}} python\n{text}\n```\n"
-
-
-def _function(of: Any, heading: str, name: str, returns: Any) -> str:
-    text, rows = split(_doc(of))
-    lines = [heading + "\n", _code(signature(of, name, returns)), text]
-    if rows:
-        lines.append(table(("", ""), [(row.places, row.text) for row in rows]))
-    return "\n".join(lines) + "\n"
-
-
-_MARKS = {"variadic positional": "*", "variadic keyword": "**"}
-
-
-def signature(of: Any, name: str, returns: Any = None) -> str:
-    """`name(a: int, *, b: str = "x") -> C`, on several lines if it is long; private parameters are left out."""
-    parts: list[str] = []
-    for one in of.parameters:
-        by_name = one.kind.value == "keyword-only"
-        if one.name in ("self", "cls") or (by_name and not _public(one.name)):
-            continue
-        if by_name and not any(part.startswith("*") for part in parts):
-            parts.append("*")
-        annotation = f": {one.annotation}" if one.annotation else ""
-        default = f" = {one.default}" if one.default is not None and one.kind.value not in _MARKS else ""
-        parts.append(_MARKS.get(one.kind.value, "") + one.name + annotation + default)
-    end = f") -> {returns}" if returns else ")"
-    text = f"{name}({', '.join(parts)}{end}"
-    return text if len(text) <= 100 else f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + end
-
-
-class Row(NamedTuple):
-    """A line of a docstring that describes a parameter or an attribute."""
-
-    names: tuple[str, ...]
-    type: str
-    text: str
-
-    @property
-    def places(self) -> str:
-        return ", ".join(f"`{name}`" for name in self.names)
-
+# ---- docstrings
 
 # "name, name: type   text", ".name   text": columns; "name: text": a parameter
-_COLUMNS = re.compile(r"^(\.?\w+(?:, \.?\w+)*)(?:: ([\w |.\[\]]+?))?\s{2,}(\S.*)$")
-_DOTTED = re.compile(r"^(\.\w+(?:, \.\w+)*)() (\S.*)$")
-_PARAMETER = re.compile(r"^([a-z_]\w*(?:, [a-z_]\w*)*)(): (\S.*)$")
-_WRAPPED = 96  # a line at least this long continues in the next one
+_ROWS = (
+    re.compile(r"(\.?\w+(?:, \.?\w+)*)(?:: ([\w |.\[\]]+?))?\s{2,}(\S.*)"),
+    re.compile(r"(\.\w+(?:, \.\w+)*)() (\S.*)"),
+    re.compile(r"([a-z_]\w*(?:, [a-z_]\w*)*)(): (\S.*)"),
+)
+_WRAPPED = 96  # a line of a row at least this long continues in the next one
 
 
-def split(doc: str) -> tuple[str, list[Row]]:
-    """A docstring's text, and its rows; an indented run that belongs to no row is kept unchanged."""
-    text: list[str] = []
-    rows: list[Row] = []
-    block: list[str] = []
-    open_row = False
-    last = 0
+def parts_of(doc: str) -> list[tuple[str, list[str]]]:
+    """("text", lines), ("block", lines that are kept), ("row", [names, type, paragraphs...])."""
+    parts: list[tuple[str, list[str]]] = [("text", [])]
+    before = ""
     for line in doc.split("\n"):
-        match = _COLUMNS.match(line) or _DOTTED.match(line) or _PARAMETER.match(line)
-        indented = line.startswith("  ") and bool(line.strip())
-        if match:
-            names = tuple(name.lstrip(".") for name in match[1].split(", "))
-            rows.append(Row(names, f"`{match[2]}`".replace("|", "\\|") if match[2] else "", cell(match[3])))
-            open_row, last = True, len(line)
-            continue
-        if indented and open_row:
-            joint = " " if last > _WRAPPED else "<br>"
-            rows[-1] = rows[-1]._replace(text=rows[-1].text + joint + cell(line))
-            last = len(line)
-            continue
-        open_row = False
-        if indented:
-            block.append(line)
-        elif block and not line.strip():
-            block.append("")
+        kind, lines = parts[-1]
+        is_indented = line.startswith("  ")
+        if row := next(filter(None, (each.fullmatch(line) for each in _ROWS)), None):
+            parts.append(("row", [row[1].replace(".", ""), row[2] or "", row[3]]))
+        elif kind == "row" and is_indented:
+            lines += [line.strip()] if len(before) <= _WRAPPED else [f"{lines.pop()} {line.strip()}"]
+        elif kind == "block" and (is_indented or not line):
+            lines.append(line)
+        elif is_indented or kind != "text":
+            parts.append(("block" if is_indented else "text", [line]))
         else:
-            text += _block(block)
-            block.clear()
-            text.append(escaped(line))
-    return "\n".join([*text, *_block(block)]) + "\n", rows
+            lines.append(line)
+        before = line
+    return parts
 
 
-def _block(lines: list[str]) -> list[str]:
-    return ["```text", textwrap.dedent("\n".join(lines)).strip("\n"), "```\n"] if lines else []
+def rst(text: str) -> str:
+    """What autodoc reads: code in double backticks, no other character with a meaning."""
+    parts = enumerate(text.split("`"))
+    return "".join(
+        f"``{part}``" if n % 2 else re.sub(r"[*_|](?=\S)|(?<=\S)[*_|]", r"\\\g<0>", part) for n, part in parts
+    )
+
+
+def read_docstring(app: Any, what: str, name: str, of: Any, options: Any, lines: list[str]) -> None:
+    """Rows become a list of definitions; of a class also the annotated attributes that no row describes."""
+    parts, lines[:] = [] if what == "data" else parts_of("\n".join(lines)), []  # data has the docstring of its type
+    types: dict[str, str] = {}
+    if what == "class":
+        for each in reversed(of.__mro__):
+            if each.__module__.startswith("kafkarec."):
+                declared = {one: kind for one, kind in inspect.get_annotations(each).items() if one[0] != "_"}
+                types |= {one: getattr(kind, "__forward_arg__", str(kind)) for one, kind in declared.items()}
+        named = {one for kind, part in parts if kind == "row" for one in part[0].split(", ")}
+        parts += [("row", [one, "", f"`{kind}`"]) for one, kind in types.items() if one not in named]
+    for kind, part in parts:
+        if kind == "row":
+            names, its_type, *text = part
+            its_type = its_type or types.get(names.split(", ")[0], "")
+            term = ", ".join(f"``{one}``" for one in names.split(", ")) + (f" : ``{its_type}``" if its_type else "")
+            lines += ["", term]
+            for paragraph in text:
+                lines += [f"    {rst(paragraph)}", ""]
+        elif kind == "block":
+            lines += ["", ".. code-block:: text", "", *part, ""]
+        else:
+            for paragraph in "\n".join(part).split("\n\n"):
+                lines += ["", *(paragraph if paragraph.startswith(">>>") else rst(paragraph)).split("\n")]
+
+
+def read_signature(
+    app: Any, what: str, name: str, of: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Results are not constructed by users."""
+    is_result = what in ("class", "exception") and name not in CONSTRUCTED and signature is not None
+    return ("", "") if is_result else (signature, returns)
+
+
+def is_left_out(app: Any, what: str, name: str, of: Any, skip: bool, options: Any) -> bool | None:
+    """Fields of named tuples are rows of the class's docstring."""
+    return True if name in INTERNAL_METHODS or str(of.__doc__).startswith("Alias for field") else None
+
+
+def setup(app: Any) -> dict[str, Any]:
+    app.connect("autodoc-process-docstring", read_docstring)
+    app.connect("autodoc-process-signature", read_signature)
+    app.connect("autodoc-skip-member", is_left_out)
+    return {"parallel_read_safe": True}

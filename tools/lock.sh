@@ -13,6 +13,6 @@ lock() {
 }
 lock test --upgrade
 lock glibc217 --upgrade # another cramjam than that of test.txt
-for name in build runtime executor spark bench cross release; do
+for name in build runtime executor bench cross release; do
     lock "$name" --upgrade -c test.txt
 done

@@ -10,7 +10,7 @@ Not in the repository, only in the site:
 | what | from |
 |---|---|
 | docs/reference/cli.md | what `kafkarec VERB --help` prints |
-| docs/reference/api.md | signatures and docstrings (`doc_api.py`) |
+| docs/reference/api.md | the names that are public; Sphinx's autodoc describes them, with `doc_api.py` |
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from pathlib import Path
 
 import musl_python
 import system_packages
+import wheelhouse_build
 import wheelhouse_check
 from commands import CACHE, ROOT, write_command
 from wheelhouse_platforms import BY_NAME, dependency_wheels, locked, wheels_of
@@ -116,7 +117,7 @@ def main(arguments: list[str]) -> int:
     if target.fat:
         wheels = unpacked_by_bootstrap(work, command)
     else:  # one that the spark_udfs wheel does not have: by hand, and what lacks a wheel is compiled
-        ours = wheelhouse.kafkarec_wheels(ROOT, [target])
+        ours = wheelhouse_build.kafkarec_wheels(ROOT, [target], work)
         wheels = unpacked([*dependency_wheels(target, version), *ours], work / "wheels")
         musl_python.build_lz4(work, python, wheels)
     path = [wheels, work / "site", packages, *(ROOT / ".venv").glob("lib/python3*/site-packages")]

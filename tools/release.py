@@ -23,6 +23,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+import wheelhouse_build
 import wheelhouse_check
 import wheelhouse_pack
 import wheelhouse_platforms
@@ -59,11 +60,13 @@ def build(folder: Path, platforms: list[Platform], pythons: list[str]) -> None:
     run("tar", "-xf", folder / "source.tar", "-C", source)
     with ThreadPoolExecutor() as pool:
         sdist = pool.submit(run, TOOLS / "python", "-m", "build", "--sdist", "--outdir", OUT, source)
-        for wheel in wheelhouse.kafkarec_wheels(source, platforms):
-            wheelhouse_pack.copy(wheel, OUT)
+        checkout, committed = (wheelhouse_build.files_below(each, wheelhouse_build.SOURCES) for each in (ROOT, source))
+        compiled = ROOT if checkout == committed else source  # the checkout's modules are there already
+        wheels = wheelhouse_build.kafkarec_wheels(compiled, platforms, OUT)
+        for wheel in wheels:
             step(f"built {wheel.name}")
         sdist.result()
-    wheelhouse.fat_wheel(source, [one for one in platforms if one.fat], pythons, OUT)
+    wheelhouse.fat_wheel(source, dict(zip(platforms, wheels, strict=True)), pythons, OUT)
 
 
 def check_wheel(wheel: Path) -> None:

@@ -32,7 +32,7 @@ class Environment(NamedTuple):
 
 
 BUILD = Environment(VENV, ("build",))
-DRIVER = Environment(VENV, ("runtime", "spark"))
+DRIVER = Environment(VENV, ("runtime", "executor"))
 TEST = Environment(VENV, ("test",))
 BENCH = Environment(VENV, ("test", "bench"))
 BARE = Environment(ROOT / ".venv-executor", ("executor",))

@@ -16,8 +16,6 @@ import argparse
 import fcntl
 import runpy
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from os import cpu_count
 from pathlib import Path
 
 import wheelhouse_build
@@ -40,35 +38,23 @@ def version() -> str:
     return str(runpy.run_path(str(ROOT / "kafkarec" / "_version.py"))["__version__"])
 
 
-def kafkarec_wheels(source: Path, platforms: list[Platform]) -> list[Path]:
-    """kafkarec's wheel for each platform, in their order."""
-    native, c_files = wheelhouse_build.kafkarec_wheel(source)
-    here = wheelhouse_platforms.here()
-
-    def wheel_for(platform: Platform) -> Path:
-        return native if platform == here else wheelhouse_build.cross_wheel(native, c_files, platform)
-
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        return list(pool.map(wheel_for, platforms))
-
-
-def fat_wheel(source: Path, platforms: list[Platform], pythons: list[str], out: Path) -> tuple[Path, list[Tree]]:
-    """The spark_udfs wheel of these sources, in `out`, and what is in it."""
+def fat_wheel(source: Path, wheels: dict[Platform, Path], pythons: list[str], out: Path) -> tuple[Path, list[Tree]]:
+    """The spark_udfs wheel of these sources, in `out`, and what is in it. wheels: kafkarec's"""
     trees = []
-    for platform, ours in zip(platforms, kafkarec_wheels(source, platforms), strict=True):
+    for platform in filter(lambda each: each.fat, wheels):
         for python in pythons:
-            wheels = ours, *wheelhouse_platforms.dependency_wheels(platform, python)
-            trees.append(Tree(python, platform.machine, platform.oldest, wheels))
+            parts = wheels[platform], *wheelhouse_platforms.dependency_wheels(platform, python)
+            trees.append(Tree(python, platform.machine, platform.oldest, parts))
     data = wheelhouse_pack.trees_data(version(), trees)
     return wheelhouse_pack.fat_wheel(source / "spark_udfs", version(), data, out), trees
 
 
 def fill(platforms: list[Platform], pythons: list[str]) -> Path:
     """Fills wheelhouse/; returns the spark_udfs wheel."""
-    fat, trees = fat_wheel(ROOT, [one for one in platforms if one.fat], pythons, OUT)
-    wheels = {wheel for tree in trees for wheel in tree.wheels}
-    wheels |= {*kafkarec_wheels(ROOT, platforms)}  # that of a Mac is in no tree
-    kept = {fat, *(wheelhouse_pack.copy(wheel, OUT) for wheel in sorted(wheels))}
+    ours = dict(zip(platforms, wheelhouse_build.kafkarec_wheels(ROOT, platforms, OUT), strict=True))
+    fat, trees = fat_wheel(ROOT, ours, pythons, OUT)
+    others = {wheel for tree in trees for wheel in tree.wheels} - {*ours.values()}
+    kept = {fat, *ours.values(), *(wheelhouse_pack.copy(wheel, OUT) for wheel in sorted(others))}
     for stale in set(OUT.glob("*.whl")) - kept:
         stale.unlink()
     wheelhouse_pack.unpack_data(fat, ROOT)

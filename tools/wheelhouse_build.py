@@ -1,10 +1,8 @@
-"""Compiles the kafkarec wheel in a copy of the sources, and sets the platform tag that its symbols allow. The compiled
-modules in the source folder are those of that wheel. For other platforms zig's C compiler, which has each platform's
-libraries, makes the same wheel of the same C files.
+"""Compiles kafkarec's modules in place, and packs its wheels with the platform tag that their symbols allow. For other
+platforms zig's C compiler, which has each platform's libraries, makes the modules of the same C files.
 
-A wheel fresh from setuptools is tagged `linux_x86_64`, which says nothing about the glibc it needs. The
-compiled module has the glibc version of each symbol it uses; the highest one determines the manylinux tag (PEP
-600), so that an older executor reports "no wheel fits" and not an error of the dynamic loader.
+A compiled module has the glibc version of each symbol it uses; the highest one determines the manylinux tag (PEP 600),
+so that an older executor reports "no wheel fits" and not an error of the dynamic loader.
 
 The modules use the stable ABI, so this machine's Python headers serve. Debian's pyconfig.h includes one per machine:
 that of the other machine is given a copy of this one, which is right for the stable ABI of 64-bit machines.
@@ -12,6 +10,7 @@ that of the other machine is given a copy of this one, which is right for the st
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.metadata
 import os
@@ -20,21 +19,20 @@ import shutil
 import sys
 import sysconfig
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import wheelhouse_pack
-from commands import CACHE, ROOT, run
-from wheelhouse_platforms import LOCKS, Platform
+from commands import CACHE, ROOT, contains, run
+from wheelhouse_platforms import LOCKS, Platform, here
 
-WORK = CACHE / "build"
-# What a build reads; copied, so that building never touches build/ or egg-info in the checkout.
-SOURCES = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "kafkarec")
+SOURCES = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "kafkarec")  # what a build reads
 GENERATED = (".so", ".c", ".o", ".pyc")
 OLDEST_GLIBC = 17  # 2.17, that of manylinux2014: what the dependencies have wheels for, and auditwheel knows
 
 
-def files_below(root: Path, names: tuple[str, ...]) -> dict[str, bytes]:
+def files_below(root: Path, names: Iterable[str]) -> dict[str, bytes]:
     """path below the root -> content, of these files and folders, without what is generated."""
     found = {file for name in names for file in (root / name, *(root / name).rglob("*"))}
     return {
@@ -52,77 +50,63 @@ def digest(files: dict[str, bytes]) -> str:
     return found.hexdigest()
 
 
-def kafkarec_wheel(root: Path) -> tuple[Path, Path]:
-    """(the wheel, `kafkarec-<version>-cp311-abi3-manylinux_2_N_<machine>.whl` on Linux; the folder of its C files).
-
-    Built once per content of the sources; only what has changed is compiled again.
-    """
-    final, stamp = WORK / "final", WORK / "made-of"
-    sources = files_below(root, SOURCES)
-    if not is_made(WORK, sources):
+def compile_in_place(root: Path) -> list[Path]:
+    """The modules of this machine, which are put beside their sources, too. Cython and setuptools see by the times of
+    files what to compile again; after a build that failed, or with other tools or flags, everything is."""
+    package, work = root / "kafkarec", root / "build" / "kafkarec"
+    work.mkdir(parents=True, exist_ok=True)
+    # no debugging information: it has this folder's path, and the module's build id is a hash of it, too
+    env = os.environ | {"CFLAGS": f"{os.environ.get('CFLAGS', '')} -g0"}
+    sources = sorted(each.name for each in package.glob("_*.pyx"))
+    made_with = (sys.version, env.get("CC"), env["CFLAGS"], importlib.metadata.version("cython"), sources)
+    stamp, wanted = work / "made-with", f"{made_with} {(root / 'setup.py').read_text()}"
+    command: list[object] = [sys.executable, "setup.py", "-q", "build_ext"]
+    command += ["--build-temp", work / "temporary", "--build-lib", work / "modules"]
+    with (work / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not contains(stamp, wanted):
+            shutil.rmtree(work / "modules", ignore_errors=True)
+            command, env = [*command, "--force"], env | {"CYTHON_FORCE_REGEN": "1"}
+        stamp.unlink(missing_ok=True)
         began = time.monotonic()
-        print("compiling kafkarec", flush=True)
-        pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps")
-        # no debugging information: it has this folder's path, and the module's build id is a hash of it, too
-        env = os.environ | {"CFLAGS": f"{os.environ.get('CFLAGS', '')} -g0"}
-        run(*pip, "--no-build-isolation", "--wheel-dir", WORK / "built", WORK / "source", env=env)
-        (built,) = (WORK / "built").glob("kafkarec-*.whl")
-        final.mkdir()
-        wheel = wheelhouse_pack.retagged(built, _platform_tag(built), final)
-        stamp.write_text(f"{_compiled_with(sources)} {digest(sources)}")
-        print(f"compiled  {wheel.name} in {time.monotonic() - began:.0f} s", flush=True)
-    (wheel,) = final.glob("*.whl")
-    return wheel, WORK / "source" / "kafkarec"
+        run(*command, cwd=root, env=env)
+        stamp.write_text(wanted)
+        print(f"compiled  kafkarec in {time.monotonic() - began:.0f} s", flush=True)
+        made = {package / each.name: each.read_bytes() for each in (work / "modules" / "kafkarec").glob("_*.so")}
+        for stale in {*package.glob("_*.so")} - made.keys():
+            stale.unlink()
+        for module, content in made.items():
+            if not module.exists() or module.read_bytes() != content:
+                part = module.with_suffix(".part")  # a process may have loaded the file that it replaces
+                part.write_bytes(content)
+                part.replace(module)
+    return sorted(made)
 
 
-def is_made(work: Path, sources: dict[str, bytes]) -> bool:
-    """Whether the wheel of these sources is there. If not, makes work/source the same as they: files that have not
-    changed keep their times, by which Cython and setuptools see what to compile again. After a build that failed or
-    used other tools or flags they compile everything."""
-    copy, stamp = work / "source", work / "made-of"
-    compiled_with, _, made_of = stamp.read_text().partition(" ") if stamp.exists() else ("", "", "")
-    if made_of == digest(sources):
-        return True
-    stamp.unlink(missing_ok=True)
-    if compiled_with != _compiled_with(sources):
-        shutil.rmtree(work, ignore_errors=True)
-    for folder in (work / "built", work / "final", work / "cross", *copy.glob("*.egg-info")):
-        shutil.rmtree(folder, ignore_errors=True)
-    for file in [*copy.rglob("*")]:  # setuptools would pack files of build/ that have no source any more
-        if file.is_file() and file.suffix not in GENERATED and file.relative_to(copy).as_posix() not in sources:
-            file.unlink()
-    for name, content in sources.items():
-        file = copy / name
-        if not file.exists() or file.read_bytes() != content:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-    return False
+def kafkarec_wheels(root: Path, platforms: Iterable[Platform], out: Path) -> list[Path]:
+    """kafkarec's wheel for each platform, in their order, in `out`."""
+    native, described = compile_in_place(root), root / "build" / "described"
+    shutil.rmtree(described, ignore_errors=True)
+    described.mkdir()
+    run(sys.executable, "setup.py", "-q", "dist_info", "--output-dir", described, cwd=root)
+    (dist_info,) = described.glob("*.dist-info")
+    files = files_below(root, ("kafkarec",)) | files_below(described, (dist_info.name,))
+
+    def wheel_for(platform: Platform) -> Path:
+        modules = native if platform == here() else cross_modules(root, platform)
+        contents = {f"kafkarec/{each.name}": each.read_bytes() for each in modules}
+        tag = f"cp311-abi3-{_native_tag(contents.values()) if platform == here() else platform.tag}"
+        wheel = f"Wheel-Version: 1.0\nGenerator: tools/wheelhouse.py\nRoot-Is-Purelib: false\nTag: {tag}\n"
+        contents |= files | {f"{dist_info.name}/WHEEL": wheel.encode()}
+        return wheelhouse_pack.write_wheel(out / f"{dist_info.stem}-{tag}.whl", contents, dist_info.name)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(wheel_for, platforms))
 
 
-def _compiled_with(sources: dict[str, bytes]) -> str:
-    """All that decides how modules are compiled, and which."""
-    modules = [name for name in sources if name.endswith(".pyx")]
-    made_by = [os.environ.get("CFLAGS", ""), importlib.metadata.version("cython"), modules]
-    return digest({"setup.py": sources["setup.py"], "tools": repr(made_by).encode()})
-
-
-def compile_in_place(root: Path) -> None:
-    """Puts the compiled modules of kafkarec's wheel into the source folder, too."""
-    files, _ = wheelhouse_pack.read_wheel(kafkarec_wheel(root)[0])
-    modules = {root / name: content for name, content in files.items() if name.endswith(".so")}
-    for stale in {*(root / "kafkarec").glob("_*.so")} - modules.keys():
-        stale.unlink()
-    for module, content in modules.items():
-        if not module.exists() or module.read_bytes() != content:
-            part = module.with_suffix(".part")  # a process may have loaded the file that it replaces
-            part.write_bytes(content)
-            part.replace(module)
-
-
-def _platform_tag(wheel: Path) -> str:
-    tag = wheel.stem.rsplit("-", 1)[1]
-    code = b"".join(content for name, content in wheelhouse_pack.read_wheel(wheel)[0].items() if name.endswith(".so"))
-    minors = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", code)]
+def _native_tag(modules: Iterable[bytes]) -> str:
+    tag = re.sub(r"[-.]", "_", sysconfig.get_platform())
+    minors = [int(minor) for code in modules for minor in re.findall(rb"GLIBC_2\.(\d+)", code)]
     if not tag.startswith("linux_") or not minors:  # macOS, musl
         return tag
     return f"manylinux_2_{max(*minors, OLDEST_GLIBC)}_{tag.removeprefix('linux_')}"
@@ -137,12 +121,11 @@ FLAGS = ("-O3", "-fPIC", "-shared", "-fno-strict-aliasing", "-fno-sanitize=undef
 FLAGS += ("-mllvm", "-inlinehint-threshold=2000")
 
 
-def cross_wheel(native: Path, sources: Path, target: Platform) -> Path:
-    """The wheel for `target`, made once per content. native: this machine's wheel; sources: the C files."""
-    made_with = [FLAGS, DEFINES, target, (LOCKS / "cross.txt").read_text(), wheelhouse_pack.sha256(native)]
-    folder = WORK / "cross" / f"{target.name}-{hashlib.sha256(repr(made_with).encode()).hexdigest()[:16]}"
-    for made in folder.glob("*.whl"):
-        return made
+def cross_modules(root: Path, target: Platform) -> list[Path]:
+    """The modules for another platform, compiled once per content of the C files."""
+    sources = sorted(each.with_suffix(".c") for each in (root / "kafkarec").glob("_*.pyx"))
+    made_with = [FLAGS, DEFINES, target, (LOCKS / "cross.txt").read_text(), [each.read_bytes() for each in sources]]
+    folder = CACHE / "cross" / f"{target.name}-{hashlib.sha256(repr(made_with).encode()).hexdigest()[:16]}"
     include = folder / "include"
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     for libc in ("gnu", "musl"):  # pyconfig.h under the names that Debian's asks for
@@ -156,14 +139,14 @@ def cross_wheel(native: Path, sources: Path, target: Platform) -> Path:
     command += ["-isystem", sysconfig.get_path("include"), "-isystem", include]
 
     def module(source: Path) -> Path:
-        made = folder / f"{source.stem}.abi3.so"
-        run(*command, source, "-o", made)
+        made, part = folder / f"{source.stem}.abi3.so", folder / f"{source.stem}.part"
+        if not made.exists():
+            run(*command, source, "-o", part)
+            part.rename(made)
         return made
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        built = list(pool.map(module, sorted(sources.glob("_*.c"))))
-    modules = {f"kafkarec/{each.name}": each.read_bytes() for each in built}
-    return wheelhouse_pack.retagged(native, target.tag, folder, modules)
+        return list(pool.map(module, sources))
 
 
 def _pyconfig() -> Path:

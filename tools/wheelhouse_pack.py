@@ -102,18 +102,6 @@ def read_wheel(wheel: Path) -> tuple[dict[str, bytes], str]:
     return files, dist_info
 
 
-def retagged(wheel: Path, platform: str, folder: Path, modules: dict[str, bytes] | None = None) -> Path:
-    """The same wheel with another platform tag and fixed bytes; modules: name -> content of its compiled modules, for
-    another machine."""
-    files, dist_info = read_wheel(wheel)
-    files |= modules or {}
-    stem, python, abi, _ = wheel.name.removesuffix(".whl").rsplit("-", 3)
-    described = files[f"{dist_info}/WHEEL"].decode()
-    described = re.sub(r"(?m)^Tag: .*$", f"Tag: {python}-{abi}-{platform}", described)
-    files[f"{dist_info}/WHEEL"] = described.encode()
-    return write_wheel(folder / f"{stem}-{python}-{abi}-{platform}.whl", files, dist_info)
-
-
 def fat_wheel(package: Path, version: str, trees: dict[str, bytes], out: Path) -> Path:
     """`spark_udfs-<version>-py3-none-any.whl`: spark_udfs, pyspark_kafkarec, and as data the files of `trees`."""
     dist_info = f"spark_udfs-{version}.dist-info"

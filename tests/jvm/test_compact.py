@@ -14,12 +14,11 @@ import builders
 import golden
 import jvm_oracle
 import pytest
-from compact_filter import filter_to
+from compact_filter import BatchDecision, filter_to
 from random_logs import Maker
 
 import kafkarec
 from kafkarec import compact
-from kafkarec.ops.compact import BatchRetention, BatchRetentionResult
 from kafkarec.sidecars import txn_index
 
 # The fields of FilterResult, in the order in which tests/support/jvm/Compaction.java prints them.
@@ -55,15 +54,12 @@ class PseudoRandomRetention:
 
     def batch(self, batch):
         draw = pseudo_random(batch.last_offset, self.seed)
-        retention = BatchRetention.DELETE_EMPTY
-        if draw < 10:
-            retention = BatchRetention.DELETE
-        elif draw < 40 and batch.magic == 2:
-            retention = BatchRetention.RETAIN_EMPTY
-        return BatchRetentionResult(retention, pseudo_random(batch.last_offset, self.seed + 1) < 20)
+        is_empty_transaction = pseudo_random(batch.last_offset, self.seed + 1) < 20
+        return BatchDecision(None, batch.magic == 2 and 10 <= draw < 40, draw < 10, is_empty_transaction)
 
-    def records(self, to_filter, rows):
-        keep = bytearray(pseudo_random(offset, self.seed + 3) < self.kept for offset in rows.offsets)
+    def records(self, to_filter, chunk):
+        offsets = chunk.values(0, 0, len(chunk))
+        keep = bytearray(pseudo_random(offset, self.seed + 3) < self.kept for offset in offsets)
         for batch in to_filter:
             if pseudo_random(batch.last_offset, self.seed + 2) < self.whole:
                 keep[batch.start : batch.stop] = b"\x01" * (batch.stop - batch.start)

@@ -221,63 +221,52 @@ def test_check_program_fails_with_a_bad_wheel(tmp_path):
         wheelhouse_check.try_in(sys.executable, empty)
 
 
-# ---- compiling: once, for the wheel and for the source folder ---------------------------------------------------
+# ---- in the source folder ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def sources(tmp_path):
-    assert not wheelhouse_build.is_made(tmp_path, SOURCES)
-    for name in ("kafkarec/_a.c", "build/lib/kafkarec/_a.abi3.so", "build/lib/kafkarec/b.py"):
-        path = tmp_path / "source" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    stamp = f"{wheelhouse_build._compiled_with(SOURCES)} {wheelhouse_build.digest(SOURCES)}"
-    (tmp_path / "made-of").write_text(stamp)
-    assert wheelhouse_build.is_made(tmp_path, SOURCES)
-    return dict(SOURCES)
+def builds(tmp_path, monkeypatch):
+    """A folder with a module that was compiled once; the options that setup.py was called with."""
+    package, called = tmp_path / "kafkarec", []
+
+    def setup(*words, cwd, env):
+        called.append("--force" in words and env["CYTHON_FORCE_REGEN"] == "1")
+        made = cwd / "build" / "kafkarec" / "modules" / "kafkarec"
+        made.mkdir(parents=True, exist_ok=True)
+        (made / "_a.abi3.so").write_bytes(b"new")
+
+    monkeypatch.setattr(wheelhouse_build, "run", setup)
+    package.mkdir()
+    (package / "_a.pyx").touch()
+    (tmp_path / "setup.py").touch()
+    for name in ("_a.abi3.so", "_gone.abi3.so"):
+        (package / name).write_bytes(b"old")
+    assert wheelhouse_build.compile_in_place(tmp_path) == [package / "_a.abi3.so"]
+    return called
 
 
-SOURCES = {"setup.py": b"1", "kafkarec/_a.pyx": b"2", "kafkarec/b.py": b"3", "kafkarec/c.py": b"4"}
+def test_compiled_modules_are_beside_their_sources(tmp_path, builds):
+    (module,) = (tmp_path / "kafkarec").glob("*.so")
+    assert (module.name, module.read_bytes()) == ("_a.abi3.so", b"new")
 
 
-def updated(tmp_path, sources):
-    """File -> time of its last change, after the copy was brought up to these sources."""
-    assert not wheelhouse_build.is_made(tmp_path, sources)
-    copy = tmp_path / "source"
-    return {path.relative_to(copy).as_posix(): path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()}
-
-
-def test_what_has_not_changed_keeps_its_time_and_what_is_gone_is_not_packed(tmp_path, sources):
-    copy = tmp_path / "source"
-    before = {path.relative_to(copy).as_posix(): path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()}
-    del sources["kafkarec/b.py"]
-    after = updated(tmp_path, sources | {"kafkarec/c.py": b"5"})
-    assert set(after) == {*sources, "kafkarec/_a.c", "build/lib/kafkarec/_a.abi3.so"}
-    assert {name for name in after if after[name] != before[name]} == {"kafkarec/c.py"}
+def test_what_to_compile_again_is_left_to_setuptools(tmp_path, builds):
+    wheelhouse_build.compile_in_place(tmp_path)
+    assert builds == [True, False]
 
 
 @pytest.mark.parametrize("reason", ["another setup.py", "another module", "stopped", "another compiler"])
-def test_everything_is_compiled_again(tmp_path, sources, reason, monkeypatch):
+def test_everything_is_compiled_again(tmp_path, builds, reason, monkeypatch):
     if reason == "another setup.py":
-        sources["setup.py"] = b"2"
+        (tmp_path / "setup.py").write_text("2")
     if reason == "another module":
-        sources["kafkarec/_d.pyx"] = b""
+        (tmp_path / "kafkarec" / "_d.pyx").touch()
     if reason == "stopped":
-        updated(tmp_path, sources | {"kafkarec/c.py": b"5"})
+        (tmp_path / "build" / "kafkarec" / "made-with").unlink()
     if reason == "another compiler":
         monkeypatch.setenv("CC", "another")
-    assert set(updated(tmp_path, sources)) == set(sources)
-
-
-def test_modules_in_the_source_folder_are_those_of_the_wheel(tmp_path, monkeypatch):
-    files = {"kafkarec/_a.abi3.so": b"new", "kafkarec/b.py": b"", "kafkarec-1.dist-info/METADATA": b""}
-    wheel = wheelhouse_pack.write_wheel(tmp_path / "kafkarec-1-cp311-abi3-any.whl", files, "kafkarec-1.dist-info")
-    monkeypatch.setattr(wheelhouse_build, "kafkarec_wheel", lambda root: (wheel, root))
-    (tmp_path / "kafkarec").mkdir()
-    for name in ("_a.abi3.so", "_gone.abi3.so"):
-        (tmp_path / "kafkarec" / name).write_bytes(b"old")
     wheelhouse_build.compile_in_place(tmp_path)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "kafkarec").iterdir()} == {"_a.abi3.so": b"new"}
+    assert builds == [True, True]
 
 
 def test_the_data_of_the_wheel_is_in_the_source_folder(fat, tmp_path):

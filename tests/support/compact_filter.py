@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from kafkarec.ops.compact import BatchRetentionResult, CleanerStats
-from kafkarec.ops.compact.filtering import BatchRecords, Cleaner
+from kafkarec._core import Chunk
+from kafkarec.ops.compact.filtering import BatchDecision, Cleaner, CleanerStats
 from kafkarec.ops.compact.log_state import LAST_OFFSET, CleanerSettings
 from kafkarec.ops.rewrite import SourceBatch
 from kafkarec.read.walk import HEADERS, BytesSegment, walk, walk_request
@@ -22,9 +22,9 @@ class Filtered(bytes):
 class Chooser(Protocol):
     """The two methods of a Cleaner that choose."""
 
-    def batch(self, batch: SourceBatch) -> BatchRetentionResult: ...
+    def batch(self, batch: SourceBatch) -> BatchDecision: ...
 
-    def records(self, to_filter: Sequence[SourceBatch], rows: BatchRecords) -> bytearray: ...
+    def records(self, to_filter: Sequence[SourceBatch], chunk: Chunk) -> bytearray: ...
 
 
 def filter_to(

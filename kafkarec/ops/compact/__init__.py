@@ -6,6 +6,6 @@ cleaner     one pass over a log: compact(), cleaned()
 """
 
 from .cleaner import Compacted, cleaned, compact
-from .filtering import BatchRetention, BatchRetentionResult, CleanerStats
+from .filtering import CleanerStats
 
-__all__ = ["BatchRetention", "BatchRetentionResult", "CleanerStats", "Compacted", "cleaned", "compact"]
+__all__ = ["CleanerStats", "Compacted", "cleaned", "compact"]

@@ -2,10 +2,10 @@
 MemoryRecords.filterTo)
 
     step (about 1 MB of input) -> SourceBatch    one for each batch, in order, empty ones too
-                               -> BatchRecords   all records of the step; a batch has the rows [start, stop)
-    batch retention   DELETE         removed without reading its records
-                      DELETE_EMPTY   removed if none of its records is kept
-                      RETAIN_EMPTY   if none of its records is kept, its header is, as an empty batch
+                               -> Chunk          all records of the step; a batch has the rows [start, stop)
+    a batch           is_unread      removed without reading its records (Kafka: DELETE)
+                      keeps_header   if none of its records is kept, its header is, as an empty batch (RETAIN_EMPTY)
+                      neither        removed if none of its records is kept (DELETE_EMPTY)
     new bytes         copied         magic 2, every record is kept and no delete horizon is to be set: the same bytes
                       rewritten      see below
                       emptied        the header alone
@@ -19,7 +19,7 @@ DefaultRecordBatch)
     may change    base timestamp: that of the first kept record, or the delete horizon
                   max timestamp: the greatest of the kept records; with LogAppendTime it is unchanged
                   magic: messages of magic 0 and 1 become batches of magic 2 (KIP-724, since Kafka 4.0), whose base and
-                  last offset are those of the first and last kept record; with RETAIN_EMPTY the last offset stays
+                  last offset are those of the first and last kept record; with keeps_header the last offset stays
 
 Records that Kafka's builder refuses are refused here: a broker stops cleaning the partition of such a log.
 """
@@ -28,13 +28,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from itertools import compress, pairwise
 from typing import Any, NamedTuple, NoReturn
 
 from kafkarec import codecs
 from kafkarec._core import Chunk
-from kafkarec._lazy import cached_property
 from kafkarec._verbs import LastOffsets, RequestCheck
 from kafkarec._writer import RecordInput
 from kafkarec.damage import error
@@ -56,47 +54,6 @@ from .log_state import Aborted, CleanerSettings, LogState
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
 _OFFSET, _TIMESTAMP, _KEY, _VALUE, _, _CONTROL_TYPE = range(len(COLUMNS))
 _ABORT, _COMMIT = ControlRecordType.ABORT.value, ControlRecordType.COMMIT.value
-
-
-class BatchRecords:
-    """The records of one step. A column is converted to Python objects when it is first used."""
-
-    def __init__(self, chunk: Chunk | None) -> None:
-        self._chunk = chunk
-
-    def __len__(self) -> int:
-        return 0 if self._chunk is None else len(self._chunk)
-
-    def _column(self, index: int) -> list[Any]:
-        return [] if self._chunk is None else self._chunk.values(index, 0, len(self))
-
-    def latest(self, offsets: LastOffsets) -> bytearray:
-        """One byte per row: 1 if the row has the last offset of its key; 0 if not, or without a key."""
-        if self._chunk is None:
-            return bytearray()
-        return offsets.latest(self._chunk)
-
-    @cached_property
-    def offsets(self) -> list[int]:
-        return self._column(_OFFSET)
-
-    @cached_property
-    def timestamps(self) -> list[int | None]:
-        """Milliseconds; None for -1."""
-        return self._column(_TIMESTAMP)
-
-    @cached_property
-    def control_types(self) -> list[int | None]:
-        return self._column(_CONTROL_TYPE)
-
-    @cached_property
-    def without_key(self) -> bytes | None:
-        return None if self._chunk is None else self._chunk.nulls(_KEY)
-
-    @cached_property
-    def without_value(self) -> bytes | None:
-        """One byte per row, 1 for a tombstone (null value); None if there are none."""
-        return None if self._chunk is None else self._chunk.nulls(_VALUE)
 
 
 def refuse(batch: SourceBatch, why: str) -> NoReturn:
@@ -225,27 +182,21 @@ class CleanedTransactions:
         return False
 
 
-class BatchRetention(Enum):
-    """How a batch without kept records is treated (Kafka: RecordFilter.BatchRetention)."""
+class BatchDecision(NamedTuple):
+    """What the filter decides about a batch (Kafka: RecordFilter.BatchRetentionResult).
 
-    DELETE = "delete"
-    RETAIN_EMPTY = "retain_empty"
-    DELETE_EMPTY = "delete_empty"
-
-
-class BatchRetentionResult(NamedTuple):
-    """What a filter returns for a batch (Kafka: RecordFilter.BatchRetentionResult).
-
-    empty_transaction   its marker ends a transaction that has no data left: its delete horizon is set
     records             True: all are kept, False: none; None: `Cleaner.records` says which
+    keeps_header        if none of its records is kept, its header is, as an empty batch (RETAIN_EMPTY)
+    is_unread           it is removed, and its records are not read (DELETE)
+    empty_transaction   its marker ends a transaction that has no data left: its delete horizon is set
     """
 
-    retention: BatchRetention
-    empty_transaction: bool = False
     records: bool | None = None
+    keeps_header: bool = False
+    is_unread: bool = False
+    empty_transaction: bool = False
 
 
-_ORDINARY = BatchRetentionResult(BatchRetention.DELETE_EMPTY)
 _LOG_APPEND = 1
 
 
@@ -256,7 +207,7 @@ class Cleaner:
     transactions   their state; `kept` is complete at the end
 
     Payloads are decompressed a second time to look for max.decompressed.message.bytes. A tombstone of magic 0 or 1
-    becomes one of magic 2 with a horizon. RETAIN_EMPTY turns a message of magic 0 or 1 into an empty batch of magic 2,
+    becomes one of magic 2 with a horizon. keeps_header turns a message of magic 0 or 1 into an empty batch of magic 2,
     which Kafka refuses to do. Header keys that are not UTF-8 keep their bytes; Kafka's builder writes U+FFFD in their
     place.
     """
@@ -283,43 +234,37 @@ class Cleaner:
             max_decompressed_bytes=settings.max_decompressed_bytes,
         )
 
-    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
+    def batch(self, batch: SourceBatch) -> BatchDecision:
         """Called for every batch, in order (Cleaner.cleanInto's checkBatchRetention)."""
         is_last = batch.next_offset == self._known.next_offset  # in a broker the high watermark
         if batch.producer_id < 0 and not batch.is_control and not is_last:
-            return _ORDINARY
+            return BatchDecision()
         discards = removed = self._transactions.on_batch_read(batch)
         if batch.is_control:
             horizon = batch.delete_horizon_ms
             removed = discards and horizon is not None and horizon <= self._settings.now
         last = None if batch.producer_id < 0 else self._known.producers.get(batch.producer_id)
-        if is_last or (
+        keeps_header = is_last or (
             last is not None
             and (
                 batch.last_offset == last.last_offset
                 if last.last_offset >= 0  # else its last batch is a marker
                 else batch.is_control and batch.producer_epoch == last.producer_epoch
             )
-        ):
-            retention = BatchRetention.RETAIN_EMPTY
-        else:
-            retention = BatchRetention.DELETE if removed else BatchRetention.DELETE_EMPTY
+        )
         count = (batch.record_count or 0) if removed else 0
         if batch.is_control:
             self.stats.markers_removed += count
         else:
             self.stats.messages_aborted += count
-        return BatchRetentionResult(
-            retention,
-            empty_transaction=discards and batch.is_control,
-            records=False if removed else True if batch.is_control else None,
-        )
+        records = False if removed else True if batch.is_control else None
+        return BatchDecision(records, keeps_header, removed and not keeps_header, discards and batch.is_control)
 
-    def records(self, to_filter: Sequence[SourceBatch], rows: BatchRecords) -> bytearray:
-        """One byte for each of `rows`: 1 keeps it, 0 removes it (Cleaner.shouldRetainRecord). Called once for some of
-        their batches, after `batch` was called for each; bytes of others are ignored."""
-        keep = rows.latest(self._offsets)
-        without_value, tombstones = rows.without_value, 0  # those past their delete horizon
+    def records(self, to_filter: Sequence[SourceBatch], chunk: Chunk) -> bytearray:
+        """One byte for each row of the chunk: 1 keeps it, 0 removes it (Cleaner.shouldRetainRecord). Called once for
+        some of their batches, after `batch` was called for each; bytes of others are ignored."""
+        keep = self._offsets.latest(chunk)
+        without_value, tombstones = chunk.nulls(_VALUE), 0  # those past their delete horizon
         for batch in to_filter:
             horizon = batch.delete_horizon_ms
             if without_value is None or horizon is None or self._settings.now < horizon:
@@ -330,7 +275,7 @@ class Cleaner:
                 keep[at] = 0
                 at = without_value.find(1, at + 1, batch.stop)
         lost = sum(batch.rows - keep.count(1, batch.start, batch.stop) for batch in to_filter)
-        missing = rows.without_key
+        missing = chunk.nulls(_KEY)
         invalid = 0 if missing is None else sum(missing.count(1, batch.start, batch.stop) for batch in to_filter)
         self.stats.tombstones_removed += tombstones
         self.stats.messages_invalid += invalid
@@ -351,8 +296,8 @@ class Cleaner:
                     raise
 
     def _end_of_unread_batch(self, refusal: KafkaRecordError, segment: Any) -> int | None:
-        """The position after a batch with an unreadable payload, if its retention is DELETE: it is not read, so its
-        payload does not matter. None: the error is raised."""
+        """The position after a batch with an unreadable payload, if it is removed unread, so that its payload does not
+        matter. None: the error is raised."""
         if refusal.reason not in PAYLOAD_REASONS or refusal.position is None:
             return None
         start = refusal.position
@@ -360,7 +305,7 @@ class Cleaner:
         if not len(step):
             return None
         batch = next(batches_of(step, [0] * len(step)))
-        if self.batch(batch).retention is not BatchRetention.DELETE:
+        if not self.batch(batch).is_unread:
             return None
         self.stats.batches_read += 1
         self.stats.bytes_read += batch.size_in_bytes
@@ -369,14 +314,15 @@ class Cleaner:
 
     def _filter_step(self, step: Step) -> Iterator[bytes | memoryview]:
         columns = as_columns(self._request, step.part)
-        rows = BatchRecords(step.chunk)
-        results = []
+        chunk, results = step.chunk, []
         for batch in batches_of(step, row_counts(step)):
-            if batch.is_control and batch.rows:
-                batch = batch._replace(control_type=rows.control_types[batch.start])
+            if chunk is not None and batch.is_control and batch.rows:
+                (control_type,) = chunk.values(_CONTROL_TYPE, batch.start, batch.start + 1)
+                batch = batch._replace(control_type=control_type)
             results.append((batch, self.batch(batch)))
         to_filter = [batch for batch, result in results if result.records is None and batch.rows]
-        keep = self.records(to_filter, rows) if to_filter else b""
+        keep = self.records(to_filter, chunk) if chunk is not None and to_filter else b""
+        without_value = None if chunk is None else chunk.nulls(_VALUE)
         record_input: RecordInput | None = None
         copied = stop = 0  # bytes [copied, stop) of the input are yet to be copied
         for batch, result in results:
@@ -387,20 +333,21 @@ class Cleaner:
             else:
                 keep_rows = (b"\1" if result.records else b"\0") * batch.rows
             made: bytes | None = None  # None: copied
-            if result.retention is BatchRetention.DELETE:
+            if result.is_unread:
                 self.stats.batches_removed += 1
                 made = b""
             else:
                 self._check_sizes(step, batch)
-                horizon = self._new_horizon(batch, result, keep_rows, rows)
+                horizon = self._new_horizon(batch, result, keep_rows, without_value)
                 self.stats.messages_read += batch.rows
                 if 1 not in keep_rows:
-                    made = self._emptied(batch) if result.retention is BatchRetention.RETAIN_EMPTY else b""
+                    made = self._emptied(batch) if result.keeps_header else b""
                     self.stats.batches_removed += not made
-                elif 0 in keep_rows or batch.magic < BATCH_MAGIC or horizon != batch.delete_horizon_ms:
+                elif chunk is not None and (
+                    0 in keep_rows or batch.magic < BATCH_MAGIC or horizon != batch.delete_horizon_ms
+                ):
                     record_input = record_input or record_input_of(columns)
-                    retains_end = result.retention is BatchRetention.RETAIN_EMPTY
-                    made = self._rewritten(batch, rows, record_input, keep_rows, horizon, retains_end)
+                    made = self._rewritten(batch, chunk, record_input, keep_rows, horizon, result.keeps_header)
             if made is None:
                 self.stats.batches_copied += 1
                 size, last = batch.size_in_bytes, batch.last_offset
@@ -438,14 +385,14 @@ class Cleaner:
             raise error("record_too_large", batch.place | sides)
 
     def _new_horizon(
-        self, batch: SourceBatch, result: BatchRetentionResult, keep: bytes, rows: BatchRecords
+        self, batch: SourceBatch, result: BatchDecision, keep: bytes, without_value: bytes | None
     ) -> int | None:
         """The delete horizon of a batch: its own, or a new one, which is set once."""
         if batch.delete_horizon_ms is not None:
             return batch.delete_horizon_ms
         sets = result.empty_transaction
-        if not sets and rows.without_value is not None:
-            tombstones = rows.without_value[batch.start : batch.stop]
+        if not sets and without_value is not None:
+            tombstones = without_value[batch.start : batch.stop]
             sets = int.from_bytes(tombstones, "big") & int.from_bytes(keep, "big") != 0
         return self._horizon if sets else None
 
@@ -459,7 +406,7 @@ class Cleaner:
     def _rewritten(
         self,
         batch: SourceBatch,
-        rows: BatchRecords,
+        chunk: Chunk,
         record_input: RecordInput,
         keep: bytes,
         horizon: int | None,
@@ -473,13 +420,14 @@ class Cleaner:
         """
         self.stats.batches_rewritten += 1
         self.stats.horizons_set += horizon != batch.delete_horizon_ms and self._horizon >= 0
-        span = slice(batch.start, batch.stop)
-        offsets = list(compress(rows.offsets[span], keep))
+        offsets, timestamps = (
+            list(compress(chunk.values(column, batch.start, batch.stop), keep)) for column in (_OFFSET, _TIMESTAMP)
+        )
         # MemoryRecordsBuilder.appendWithOffset and validateProducerState
         for one, other in pairwise(offsets):
             if other <= one:
                 refuse(batch, f"offset {other} follows offset {one}")
-        lowest = min((time for time in compress(rows.timestamps[span], keep) if time is not None), default=0)
+        lowest = min((time for time in timestamps if time is not None), default=0)
         if lowest < 0:
             refuse(batch, f"timestamp {lowest} is negative")
         if batch.producer_id == -1:

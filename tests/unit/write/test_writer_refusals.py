@@ -6,12 +6,11 @@ import differences
 import golden
 import pytest
 import typed_control
-from compact_filter import filter_to
+from compact_filter import BatchDecision, filter_to
 
 import kafkarec
 from kafkarec import ControlRecordType, RecordBatchBuilder, stamp
 from kafkarec.format.control import UnknownControlRecord
-from kafkarec.ops.compact import BatchRetention, BatchRetentionResult
 
 ATTEMPTS = json.loads((golden.VECTORS / "writer-refusals.json").read_text())["attempts"]
 
@@ -62,10 +61,10 @@ class Emptying:
     """Removes all records and keeps the headers of their batches."""
 
     def batch(self, batch):
-        return BatchRetentionResult(BatchRetention.RETAIN_EMPTY, records=False)
+        return BatchDecision(records=False, keeps_header=True)
 
-    def records(self, to_filter, rows):
-        return bytearray(len(rows))
+    def records(self, to_filter, chunk):
+        return bytearray(len(chunk))
 
 
 def of_magic(magic):
