@@ -129,7 +129,7 @@ def test_a_large_segment_is_read_in_512_mib(results):
     count = REPEATS * 1000
     once = kafkarec.open(results["folder"] / "large-0").read(end_offset=1000)
     checks = sum(zlib.crc32(each.value or b"") for each in once) * REPEATS
-    tasks, *sums = results["large"]
+    tasks, *sums = results["segment"]
     assert sums == [count, count * (count - 1) // 2, checks]
     size = sum(path.stat().st_size for path in (results["folder"] / "large-0").glob("*.log"))
     assert tasks == -(-size // (32 << 20))

@@ -130,7 +130,7 @@ for row in load(BUCKET, **options).selectExpr("_file_path", *FROM_FILES).collect
 
 large = load(LARGE, maxPartitionBytes="32m")
 sums = large.selectExpr("count(*)", "sum(offset)", "sum(crc32(value))").first()
-results["large"] = [large.rdd.getNumPartitions(), *sums]
+results["segment"] = [large.rdd.getNumPartitions(), *sums]
 exact = large.select("offset").mapInArrow(once_killed, "offset long").selectExpr("count(*)", "sum(offset)")
 results["killed"] = list(exact.first())
 some = load(LARGE, columns="offset", maxPartitionBytes="32m").selectExpr("offset AS used", "offset AS limit")
