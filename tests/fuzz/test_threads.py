@@ -1,7 +1,7 @@
 """`threads`: the same as one thread, whatever the bytes are. Here inputs of any size are read in short stretches."""
 
 import random
-from functools import partial
+from functools import cache, partial
 
 import builders
 import fake_file
@@ -96,15 +96,20 @@ def decode_file(data, *, threads=1, **options):
     return passes.as_columns(asked, passes.read_at_once(asked, Source(data), threads=threads))
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-def test_golden_files_and_odd_batches(options, _short_stretches):
-    asked = decode_options.request(**{name: value for name, value in options.items() if name != "isolation"})
-    inputs = [(case, case.bytes) for case in [*golden.vectors(), *golden.invalid()][:: fewer(2, 5)]]
+@cache
+def inputs():
+    made = [(case, case.bytes) for case in [*golden.vectors(), *golden.invalid()][:: fewer(2, 5)]]
     for seed in SEEDS:
         maker = random_logs.Maker(seed)
         data = b"".join(maker.log() for _ in range(maker.random.choice([1, 2, 5])))
-        inputs += [(seed, data), (seed, maker.damaged(data))]
-    for what, data in inputs:
+        made += [(seed, data), (seed, maker.damaged(data))]
+    return made
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+def test_golden_files_and_odd_batches(options, _short_stretches):
+    asked = decode_options.request(**{name: value for name, value in options.items() if name != "isolation"})
+    for what, data in inputs():
         assert_same(partial(kafkarec.decode, data, **options), what)
         assert_same_pieces(partial(Source, data), asked, _short_stretches, what)
     whole = b"".join(case.bytes for case in golden.vectors() if case.json.get("exception") is None)

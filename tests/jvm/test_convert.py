@@ -1,14 +1,21 @@
-"""`convert` compared with down-conversion of kafka-clients 3.9.2; Kafka 4.4 reads its output (P7)."""
+"""`convert` compared with down-conversion of kafka-clients 3.9.2; Kafka 4.4 reads its output (P7).
 
+KAFKAREC_KAFKA39_JARS   folder of the 3.9.2 jars; default: next to the server's jars, where tools/kafka_jars puts them
+"""
+
+import os
 import re
+import struct
 from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
 
 import golden
-import jvm_down
 import jvm_oracle
 import pytest
 from broker_logs import convertible
 from jvm_reading import read
+from paths import SUPPORT
 
 import kafkarec
 from kafkarec import convert
@@ -16,13 +23,36 @@ from kafkarec import convert
 _MAGIC_0 = re.compile(r"^(\S+) -1 -1 -1 0 ", re.MULTILINE)
 """A record without timestamp type: in magic 2 it has CreateTime."""
 _DEPENDS_ON_PACKING = ("crc", "batch_length", "size_in_bytes", "position")
+_JARS = os.environ.get("KAFKAREC_KAFKA39_JARS") or str(Path(jvm_oracle.JARS).with_name("kafka-clients-3.9.2"))
+
+
+class Answer(NamedTuple):
+    """The result of downConvert: the bytes and how many records were converted, or its exception as text."""
+
+    data: bytes = b""
+    records: int = 0
+    refusal: str | None = None
+
+
+class DownConverter(jvm_oracle.Jvm):
+    """RecordsUtil.downConvert of kafka-clients 3.9.2, which 4.0 removed, in a JVM."""
+
+    def __init__(self, classes):
+        super().__init__(jvm_oracle.compile_java(classes, "Down", jars=_JARS, sources=SUPPORT / "jvm39"), "Down")
+
+    def __call__(self, data, magic):
+        self._write(struct.pack(">bi", magic, len(data)) + data)
+        records, found = self._integer(), self._read(self._integer())
+        return Answer(found, records) if records >= 0 else Answer(refusal=found.decode())
 
 
 @pytest.fixture(scope="module")
 def down_converter(tmp_path_factory):
-    """RecordsUtil.downConvert of kafka-clients 3.9.2."""
-    jvm_down.needed()
-    oracle = jvm_down.DownConverter(tmp_path_factory.mktemp("classes39"))
+    if not list(Path(_JARS).glob("kafka-clients-3.9.2.jar")):
+        pytest.skip("no kafka-clients 3.9.2 jars; run tools/kafka_jars")
+    if not jvm_oracle.tool("javac"):
+        pytest.skip("no JDK: javac is neither on the PATH nor in JAVA_HOME")
+    oracle = DownConverter(tmp_path_factory.mktemp("classes39"))
     yield oracle
     oracle.close()
 

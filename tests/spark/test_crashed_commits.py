@@ -4,6 +4,7 @@ test_stream_kills.py and test_bucket_kills.py."""
 
 import json
 import os
+import shutil
 
 import pyarrow.dataset as ds
 import pytest
@@ -40,12 +41,16 @@ SECOND = ({"t-0": ["d"], "t-1": ["f"], "t-2": ["g"]}, {"t-0": ["e"], "t-2": ["h"
 
 
 class Partitions:
-    """A job that writes partition folders. `options` of it, and what is there before and after it."""
+    """A job that writes partition folders. `options` of it, and what is there before and after it.
 
-    def __init__(self, out, after, **options):
+    first: where a job was published before; the others begin with a copy of what it wrote.
+    """
+
+    def __init__(self, out, first, after, **options):
         self.out, self.before, self.after, self.options = out, OLD, after, options
-        first = {"query": "q", "batch": 0} if "query" in options else {}
-        publish(out, "job-1", FIRST, **first)
+        if not on_disk(first).exists():
+            publish(first, "job-1", FIRST, **({"query": "q", "batch": 0} if "query" in options else {}))
+        shutil.copytree(on_disk(first), on_disk(out))
         self.job = begun(out, "job-2", **options)
         self.staged = stage(self.job, *SECOND)
 
@@ -93,12 +98,14 @@ class Partitions:
 class Table:
     """write_table of a log that has grown. What is there are (topic, partition, offset, value)."""
 
-    def __init__(self, out, source, mode):
+    def __init__(self, out, first, source, mode):
         self.out, self.source, self.mode = out, source, mode
         self.before = [("t", 0, offset, b"old") for offset in range(3)]
         self.after = [*self.before, *(("t", 0, offset, b"new") for offset in range(3, 6)), ("t", 1, 0, b"other")]
         self._grow(0, *(b"old",) * 3)
-        self.again()
+        if not on_disk(first).exists():
+            spark_udfs.write_table(Frames(), str(source), first)
+        shutil.copytree(on_disk(first), on_disk(out))
         self._grow(0, *(b"new",) * 3)
         self._grow(1, b"other")
 
@@ -138,11 +145,11 @@ class Table:
 
 
 KINDS = {
-    "append": lambda out, source: Partitions(out, ADDED),
-    "overwrite": lambda out, source: Partitions(out, REPLACED, overwrite="static"),
-    "stream": lambda out, source: Partitions(out, ADDED, query="q", batch=1),
-    "table append": lambda out, source: Table(out, source, "append"),
-    "table overwrite": lambda out, source: Table(out, source, "overwrite"),
+    "append": lambda out, first, source: Partitions(out, first, ADDED),
+    "overwrite": lambda out, first, source: Partitions(out, first, REPLACED, overwrite="static"),
+    "stream": lambda out, first, source: Partitions(out, first, ADDED, query="q", batch=1),
+    "table append": lambda out, first, source: Table(out, first, source, "append"),
+    "table overwrite": lambda out, first, source: Table(out, first, source, "overwrite"),
 }
 
 
@@ -150,7 +157,7 @@ def dies_everywhere(out, kind, source, monkeypatch, two_renames=False):
     number, ended, decisions = 0, False, set()
     while not ended:
         path, at = f"{out}{number}", number // STEP
-        job = KINDS[kind](path, source / str(number))
+        job = KINDS[kind](path, f"{out}-first", source / str(number))
         with dying(path, number, monkeypatch) as died:
             job.commit()
         ended = not died

@@ -14,7 +14,7 @@ from kafka_session import SETTINGS, connector
 from long_run import MINUTES
 from paths import SEGMENTS
 from spark_rows import record_row
-from spark_submit import Application
+from spark_submit import ONE_EXECUTOR, Application
 
 import kafkarec
 
@@ -50,11 +50,8 @@ def ran(kafka, fat, bare_python, tmp_path_factory):
     with serving(kafka, folder / "broker", served, **SETTINGS) as broker:
         assert kafka.ask("produce", broker.address, "txn", 4).status == 0
         assert kafka.ask("create", broker.address, "growing:partitions=2").status == 0
-        arguments = map(str, (broker.address, broker.data, folder / "out"))
-        yield Run(
-            Application("kafka_source.py", fat, bare_python, folder / "app", *arguments, jars=jars).result(),
-            broker.data,
-        )
+        words = ("kafka_source.py", fat, bare_python, folder / "app", broker.address, str(broker.data), f"{folder}/out")
+        yield Run(Application(*words, jars=jars, master=ONE_EXECUTOR).result(), broker.data)
 
 
 def test_both_sources_have_one_schema(ran):

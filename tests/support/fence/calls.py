@@ -20,9 +20,9 @@ from typing import IO, Any
 
 import pyarrow
 import pyarrow.parquet
+from command import main
 
 import kafkarec
-from kafkarec.cli import main
 
 from .rows import Row
 

@@ -21,7 +21,7 @@ def micros(milliseconds: int | None) -> int | None:
 
 
 def record_row(record: kafkarec.Record) -> list[Any]:
-    """Return the columns that apps/all_functions.py selects: offset, time, its type, key, value, headers, 3 nulls."""
+    """Return the columns that apps/two_executors.py selects: offset, time, its type, key, value, headers, 3 nulls."""
     headers = [[key, text(value)] for key, value in record.headers]
     kind = schema.NO_TIMESTAMP_TYPE if record.timestamp_type is None else int(record.timestamp_type)
     row = [

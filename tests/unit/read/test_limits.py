@@ -22,6 +22,7 @@ SETUP = (
 import sys, time, builders, kafkarec, core_reading, struct
 kafkarec.decode(builders.good_batch(50, codec="lz4") + builders.good_batch(50, codec="zstd") +
                 builders.good_batch(50, codec="gzip") + builders.good_batch(50, codec="snappy"))
+core_reading.assert_agree(builders.good_batch(3))  # what it imports, each copy of the process would import again
 limit_memory(600 << 20)
 NUMBERS = [-2**31, -2, -1, 0, 1, 2, 63, 64, 100, 127, 128, 8191, 8192, 2**20, 10**8, 2**28, 2**31 - 1]
 def near(left):
