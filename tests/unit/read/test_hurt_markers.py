@@ -63,6 +63,22 @@ def test_a_buffer_and_pieces_have_it_too(tmp_path):
     assert kafkarec.decode(data, errors="skip").undecided == ()
 
 
+@pytest.mark.parametrize(
+    "events",
+    [
+        [Event(DATA, 7, 5, 2), Event(COMMIT, 7, 7, 1)],
+        [Event(ABORT, 7, 5, 1), Event(DATA, 7, 6, 2), Event(COMMIT, 7, 8, 1)],
+    ],
+)
+def test_in_a_buffer_what_follows_a_wrong_base_offset_is_read(events):
+    """By the base offset of the batch behind the damage all later offsets were lost in it."""
+    marker, far = flipped(flipped(LOST[1].batch, 68), 70), flipped(Event(PLAIN, -1, 4, 1).batch, 3)
+    data = b"".join([LOST[0].batch, marker, far, *(each.batch for each in events)])
+    found = kafkarec.decode(data, isolation="read_committed", errors="skip")
+    first = events[-2].base
+    assert (found.column("offset")[1:], len(found.undecided)) == ([first, first + 1], 1)
+
+
 def snapshot(folder, offset, open_since):
     """Write a snapshot; None: it does not have the producer."""
     entries = [] if open_since is None else [SnapshotEntry(7, 0, 2, 2, 2, 0, 5, open_since)]
