@@ -548,7 +548,8 @@ class MatchedTransactions:
                 self.decisions.append(decision_by_rule(current, rule, one.holes[0], entry.last_offset))
             elif rule.outcome != CONTINUES:
                 carried = None
-                behind = marker and marker.offset if following is None else following.first_offset
+                behind = [marker.offset] if marker is not None else []
+                behind += [following.first_offset] if following is not None else []
                 self._record_decision(current, one.holes[0], rule, behind=behind)
         return carried if data is None else data.with_earlier(carried)
 
@@ -605,10 +606,10 @@ class MatchedTransactions:
         rule: Rule,
         marker: EndMarker | None = None,
         *,
-        behind: int | None = None,
+        behind: Sequence[int] = (),
     ) -> None:
-        """Records how a transaction ended, and ends it. behind: the offset of what its producer has next; in a buffer
-        it may be in the hole, if the batch after the damage has a wrong base offset."""
+        """Records how a transaction ended, and ends it. behind: the offsets of what its producer has next; in a buffer
+        they may be in the hole, if the batch after the damage has a wrong base offset."""
         decision = decision_by_rule(data, rule, hole)
         if marker is not None:
             decision = decision._replace(
@@ -618,8 +619,7 @@ class MatchedTransactions:
         until = decision.marker_offset
         if until is None:
             until = data.last_offset if hole.last is None else hole.last
-            if behind is not None and behind > data.last_offset:
-                until = min(until, behind - 1)
+            until = min([until, *(offset - 1 for offset in behind if offset > data.last_offset)])
         code = COMMIT if rule.outcome == COMMITTED else ABORT
         row = data.ended(code, until, decision.timestamp, data.coordinator_epoch, self._segment_number)
         if data.last_offset < 0:
