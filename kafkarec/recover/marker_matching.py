@@ -548,9 +548,7 @@ class MatchedTransactions:
                 self.decisions.append(decision_by_rule(current, rule, one.holes[0], entry.last_offset))
             elif rule.outcome != CONTINUES:
                 carried = None
-                behind = [marker.offset] if marker is not None else []
-                behind += [following.first_offset] if following is not None else []
-                self._record_decision(current, one.holes[0], rule, behind=behind)
+                self._record_decision(current, one.holes[0], rule)
         return carried if data is None else data.with_earlier(carried)
 
     def _is_entry_of(self, entry: AbortedTransaction, data: TransactionData) -> bool:
@@ -599,17 +597,8 @@ class MatchedTransactions:
             return False
         return all(self._explained.issuperset(index.within(hole)) for hole in holes)
 
-    def _record_decision(
-        self,
-        data: TransactionData,
-        hole: Hole,
-        rule: Rule,
-        marker: EndMarker | None = None,
-        *,
-        behind: Sequence[int] = (),
-    ) -> None:
-        """Records how a transaction ended, and ends it. behind: the offsets of what its producer has next; in a buffer
-        they may be in the hole, if the batch after the damage has a wrong base offset."""
+    def _record_decision(self, data: TransactionData, hole: Hole, rule: Rule, marker: EndMarker | None = None) -> None:
+        """Records how a transaction ended, and ends it."""
         decision = decision_by_rule(data, rule, hole)
         if marker is not None:
             decision = decision._replace(
@@ -619,7 +608,6 @@ class MatchedTransactions:
         until = decision.marker_offset
         if until is None:
             until = data.last_offset if hole.last is None else hole.last
-            until = min([until, *(offset - 1 for offset in behind if offset > data.last_offset)])
         code = COMMIT if rule.outcome == COMMITTED else ABORT
         row = data.ended(code, until, decision.timestamp, data.coordinator_epoch, self._segment_number)
         if data.last_offset < 0:

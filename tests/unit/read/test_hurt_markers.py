@@ -80,6 +80,11 @@ def test_in_a_buffer_what_follows_a_wrong_base_offset_is_read(events):
     assert (visible, len(found.undecided)) == ([*range(events[-2].base, events[-1].base)], 1)
 
 
+def test_in_a_buffer_what_follows_an_abort_with_a_wrong_base_offset_is_read():
+    data = b"".join([LOST[0].batch, flipped(LOST[1].batch, 3), *(each.batch for each in LOST[2:])])
+    assert kafkarec.decode(data, isolation="read_committed").column("offset") == [4, 5, 7]
+
+
 def snapshot(folder, offset, open_since):
     """Write a snapshot; None: it does not have the producer."""
     entries = [] if open_since is None else [SnapshotEntry(7, 0, 2, 2, 2, 0, 5, open_since)]
