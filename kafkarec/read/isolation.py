@@ -95,12 +95,21 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
     marked = frozenset(producer for (producer,) in columns_of(matched.ended + matched.without_data, "producer_id"))
     opened = tuple(one.first_offset for one in matched.open.values())
     is_damaged = matched.is_out_of_order or bool(matched.decisions)
-    return EndedAndOpen(aborted_spans(matched), marked, opened, is_damaged, _undecided(matched))
+    return EndedAndOpen(aborted_spans(matched, matched.open), marked, opened, is_damaged, _undecided(matched))
 
 
-def aborted_spans(matched: MatchedTransactions) -> tuple[Span, ...]:
-    rows = columns_of(matched.ended, "code", "producer_id", "first_offset", "marker_offset")
-    found = ((producer, first, marker) for code, producer, first, marker in rows if code == ABORT)
+def aborted_spans(matched: MatchedTransactions, opened: Mapping[int, TransactionData]) -> tuple[Span, ...]:
+    """The spans of the aborted transactions, by first offset. A span ends before what its producer has next: in a
+    buffer the base offset of the marker, or of the batch behind damage that may hold it, may be too high."""
+    following = {producer: data.first_offset for producer, data in opened.items()}
+    rows = columns_of(matched.ended, "first_offset", "producer_id", "code", "last_offset", "marker_offset")
+    found: list[Span] = []
+    for first, producer, code, last, marker in sorted(rows, reverse=True):
+        if code == ABORT:
+            stop = following.get(producer, _NEVER)
+            found.append((producer, first, min(marker, stop - 1) if stop > last else marker))
+        following[producer] = first
+    found.reverse()
     return tuple(_without_overlaps(found) if matched.decisions else found)
 
 
@@ -184,7 +193,7 @@ def _excluded(matched: MatchedTransactions, opened: Mapping[int, TransactionData
     stable = min((one.first_offset for one in opened.values()), default=None)
     last_stable_offset = matched.next_offset if stable is None else stable
     highest, damaged = matched.highest_base, bool(matched.damage)
-    return Excluded(aborted_spans(matched), stable, last_stable_offset, _undecided(matched), highest, damaged)
+    return Excluded(aborted_spans(matched, opened), stable, last_stable_offset, _undecided(matched), highest, damaged)
 
 
 def _undecided(matched: MatchedTransactions) -> tuple[UndecidedTransaction, ...]:

@@ -296,7 +296,7 @@ def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
     matched = match_markers(log.segments)
     # producer id -> its transactions that were not committed, in order
     left_out: dict[int, list[_LeftOutTransaction]] = {}
-    for producer, first, marker in aborted_spans(matched):
+    for producer, first, marker in aborted_spans(matched, matched.open):
         left_out.setdefault(producer, []).append(_LeftOutTransaction(first, marker, ""))
     for producer, txn in matched.open.items():
         left_out.setdefault(producer, []).append(_LeftOutTransaction(txn.first_offset, 2**63, "transaction_not_ended"))

@@ -63,6 +63,28 @@ def test_a_buffer_and_pieces_have_it_too(tmp_path):
     assert kafkarec.decode(data, errors="skip").undecided == ()
 
 
+@pytest.mark.parametrize(
+    "events",
+    [
+        [Event(PLAIN, -1, 4, 1), Event(DATA, 7, 5, 2), Event(COMMIT, 7, 7, 1)],
+        [Event(PLAIN, -1, 4, 1), Event(ABORT, 7, 5, 1), Event(DATA, 7, 6, 2), Event(COMMIT, 7, 8, 1)],
+        [Event(DATA, 7, 4, 1), Event(ABORT, 7, 5, 1), Event(DATA, 7, 6, 2), Event(COMMIT, 7, 8, 1)],
+    ],
+)
+def test_in_a_buffer_what_follows_a_wrong_base_offset_is_read(events):
+    """By the base offset of the batch behind the damage all later offsets were lost in it."""
+    marker, far = flipped(flipped(LOST[1].batch, 68), 70), flipped(events[0].batch, 3)
+    data = b"".join([LOST[0].batch, marker, far, *(each.batch for each in events[1:])])
+    found = kafkarec.decode(data, isolation="read_committed", errors="skip")
+    visible = [offset for offset in found.column("offset") if offset < 9]
+    assert (visible, len(found.undecided)) == ([*range(events[-2].base, events[-1].base)], 1)
+
+
+def test_in_a_buffer_what_follows_an_abort_with_a_wrong_base_offset_is_read():
+    data = b"".join([LOST[0].batch, flipped(LOST[1].batch, 3), *(each.batch for each in LOST[2:])])
+    assert kafkarec.decode(data, isolation="read_committed").column("offset") == [4, 5, 7]
+
+
 def snapshot(folder, offset, open_since):
     """Write a snapshot; None: it does not have the producer."""
     entries = [] if open_since is None else [SnapshotEntry(7, 0, 2, 2, 2, 0, 5, open_since)]
