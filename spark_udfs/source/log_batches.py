@@ -56,6 +56,15 @@ class LogBatch(NamedTuple):
     def may_cut(self) -> bool:
         return self.context is None
 
+    @property
+    def context_begin(self) -> int:
+        """Where the batches begin that prove those behind it; itself, to which the offsets behind it have to rise."""
+        return self.begin if self.context is None else self.context
+
+    def as_proven_by(self, found: Iterable[LogBatch]) -> LogBatch:
+        """With the context that it has among these, as others may be behind it by now whose offsets it proves."""
+        return self._replace(context=next((each.context for each in found if each.begin == self.begin < self.end), self.context))
+
     def rises_to(self, other: LogBatch) -> bool:
         return 0 <= other.first_offset - self.next_offset <= _MAX_JUMP
 
@@ -89,7 +98,11 @@ def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | Non
         first = kept[0]
         start = LogBatch("", first.begin, first.begin, 0, first.first_offset, first.leader_epoch)
     last = (kept or [start])[-1]
-    if doubt is None and following and not last.is_followed_by(following[0]):
+    if doubt is None and (
+        not last.is_followed_by(following[0])
+        if following  # else a wrong length may lead beyond batches, to where none begins
+        else kept and last.end < end and not distributed.has_valid_checksum(opened, last.begin, last.end)
+    ):
         doubt = max(0, len(kept) - 1)
     if doubt is None:
         yield from kept
