@@ -64,6 +64,7 @@ class GrowingLog:
         self._stable = 0
         self.waiting: tuple[LogBatch, str] | None = None
         self._last = LogBatch("")
+        self._placed = -1  # the offset that was last compared with the batches around it
         self._packed: set[str] = set()
         self.late: list[kafkarec.Segment] = []
         self.rewritten: set[int] = set()
@@ -219,7 +220,8 @@ class GrowingLog:
             problem = "and the log was truncated before it and written again"
         elif not is_end and self._gap_end(offset) is not None:
             problem = gaps.missing_offset_text(self.listed_log, offset)
-        elif not is_end and offset not in self._before:  # as in a new process
+        elif not is_end and offset not in self._before and offset != self._placed:  # as in a new process
+            self._placed = offset
             self._warn_of_place(offset, f"{name}: {why} {offset}")
         if problem is not None:
             report_loss(self._options, f"{name}: {why} {offset}, {problem}")
@@ -228,7 +230,7 @@ class GrowingLog:
     def _warn_of_place(self, offset: int, what: str) -> None:
         """Logs that an offset is no border of batches, nor in a batch whose offsets are proven: then it is not known
         which batches were read up to it."""
-        batch = self._last_batch_below(offset)
+        batch = self._find_batch_below(offset)
         if batch.next_offset == offset or (batch.next_offset > offset and batch.may_cut):
             return
         if batch.next_offset < offset:
@@ -267,11 +269,14 @@ class GrowingLog:
     # ---- the bytes between two offsets
 
     def _last_batch_below(self, offset: int) -> LogBatch:
-        """The last batch that begins below an offset."""
+        """The last batch that begins below an offset; of one up to which this process has read, the last one read."""
         if offset not in self._before:
-            segment = self.listed_log.segments[self.listed_log.segments_in_range(None, offset)[-1]]
-            self._before[offset] = self._find_last_batch(segment, offset)
+            self._before[offset] = self._find_batch_below(offset)
         return self._before[offset]
+
+    def _find_batch_below(self, offset: int) -> LogBatch:
+        segment = self.listed_log.segments[self.listed_log.segments_in_range(None, offset)[-1]]
+        return self._find_last_batch(segment, offset)
 
     def between_offsets(self, start: int, stop: int) -> PartitionLog:
         """The segments with the bytes between two offsets, which are `wanted` where they are inside of a batch."""
@@ -307,7 +312,9 @@ class GrowingLog:
             return batch.first_offset
         with self._open_segment(batch.path) as opened:
             is_good = distributed.has_valid_checksum(opened, batch.begin, batch.end)
-        if is_good and first.may_cut:
+        # else offsets of damaged batches before it may be above its cut
+        lengths = map(paths.read_length, self.between_offsets(start, stop).segments)
+        if is_good and first.may_cut and [*filter(None, lengths)] == [batch.end - batch.begin]:
             return stop
         return self._gap_end(batch.next_offset) or batch.next_offset
 

@@ -63,7 +63,8 @@ class LogBatch(NamedTuple):
 
     def as_proven_by(self, found: Iterable[LogBatch]) -> LogBatch:
         """With the context that it has among these, as others may be behind it by now whose offsets it proves."""
-        return self._replace(context=next((each.context for each in found if each.begin == self.begin < self.end), self.context))
+        contexts = (each.context for each in found if each.begin == self.begin < self.end)
+        return self._replace(context=next(contexts, self.context))
 
     def rises_to(self, other: LogBatch) -> bool:
         return 0 <= other.first_offset - self.next_offset <= _MAX_JUMP
@@ -97,16 +98,16 @@ def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | Non
         kept = kept[-_WINDOW:]
         first = kept[0]
         start = LogBatch("", first.begin, first.begin, 0, first.first_offset, first.leader_epoch)
-    last = (kept or [start])[-1]
-    if doubt is None and (
-        not last.is_followed_by(following[0])
-        if following  # else a wrong length may lead beyond batches, to where none begins
-        else kept and last.end < end and not distributed.has_valid_checksum(opened, last.begin, last.end)
-    ):
-        doubt = max(0, len(kept) - 1)
     if doubt is None:
-        yield from kept
-        return
+        last = (kept or [start])[-1]
+        if following:
+            is_proven = last.is_followed_by(following[0])
+        else:  # a wrong length may lead beyond the batches behind it, to where none begins
+            is_proven = not kept or last.end == end or distributed.has_valid_checksum(opened, last.begin, last.end)
+        if is_proven:
+            yield from kept
+            return
+        doubt = max(0, len(kept) - 1)
     known = max(doubt - _WINDOW, 0)
     yield from kept[:known]
     at = kept[known].begin if known else start.end
