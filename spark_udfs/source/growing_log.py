@@ -53,7 +53,9 @@ class GrowingLog:
 
     def __init__(self, chosen: options.ReadOptions) -> None:
         self._options = chosen
-        self._before: dict[int, LogBatch] = {}  # offset -> the last batch that begins below it
+        # offset -> the last batch that begins below it, of one that was read to the last one read: a damaged offset may
+        # have looked higher then, and what is behind that batch is still to be read
+        self._before: dict[int, LogBatch] = {}
         self._ends: dict[tuple[str, int | None], int] = {}  # path and size of a segment before the last one -> its end
         self._seen: Any = None
         self._seen_since, self._is_settled = 0.0, False
@@ -114,7 +116,7 @@ class GrowingLog:
         if self.rewritten or self.end < end:
             self._transactions_of = None
         self._last = batch
-        self._before.setdefault(self.end, batch)  # one that was read may have this offset, too, if that is damaged
+        self._before.setdefault(self.end, batch)
         self._is_settled = is_remote or now - self._seen_since > _SETTLED_SECONDS
 
     def _warn_of_gzip(self, filled: Sequence[kafkarec.Segment]) -> None:
@@ -236,7 +238,9 @@ class GrowingLog:
         if batch.next_offset < offset:
             with self._open_segment(batch.path) as opened:
                 behind = next(log_batches.batches(opened, batch.end, opened.size, self._next_base(batch.path)), None)
-            if behind is None or (behind.may_cut and behind.first_offset == offset):
+                if behind is None or opened.base_offset == offset:
+                    return
+            if behind.may_cut and behind.first_offset == offset:
                 return
         if not distributed.is_compacted(batch.path, self.listed_log.topic, self.listed_log.partition):
             logger.warning(
