@@ -222,11 +222,11 @@ class GrowingLog:
             problem = "and the log was truncated before it and written again"
         elif not is_end and self._gap_end(offset) is not None:
             problem = gaps.missing_offset_text(self.listed_log, offset)
+        if problem is not None:
+            report_loss(self._options, f"{name}: {why} {offset}, {problem}")
         elif not is_end and offset not in self._before and offset != self._placed:  # as in a new process
             self._placed = offset
             self._warn_of_place(offset, f"{name}: {why} {offset}")
-        if problem is not None:
-            report_loss(self._options, f"{name}: {why} {offset}, {problem}")
         return end if offset > known_end else max(offset, self.start)
 
     def _warn_of_place(self, offset: int, what: str) -> None:
@@ -303,33 +303,29 @@ class GrowingLog:
 
     def end_between_batches(self, start: int, stop: int) -> int:
         """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
-        `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it. Between two
-        segments it is the start of the second one: a batch that began before it would look as if data were lost. Beside
-        a restored batch it is the first one behind that at which a cut leaves what proves it."""
+        `start` or below is cut, unless it is damaged, which would be reported twice, or damaged ones are read with it,
+        whose offsets may be above the cut. Between two segments it is the start of the second one: a batch that began
+        before it would look as if data were lost. Otherwise, as beside a restored batch, it is the first one behind
+        that at which a cut leaves what proves it; of a segment without one the start of the next one, or the log's
+        end."""
         first, batch = self._last_batch_below(start), self._last_batch_below(stop)
-        if not batch.may_cut:  # but offsets that do not rise must not be compared with a start within a batch
-            return first.next_offset if first.may_cut and first.next_offset > start else self._next_cut(batch, start)
-        if batch.next_offset <= stop:
-            is_empty = batch.next_offset <= start and batch.next_offset < self.end
-            return self._gap_end(stop) or (self._next_cut(batch, start, 1) if is_empty else batch.next_offset)
-        if batch.first_offset > start:
-            return batch.first_offset
-        with self._open_segment(batch.path) as opened:
-            is_good = distributed.has_valid_checksum(opened, batch.begin, batch.end)
-        # else offsets of damaged batches before it may be above its cut
-        lengths = map(paths.read_length, self.between_offsets(start, stop).segments)
-        if is_good and first.may_cut and [*filter(None, lengths)] == [batch.end - batch.begin]:
-            return stop
-        return self._gap_end(batch.next_offset) or batch.next_offset
-
-    def _next_cut(self, batch: LogBatch, start: int, least: int = 0) -> int:
-        """The first offset above `start` behind a batch, and at least so many more, at which reading may be cut; of a
-        segment without one the start of the next one, or the log's end."""
+        if batch.may_cut and batch.next_offset > start:
+            if batch.next_offset <= stop:
+                return self._gap_end(stop) or batch.next_offset
+            if batch.first_offset > start:
+                return batch.first_offset
+            with self._open_segment(batch.path) as opened:
+                is_good = distributed.has_valid_checksum(opened, batch.begin, batch.end)
+            lengths = map(paths.read_length, self.between_offsets(start, stop).segments)
+            if is_good and first.may_cut and [*filter(None, lengths)] == [batch.end - batch.begin]:
+                return stop
+        elif first.may_cut and first.next_offset > start:
+            return first.next_offset
         next_base = self._next_base(batch.path)
         with self._open_segment(batch.path) as opened:
-            begin = batch.end if batch.context is None else batch.context
-            every = log_batches.batches(opened, begin, opened.size, next_base)
-            for each in islice((one for one in every if one.begin >= batch.end), least, None):
+            every = log_batches.batches(opened, batch.context_begin, opened.size, next_base)
+            behind = (each for each in every if each.begin >= batch.end)
+            for each in islice(behind, int(batch.next_offset <= start), None):  # a micro-batch has at least one
                 if each.may_cut and each.first_offset > start:
                     return each.first_offset
         return self.end if next_base is None else next_base
