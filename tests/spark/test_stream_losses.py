@@ -633,8 +633,22 @@ def test_a_restart_beside_damage_of_what_was_read_is_told(tmp_path, caplog, stor
     assert caplog.text.count(PLACE) == (read_of(query) != [*range(36)])
 
 
-def test_a_restart_in_a_compacted_log_is_told_once_where_it_may_be_damage(tmp_path, caplog):
-    """The batch that ended at the next offset was removed. No word if a batch begins there."""
+def test_a_restart_before_an_empty_segment_is_told(tmp_path, caplog):
+    """Whether offsets are missing before it is not known: the last batch has those that it begins with."""
+    folder = log_folder(tmp_path / "orders-0", (0, log_of([1])[0]))
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    batches = log_of([1, 5, 2, 2], {0: 4096, 1: 2})
+    log_folder(folder, (0, b"".join(batches[:2])), (6, b""))
+    query.restart()
+    query.run()
+    log_folder(folder, (6, b"".join(batches[2:])))
+    query.run()
+    assert caplog.text.count(PLACE) == 1
+
+
+def test_a_restart_in_a_compacted_log_is_told_nothing_where_a_batch_begins(tmp_path, caplog):
+    """The batch that ended at the next offset was removed."""
     batches = log_of([3] * 12)
     folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:6])))
     query = Query(tmp_path, **TELLS, maxOffsetsPerTrigger="4")
