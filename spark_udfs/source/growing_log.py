@@ -32,6 +32,8 @@ from .paths import NO_END, PartitionLog, Partitions, TopicPartition, Uncommitted
 _ZEROS_SEARCHED = 1 << 20
 # So many batches in a row whose offsets do not rise may be before an offset.
 _MISFITS = 64
+# So many last batches wait if each is behind a gap: more than one may be damaged.
+_GAPS = 2
 # A file is not opened again while its size and times stay the same, once they have been so for this long: file systems
 # round times, to seconds at worst.
 _SETTLED_SECONDS = 3.0
@@ -51,7 +53,9 @@ class GrowingLog:
 
     def __init__(self, chosen: options.ReadOptions) -> None:
         self._options = chosen
-        self._before: dict[int, LogBatch] = {}  # offset -> the last batch that begins below it
+        # offset -> the last batch that begins below it, of one that was read to the last one read: a damaged offset may
+        # have looked higher then, and what is behind that batch is still to be read
+        self._before: dict[int, LogBatch] = {}
         self._ends: dict[tuple[str, int | None], int] = {}  # path and size of a segment before the last one -> its end
         self._seen: Any = None
         self._seen_since, self._is_settled = 0.0, False
@@ -61,7 +65,8 @@ class GrowingLog:
         self._transactions_of: Any = None
         self._stable = 0
         self.waiting: tuple[LogBatch, str] | None = None
-        self._last_path = ""
+        self._last = LogBatch("")
+        self._placed = -1  # the offset that was last compared with the batches around it
         self._packed: set[str] = set()
         self.late: list[kafkarec.Segment] = []
         self.rewritten: set[int] = set()
@@ -85,19 +90,20 @@ class GrowingLog:
             return
         # forgets batches that are no longer there: in the last segment that is a loss of data; others may have been
         # compacted or deleted
-        existing, gone = {each.path for each in found.segments}, set[int]()
-        for at, batch in self._before.items():
+        existing = {each.path for each in found.segments}
+        for at, batch in [*self._before.items()]:
             if batch.path not in existing:
-                gone.add(at)
+                del self._before[at]
             elif batch.fingerprint:
                 with self._open_segment(batch.path) as opened:
                     if not distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint):
-                        gone.add(at)
-        self.rewritten |= {at for at in gone if self._before[at].path == last}
-        # of what was the last segment when it was read, others behind may prove more
-        gone |= {at for at, batch in self._before.items() if batch.path == self._last_path != last}
-        self._last_path = last
-        self._before = {at: batch for at, batch in self._before.items() if at not in gone}
+                        del self._before[at]
+                        if batch.path == last:
+                            self.rewritten.add(at)
+                    elif batch.path == self._last.path != last:
+                        next_base = self._next_base(batch.path)
+                        every = log_batches.batches(opened, batch.context_begin, opened.size, next_base)
+                        self._before[at] = batch.as_proven_by(every)
         waiting, self.waiting = self.waiting, None
         ends = (self._find_last_batch(each, NO_END, is_whole=True) for each in reversed(found.segments))
         nothing = LogBatch(found.segments[0].path, next_offset=self.start)
@@ -109,7 +115,8 @@ class GrowingLog:
         self.end = batch.next_offset
         if self.rewritten or self.end < end:
             self._transactions_of = None
-        self._before[self.end] = batch
+        self._last = batch
+        self._before.setdefault(self.end, batch)
         self._is_settled = is_remote or now - self._seen_since > _SETTLED_SECONDS
 
     def _warn_of_gzip(self, filled: Sequence[kafkarec.Segment]) -> None:
@@ -139,12 +146,14 @@ class GrowingLog:
             if is_whole and indexed:  # from the entry before it, as the last batch is compared with the one before it
                 indexed = opened.position_of((distributed.first_offset(opened, indexed) or 0) - 1)
             # with the known one, to which the offsets behind it have to rise
-            start = found.begin if found.context is None else found.context
+            start = found.context_begin
             for begin in dict.fromkeys((max(start, indexed), start)):
                 every = log_batches.batches(opened, begin, size, next_base)
                 if is_whole:
                     below = deque(every)
-                    self._compare_known(found, below)
+                    now = found.as_proven_by(below)
+                    self._before |= {at: now for at, batch in self._before.items() if batch is found}
+                    found = now
                     self._hold_back(opened, below, next_base)
                 else:
                     below = deque(takewhile(lambda each: each.is_misfit or each.first_offset < offset, every), _MISFITS)
@@ -164,21 +173,11 @@ class GrowingLog:
         names = [each.path for each in self.listed_log.segments]
         return self.listed_log.next_base_offset(names.index(path))
 
-    def _compare_known(self, known: LogBatch, found: Sequence[LogBatch]) -> None:
-        """Compares what was the last batch with how it is read now that others are behind it, which may prove other
-        offsets."""
-        now = next((each for each in found if known.end and each.begin == known.begin), None)
-        keys = {at for at, batch in self._before.items() if batch is known}
-        if now is not None and now.next_offset != known.next_offset:
-            self.rewritten |= keys
-        elif now is not None:
-            self._before |= dict.fromkeys(keys, known._replace(context=now.context))
-
     def _hold_back(self, opened: kafkarec.Segment, found: deque[LogBatch], next_base: int | None) -> None:
         """Removes the last batches if their offsets do not rise up to the next segment's; in FAILFAST mode, where
         nothing is restored, that is a CorruptRecordError. In the last segment also a batch that does not continue the
         one before it: if its offset is damaged, the right ones follow it, maybe below an offset that was passed."""
-        held_back, why, is_last = list[LogBatch](), "", next_base is None
+        held_back, why, gaps_left = list[LogBatch](), "", 0 if next_base is not None else _GAPS
         while found:
             last = found[-1]
             low = last.first_offset if opened.base_offset is None else opened.base_offset
@@ -188,9 +187,9 @@ class GrowingLog:
                 if self._options.mode == "FAILFAST":
                     raise error
                 why = why or str(error)
-            elif is_last and last.begin == before.end and last.first_offset != before.next_offset:
+            elif gaps_left and last.begin == before.end and last.first_offset != before.next_offset:
                 # of a compacted log others are behind gaps, too; but of two that fall either one may be damaged
-                is_last = last.first_offset < before.next_offset
+                gaps_left -= last.first_offset > before.next_offset
                 file, offsets = paths.display_url(last.path), f"{last.first_offset}, and not {before.next_offset}"
                 why = why or f"{file}: the batch at byte {last.begin} begins at offset {offsets}"
             else:
@@ -225,7 +224,30 @@ class GrowingLog:
             problem = gaps.missing_offset_text(self.listed_log, offset)
         if problem is not None:
             report_loss(self._options, f"{name}: {why} {offset}, {problem}")
+        elif not is_end and offset not in self._before and offset != self._placed:  # as in a new process
+            self._placed = offset
+            self._warn_of_place(offset, f"{name}: {why} {offset}")
         return end if offset > known_end else max(offset, self.start)
+
+    def _warn_of_place(self, offset: int, what: str) -> None:
+        """Logs that an offset is no border of batches, nor in a batch whose offsets are proven: then it is not known
+        which batches were read up to it."""
+        batch = self._find_batch_below(offset)
+        if batch.next_offset == offset or (batch.next_offset > offset and batch.may_cut):
+            return
+        if batch.next_offset < offset:
+            with self._open_segment(batch.path) as opened:
+                behind = next(log_batches.batches(opened, batch.end, opened.size, self._next_base(batch.path)), None)
+                if behind is None or opened.base_offset == offset:
+                    return
+            if behind.may_cut and behind.first_offset == offset:
+                return
+        if not distributed.is_compacted(batch.path, self.listed_log.topic, self.listed_log.partition):
+            logger.warning(
+                "%s, where no batch of %s begins or ends, from byte %d on: unless the topic is compacted, an offset is "
+                "damaged there, and records may be read twice, or not at all",
+                *(what, paths.display_url(batch.path), batch.begin),
+            )
 
     def _gap_end(self, offset: int) -> int | None:
         """Of an offset after the last batch of a segment and before the next segment: where that begins; else None."""
@@ -241,7 +263,7 @@ class GrowingLog:
 
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the log's end; None: there is none, or the file is gone."""
-        last, batch = self.listed_log.segments[-1].path, self.waiting[0] if self.waiting else self._before[self.end]
+        last, batch = self.listed_log.segments[-1].path, self.waiting[0] if self.waiting else self._last
         try:
             with self._open_segment(last) as opened:
                 return _incomplete_batch(opened, batch.end if batch.path == last else 0)
@@ -251,11 +273,14 @@ class GrowingLog:
     # ---- the bytes between two offsets
 
     def _last_batch_below(self, offset: int) -> LogBatch:
-        """The last batch that begins below an offset."""
+        """The last batch that begins below an offset; of one up to which this process has read, the last one read."""
         if offset not in self._before:
-            segment = self.listed_log.segments[self.listed_log.segments_in_range(None, offset)[-1]]
-            self._before[offset] = self._find_last_batch(segment, offset)
+            self._before[offset] = self._find_batch_below(offset)
         return self._before[offset]
+
+    def _find_batch_below(self, offset: int) -> LogBatch:
+        segment = self.listed_log.segments[self.listed_log.segments_in_range(None, offset)[-1]]
+        return self._find_last_batch(segment, offset)
 
     def between_offsets(self, start: int, stop: int) -> PartitionLog:
         """The segments with the bytes between two offsets, which are `wanted` where they are inside of a batch."""
@@ -278,31 +303,29 @@ class GrowingLog:
 
     def end_between_batches(self, start: int, stop: int) -> int:
         """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
-        `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it. Between two
-        segments it is the start of the second one: a batch that began before it would look as if data were lost. Beside
-        a restored batch it is the first one behind that at which a cut leaves what proves it."""
+        `start` or below is cut, unless it is damaged, which would be reported twice, or damaged ones are read with it,
+        whose offsets may be above the cut. Between two segments it is the start of the second one: a batch that began
+        before it would look as if data were lost. Otherwise, as beside a restored batch, it is the first one behind
+        that at which a cut leaves what proves it; of a segment without one the start of the next one, or the log's
+        end."""
         first, batch = self._last_batch_below(start), self._last_batch_below(stop)
-        if not batch.may_cut:  # but offsets that do not rise must not be compared with a start within a batch
-            return first.next_offset if first.may_cut and first.next_offset > start else self._next_cut(batch, start)
-        if batch.next_offset <= stop:
-            is_empty = batch.next_offset <= start and batch.next_offset < self.end
-            return self._gap_end(stop) or (self._next_cut(batch, start, 1) if is_empty else stop)
-        if batch.first_offset > start:
-            return batch.first_offset
-        with self._open_segment(batch.path) as opened:
-            is_good = distributed.has_valid_checksum(opened, batch.begin, batch.end)
-        if is_good and first.may_cut:
-            return stop
-        return self._gap_end(batch.next_offset) or batch.next_offset
-
-    def _next_cut(self, batch: LogBatch, start: int, least: int = 0) -> int:
-        """The first offset above `start` behind a batch, and at least so many more, at which reading may be cut; of a
-        segment without one the start of the next one, or the log's end."""
+        if batch.may_cut and batch.next_offset > start:
+            if batch.next_offset <= stop:
+                return self._gap_end(stop) or batch.next_offset
+            if batch.first_offset > start:
+                return batch.first_offset
+            with self._open_segment(batch.path) as opened:
+                is_good = distributed.has_valid_checksum(opened, batch.begin, batch.end)
+            lengths = map(paths.read_length, self.between_offsets(start, stop).segments)
+            if is_good and first.may_cut and [*filter(None, lengths)] == [batch.end - batch.begin]:
+                return stop
+        elif first.may_cut and first.next_offset > start:
+            return first.next_offset
         next_base = self._next_base(batch.path)
         with self._open_segment(batch.path) as opened:
-            begin = batch.end if batch.context is None else batch.context
-            every = log_batches.batches(opened, begin, opened.size, next_base)
-            for each in islice((one for one in every if one.begin >= batch.end), least, None):
+            every = log_batches.batches(opened, batch.context_begin, opened.size, next_base)
+            behind = (each for each in every if each.begin >= batch.end)
+            for each in islice(behind, int(batch.next_offset <= start), None):  # a micro-batch has at least one
                 if each.may_cut and each.first_offset > start:
                     return each.first_offset
         return self.end if next_base is None else next_base
@@ -340,7 +363,7 @@ class GrowingLog:
         return self.end if self._transactions_of is None else self._stable
 
     def _up_to_end(self) -> PartitionLog:
-        last, segments = self._before[self.end], self.listed_log.segments
+        last, segments = self._last, self.listed_log.segments
         number = [each.path for each in segments].index(last.path)
         return self.listed_log._replace(segments=(*segments[:number], segments[number].copy(end=last.end)))
 

@@ -56,6 +56,16 @@ class LogBatch(NamedTuple):
     def may_cut(self) -> bool:
         return self.context is None
 
+    @property
+    def context_begin(self) -> int:
+        """Where the batches begin that prove those behind it; itself, to which the offsets behind it have to rise."""
+        return self.begin if self.context is None else self.context
+
+    def as_proven_by(self, found: Iterable[LogBatch]) -> LogBatch:
+        """With the context that it has among these, as others may be behind it by now whose offsets it proves."""
+        contexts = (each.context for each in found if each.begin == self.begin < self.end)
+        return self._replace(context=next(contexts, self.context))
+
     def rises_to(self, other: LogBatch) -> bool:
         return 0 <= other.first_offset - self.next_offset <= _MAX_JUMP
 
@@ -88,12 +98,16 @@ def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | Non
         kept = kept[-_WINDOW:]
         first = kept[0]
         start = LogBatch("", first.begin, first.begin, 0, first.first_offset, first.leader_epoch)
-    last = (kept or [start])[-1]
-    if doubt is None and following and not last.is_followed_by(following[0]):
-        doubt = max(0, len(kept) - 1)
     if doubt is None:
-        yield from kept
-        return
+        last = (kept or [start])[-1]
+        if following:
+            is_proven = last.is_followed_by(following[0])
+        else:  # a wrong length may lead beyond the batches behind it, to where none begins
+            is_proven = not kept or last.end == end or distributed.has_valid_checksum(opened, last.begin, last.end)
+        if is_proven:
+            yield from kept
+            return
+        doubt = max(0, len(kept) - 1)
     known = max(doubt - _WINDOW, 0)
     yield from kept[:known]
     at = kept[known].begin if known else start.end

@@ -173,7 +173,8 @@ def _end_of_preallocated(partition: PartitionLog) -> tuple[int, int | None]:
     with suppress(kafkarec.KafkaRecordError, OSError), last:  # else a task has the error
         if distributed.has_zeros_at_end(last):
             # not that of the last batch alone: no checksum covers its offset
-            tables = list(last.between(last.position_of(LAST_OFFSET), last.size).scan_pieces(errors="skip"))
+            pieces = last.between(last.position_of(LAST_OFFSET), last.size).scan_pieces(errors="skip", check_crcs=True)
+            tables = list(pieces)
             ends = [max(table.column("next_offset")) for table in tables if len(table)]
             zeros = sum(table.remaining for table in tables)
             position = last.size - zeros

@@ -337,6 +337,16 @@ def test_read_committed_of_a_preallocated_file_whose_last_base_offset_is_damaged
     assert offsets_of(read(folder, isolationLevel="read_committed"))[:3] == [10, 11, 12]
 
 
+def test_read_committed_of_a_preallocated_file_with_a_length_up_to_its_end(tmp_path):
+    """The batch that claims it is not the log's last one."""
+    plain = [builders.good_batch(1, base_offset=base) for base in range(20)]
+    length = sum(map(len, plain[3:])) + 2000 - 12
+    plain[3] = builders.patched(plain[3], 8, length.to_bytes(4, "big"))
+    folder = log_folder(tmp_path / "t-0", (0, b"".join(plain) + bytes(2000)))
+    rows = read(folder, isolationLevel="read_committed", mode="DROPMALFORMED")
+    assert offsets_of(rows) == [*range(20)]
+
+
 def test_retention_between_planning_and_reading(broker, caplog):
     broker.fill(4)
     strict, lenient = (Read(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))

@@ -554,3 +554,119 @@ def test_a_file_that_is_compressed_as_a_whole_is_told_once(tmp_path, caplog, mod
     query.run()
     query.trigger()
     assert query.rows == {} and caplog.text.count("compressed by gzip, and is read if its name ends in .log.gz") == 1
+
+
+# ---- several damaged batches beside each other ----------------------------------------------------------------------
+
+
+def log_of(counts, stored=()):
+    """Return batches of so many records each, whose values are their right offsets; stored: number of a batch -> the
+    base offset that it has."""
+    batches, offset = [], 0
+    for number, count in enumerate(counts):
+        records = [(at, NOW + at, None, b"%d" % at, []) for at in range(offset, offset + count)]
+        batches.append(bytes(kafkarec.encode(records, base_offset=offset)))
+        if number in stored:
+            batches[-1] = patched(batches[-1], 0, stored[number].to_bytes(8, "big"))
+        offset += count
+    return batches
+
+
+def read_of(query):
+    """The right offsets of the records that a query has returned, sorted."""
+    return sorted(int(value) for _, value in query.rows["orders", 0])
+
+
+PLACE = "unless the topic is compacted, an offset is damaged there, and records may be read twice, or not at all"
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_stream_continues_at_its_byte_when_the_log_has_rolled(tmp_path, caplog, limit):
+    """It has passed offset 15 with a batch whose offset is damaged, and 11 to 14 are behind it."""
+    batches = log_of([5, 1, 2, 3, 1, 2, 3, 1, *[1] * 12], {2: 0xFBE0, 3: 12, 4: 27})
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:6])))
+    query = Query(tmp_path, **TELLS, **limit)
+    query.run()
+    log_folder(folder, (14, b"".join(batches[6:8])))
+    query.run()
+    log_folder(folder, (18, b"".join(batches[8:])))
+    query.run()
+    assert read_of(query) == [*range(30)]
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_an_offset_that_the_log_has_twice_is_passed_once(tmp_path, limit):
+    """The end of the log comes to the offset that a damaged batch had."""
+    batches = log_of([3] * 20, {3: 24, 4: 40, 5: 50})
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:6])))
+    query = Query(tmp_path, **TELLS, **limit)
+    query.run()
+    assert query.texts()[-1] == {"orders": {"0": 27}}
+    for number in (9, 20):
+        log_folder(folder, (0, b"".join(batches[:number])))
+        query.run()
+    assert read_of(query) == [*range(60)]
+
+
+def test_two_last_batches_behind_gaps_wait(tmp_path):
+    """Both offsets are damaged: the right ones that follow would be below those that the stream has passed."""
+    batches = log_of([3] * 12, {3: 43, 4: 269})
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:5])))
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    assert query.texts()[-1] == {"orders": {"0": 9}}
+    query.restart()
+    log_folder(folder, (0, b"".join(batches)))
+    query.run()
+    assert read_of(query) == [*range(36)]
+
+
+@pytest.mark.parametrize("stored", [{3: 60000, 4: 11}, {3: 60000, 4: 30000}, {2: 60000, 3: 13, 4: 500}])
+def test_a_restart_beside_damage_of_what_was_read_is_told(tmp_path, caplog, stored):
+    """What ends at offset 12, up to which the stream has read, was damaged since."""
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(log_of([3] * 4))))
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    log_folder(folder, (0, b"".join(log_of([3] * 12, stored))))
+    query.restart()
+    query.run()
+    assert caplog.text.count(PLACE) == (read_of(query) != [*range(36)])
+
+
+def test_a_restart_before_an_empty_segment_is_told(tmp_path, caplog):
+    """Whether offsets are missing before it is not known: the last batch has those that it begins with."""
+    folder = log_folder(tmp_path / "orders-0", (0, log_of([1])[0]))
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    batches = log_of([1, 5, 2, 2], {0: 4096, 1: 2})
+    log_folder(folder, (0, b"".join(batches[:2])), (6, b""))
+    query.restart()
+    query.run()
+    log_folder(folder, (6, b"".join(batches[2:])))
+    query.run()
+    assert caplog.text.count(PLACE) == 1
+
+
+def test_a_restart_in_a_compacted_log_is_told_nothing_where_a_batch_begins(tmp_path, caplog):
+    """The batch that ended at the next offset was removed."""
+    batches = log_of([3] * 12)
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:6])))
+    query = Query(tmp_path, **TELLS, maxOffsetsPerTrigger="4")
+    query.run()
+    del batches[5]
+    log_folder(folder, (0, b"".join(batches)))
+    query.restart()
+    query.run()
+    assert read_of(query) == [*range(36)] and PLACE not in caplog.text
+
+
+def test_a_limit_cuts_at_no_length_that_leads_into_damage(tmp_path):
+    """It leads beyond batches that are read, to where none begins."""
+    batches = log_of([1] * 40)
+    lengths = [*map(len, batches)]
+    claimed = sum(lengths[5:-1]) + 15
+    batches[5] = patched(batches[5], 8, (claimed - 12).to_bytes(4, "big"))
+    log_folder(tmp_path / "orders-0", (0, b"".join(batches)))
+    query = Query(tmp_path, **TELLS, maxOffsetsPerTrigger="1")
+    query.run()
+    assert read_of(query) == [*range(40)] and query.damage == []
