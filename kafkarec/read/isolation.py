@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from kafkarec.damage import UndecidedTransaction
+from kafkarec.damage import UndecidedTransaction, error, restored_text
+from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import number_or_none
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Evidence
@@ -92,6 +93,8 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
         transaction; otherwise InvalidRecordError for such a marker
     """
     matched = match_markers(segments, raises=not skip, check_all=skip)
+    if not skip and (wrong_offset := _wrong_offset(matched)) is not None:
+        raise wrong_offset
     marked = frozenset(producer for (producer,) in columns_of(matched.ended + matched.without_data, "producer_id"))
     opened = tuple(one.first_offset for one in matched.open.values())
     is_damaged = matched.is_out_of_order or bool(matched.decisions)
@@ -192,8 +195,25 @@ def excluded_so_far(matched: MatchedTransactions) -> Excluded | None:
 def _excluded(matched: MatchedTransactions, opened: Mapping[int, TransactionData]) -> Excluded:
     stable = min((one.first_offset for one in opened.values()), default=None)
     last_stable_offset = matched.next_offset if stable is None else stable
-    highest, damaged = matched.highest_base, bool(matched.damage)
-    return Excluded(aborted_spans(matched, opened), stable, last_stable_offset, _undecided(matched), highest, damaged)
+    return Excluded(
+        aborted_spans(matched, opened),
+        stable,
+        last_stable_offset,
+        _undecided(matched),
+        matched.highest_base,
+        bool(matched.damage),
+        _wrong_offset(matched),
+    )
+
+
+def _wrong_offset(matched: MatchedTransactions) -> KafkaRecordError | None:
+    for one in matched.restored:
+        if "base_offset" in one.fields:
+            stored, _ = one.fields["base_offset"]
+            why = f"{restored_text(one.fields, one.evidence)}; errors=\"skip\" uses that"
+            fault = {"file": one.file, "position": one.position, "base_offset": stored, "detail": why}
+            return error("base_offset_undecided", fault)
+    return None
 
 
 def _undecided(matched: MatchedTransactions) -> tuple[UndecidedTransaction, ...]:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from kafkarec._core import Producers
 from kafkarec._lazy import cached_property
-from kafkarec.damage import Damage, error
+from kafkarec.damage import Damage, Restored, error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 
@@ -128,6 +128,7 @@ class MatchedTransactions:
         self.next_offset: int | None = None
         self.notes: list[Note] = []
         self.damage: list[Damage] = []
+        self.restored: list[Restored] = []
         self.decisions: list[Decision] = []
         self.ahead: dict[int, AbortedTransaction] = {}
         self.is_out_of_order = False
@@ -174,6 +175,7 @@ class MatchedTransactions:
             self._segment_start = None
             self._read_index()
         self.damage += step.damage
+        self.restored += step.restored
         if step.segment.base_offset is not None and not step.rows.rise_from(self.next_offset or 0):
             self.is_out_of_order = True
         holes = self._hole_finder.holes_in(step, self._segment_number, self.next_offset)
