@@ -44,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    output_files.demand_output_folders(args)
     if STANDARD_INPUT in (args.a, args.b):
         raise WrongUse("diff compares files and folders, and - is standard input; write it to a file first")
     shown = progress.show_bytes_read(lambda: progress.bytes_in([args.a, args.b]))

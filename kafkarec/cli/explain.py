@@ -82,7 +82,6 @@ class BatchRange(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    output_files.demand_output_folders(args)
     with input_logs.open_input(args.path) as opened:
         logs = logs_of(opened)
         if len(logs) != 1:

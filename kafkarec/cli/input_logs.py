@@ -115,7 +115,8 @@ def find(
     for one in logs:
         if isinstance(one, list):
             one.sort(key=by_base_offset)
-            folder = os.path.dirname(one[0].path) or os.curdir
+            path = one[0].path
+            folder = path if path == STANDARD_INPUT else os.path.dirname(path) or os.curdir
             one = Log(folder, one, topic=one[0].topic, partition=one[0].partition)
         made.append(one)
     return made

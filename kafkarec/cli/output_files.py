@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
+from kafkarec.sources.remote_errors import display_url
 from kafkarec.storage import output_rules
 from kafkarec.storage.output_rules import Inputs, Refused, is_stream
 from kafkarec.support import durable
@@ -76,24 +77,33 @@ class Sink:
 
 
 def demand_safe_outputs(args: argparse.Namespace) -> Inputs:
-    """Return the inputs of the run. Raise Refused if an output would replace one of them, or an existing file."""
+    """Return the inputs of the run. Raise Refused if an output would replace one of them, or an existing file; CouldNot
+    if the folder or descriptor of a file does not exist."""
     inputs = Inputs(_arguments_of_type(args, InputPath))
     outputs = sorted(_arguments_of_type(args, OutputPath), key=lambda path: path.option != "-o")
-    shown: dict[str, str | None] = {f"{path.option} {path}": path for path in outputs}
+    shown: dict[str, str | None] = {f"{path.option} {display_url(path)}": path for path in outputs}
     written = outputs[0] if outputs and outputs[0].option == "-o" else None
     output_rules.demand_different({"standard output": None, **shown} if written is None else shown)
     if written is None or written.kind == FOLDER or is_stream(written):
         inputs.demand_stream(1, "standard output")
-    for path in outputs:
-        named = f"{path.option} {path}"
+    for named, path in zip(shown, outputs, strict=True):
+        output_rules.demand_local(path, named)
         if path.kind == FOLDER and (is_stream(path) or os.path.isfile(path)):
             raise Refused(f"{named} is not a folder; name a new folder")
         if path.kind == FILE and path != output_rules.STANDARD_OUTPUT:
             inputs.demand_file(path, path.option, args.force)
+            if args.verb != "dump":  # of which it is an error with the status of Kafka's tool
+                _demand_folder_or_descriptor(path)
         elif not is_stream(path):
-            output_rules.demand_local(path, named)
             inputs.demand_apart(path, named)
     return inputs
+
+
+def _demand_folder_or_descriptor(path: str) -> None:
+    """Raise CouldNot if it does not exist: some verbs open their output when their work is done."""
+    descriptor = output_rules.descriptor_of(path)
+    with errors_named(path):
+        os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
 
 
 def _arguments_of_type(values: Any, kind: type[P]) -> Iterator[P]:
@@ -103,14 +113,6 @@ def _arguments_of_type(values: Any, kind: type[P]) -> Iterator[P]:
             yield each
         elif isinstance(each, list):
             yield from _arguments_of_type(each, kind)
-
-
-def demand_output_folders(args: argparse.Namespace) -> None:
-    """Raise CouldNot if the folder or descriptor of an output does not exist, for verbs that open it at the end."""
-    for path in _arguments_of_type(args, OutputPath):
-        descriptor = output_rules.descriptor_of(path)
-        with errors_named(path):
-            os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from kafkarec.sources.read_failures import is_of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
 from kafkarec.storage import names
 from kafkarec.storage.names_by_content import wrong_names
-from kafkarec.storage.output_rules import suggested_output
+from kafkarec.storage.output_rules import STANDARD_INPUT, suggested_output
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_side_files
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support import durable
@@ -245,7 +245,7 @@ def _blocks(report: Sequence[tuple[Log, list[RebuiltFile]]], folder: str | None,
         if several and all(made.compared == EQUAL for made in rows):
             yield f"{log.path}: all {len(rows)} files are equal to the old ones"
         else:
-            yield log.path
+            yield input_logs.shown_name(log.path)
             yield ReportTable.of(rows, _COLUMNS)
         yield ""
     counts = Counter(made.compared for _, rows in report for made in rows)
@@ -255,7 +255,8 @@ def _blocks(report: Sequence[tuple[Log, list[RebuiltFile]]], folder: str | None,
     yield f"{counted(made, 'file')} ({said}), {where}"
     to = report[0][0].path if report else ""
     named = names.folder(os.path.basename(os.path.abspath(to))) if to else None
-    is_served = named is None or not named.state  # by a broker; not the folder of a deleted partition
+    # by a broker; not the folder of a deleted partition
+    is_served = to != STANDARD_INPUT and (named is None or not named.state)
     if folder is not None and counts[EQUAL] < made and is_whole and (is_served or several):
         new, old = f"{quoted(as_operand(folder))}/*", quoted(as_operand(os.path.join(to, "")))
         yield "With the broker stopped: cp " + (f"-r {new} to the logs' folders" if several else f"{new} {old}")

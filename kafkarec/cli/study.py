@@ -134,7 +134,6 @@ def _batch_size(word: str) -> int | None:
 
 
 def run(args: argparse.Namespace) -> int:
-    output_files.demand_output_folders(args)
     logs = input_logs.find(args)
     if args.plot and len(logs) > 1:
         raise WrongUse(f"--plot needs a single partition, and there are {len(logs)}")

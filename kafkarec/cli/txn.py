@@ -92,7 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     unread: list[str] = []
-    output_files.demand_output_folders(args)
     partitions = sorted(_partitions(args, unread), key=lambda one: one.severity, reverse=True)
     if len(partitions) == 1:
         blocks = list(_detail(partitions[0], args.state, args.all))

@@ -48,14 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    output_files.demand_output_folders(args)
     paths = args.paths
     opened: Segment | Log | LogDir
     if len(paths) > 1 or paths == [STANDARD_INPUT]:
         left_out = list[LeftOut]()
         logs = input_logs.find(args, any_file=True, left_out=left_out)
-        if paths == [STANDARD_INPUT]:
-            logs[0].path = STANDARD_INPUT
         folders = [*map(LocalFolder, filter(os.path.isdir, paths))]
         is_one = len(logs) == 1 and not left_out
         opened = logs[0] if is_one else LogDir(", ".join(paths), logs, left_out, folders=folders)
