@@ -297,7 +297,7 @@ class BatchesFromRows:
             while start < stop:
                 made = self._next_batch(record_input, key, start, stop, offsets, may_continue)
                 if made is None:
-                    self._held = [rows.slice(start, stop)]
+                    self._held = [rows.take(range(start, stop))]
                     return
                 written, start = made
                 yield written

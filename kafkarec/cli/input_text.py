@@ -160,7 +160,10 @@ def read_csv(file: BinaryIO, source: RowSource) -> Iterator[RowBlock]:
         if len(titles) > 1:
             lines = [line for line in lines if line[1].strip("\r\n")]
         if lines:
-            texts = (_QUOTED.sub(_marked, text) if _EMPTY.search(text) else text for _, text in lines)
+            texts = (
+                _QUOTED.sub(lambda cell: _MARK if cell[0] == '""' else cell[0], text) if _EMPTY.search(text) else text
+                for _, text in lines
+            )
             rows = list(zip((number for number, _ in lines), csv.reader(texts), strict=True))
             yield from good_rows(source, "line", rows, partial(_csv_columns, titles, source.forms))
 
@@ -200,10 +203,6 @@ def _titles(line: str, columns: Sequence[str] | None) -> list[str]:
     if twice:
         raise WrongUse(f"line 1: column named twice: {', '.join(twice)}")
     return [name if name in read else "" for name in names]
-
-
-def _marked(quoted: re.Match[str]) -> str:
-    return _MARK if quoted[0] == '""' else quoted[0]
 
 
 def _csv_columns(titles: Sequence[str], forms: Mapping[str, str], rows: Sequence[CsvRow]) -> Columns:

@@ -27,14 +27,12 @@ from kafkarec.support import durable
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
 
-from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress
+from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .problems import say
 from .shared_options import (
     FOLDER,
     CouldNot,
-    InputPath,
     WrongUse,
-    add_partition,
     errors_named,
     number_parser,
     output_path,
@@ -84,8 +82,7 @@ class RebuiltFile(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    help_ = "partition folders, a broker's data folder, segments"
-    parser.add_argument("paths", type=InputPath, nargs="+", metavar="SRC", help=help_)
+    shared_options.add_inputs(parser, "partition folders, a broker's data folder, segments")
     help_ = "the new folder; it must be empty or not exist"
     parser.add_argument("-o", type=output_path("-o", FOLDER), metavar="DIR", dest="output", help=help_)
     parser.add_argument("--dry-run", action="store_true", help="compare only, write nothing")
@@ -96,7 +93,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help=f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",
     )
-    add_partition(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json: a line for each file")
 
 
