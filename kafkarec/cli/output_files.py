@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from kafkarec.sources.remote_errors import display_url
 from kafkarec.storage import output_rules
@@ -193,17 +193,10 @@ def temporary_path(place: str) -> str:
     return os.path.join(folder, f".{name[:50]}.{os.urandom(8).hex()}.part")
 
 
-class NewFolder(NamedTuple):
-    """A folder that is being written. name: as it will be called, for messages."""
-
-    path: str
-    name: str
-
-
 @contextmanager
-def new_folder(path: str) -> Iterator[NewFolder]:
-    """Yield a folder that gets its name at the end. WrongUse if that exists and is not an empty folder, with --force,
-    too: nothing tells whose files those are."""
+def new_folder(path: str) -> Iterator[str]:
+    """Yield the temporary path of a folder, which is renamed at the end. WrongUse if `path` exists and is not an empty
+    folder, with --force, too: nothing tells whose files those are."""
     place = os.path.realpath(path)
     part = temporary_path(place)
     missing = [each for each in output_rules.self_and_parents(os.path.dirname(place)) if not os.path.lexists(each)]
@@ -213,7 +206,7 @@ def new_folder(path: str) -> Iterator[NewFolder]:
     try:
         with errors_named(path):
             durable.make_folder(part)
-        yield NewFolder(part, path)
+        yield part
         with errors_named(path):
             os.rename(part, place)  # in place of an empty folder, too
             durable.sync_folder(os.path.dirname(place))

@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
         for log, name in zip(logs, _folder_names(logs), strict=True):
             rows: list[RebuiltFile] = []
             taken: set[str] = set()
-            read, folder = len(unread), os.path.join(new.path, name) if new else ""
+            read, folder = len(unread), os.path.join(new, name) if new else ""
             for rebuilt in _rebuilt(log, args.index_interval, unread):
                 if rebuilt.segment is not None:
                     tick(rebuilt.segment.path, size_or_zero(rebuilt.segment))
