@@ -141,16 +141,6 @@ def codec_errors(batch: WholeBatch, limit: int) -> Iterator[None]:
         raise batch.error("payload_corrupt", detail=wrong.detail) from None
 
 
-class FramingOptions(NamedTuple):
-    """What a batch is written with: the codec or None for its own, its level, whether record attributes are kept or
-    None if one is not zero, the limit of decompressed bytes."""
-
-    codec: Any
-    level: int | None
-    keep_attributes: bool | None
-    limit: int
-
-
 class Format(ABC):
     """Magic 3 in one of its two forms.
 
@@ -163,9 +153,9 @@ class Format(ABC):
     other_form: str
 
     @abstractmethod
-    def payload_parts(self, batch: WholeBatch, codec: int, options: FramingOptions) -> Any:
+    def payload_parts(self, batch: WholeBatch, codec: int, level: int | None, keep: bool, limit: int) -> Any:
         """(attribute bits, [parts of the payload]) for a batch of magic 2, or None if attributes that are not zero
-        would be lost. options.keep_attributes is not None."""
+        would be lost. keep: an attributes byte in each record; limit: of decompressed bytes"""
 
     @abstractmethod
     def v2_records(self, batch: WholeBatch, limit: int) -> Any:
@@ -217,22 +207,23 @@ class Format(ABC):
             codecs.checked_level(codec, level)
         if keep_attributes not in (None, True, False):
             raise ValueError(f"keep_attributes {keep_attributes!r}: True, False, or None")
-        options = FramingOptions(codec, level, keep_attributes, checked_limit(max_decompressed_bytes))
-        return b"".join(self._from_v2(batch, options) for batch in whole_batches(checked_bytes(data), BATCH_MAGIC))
+        limit, batches = checked_limit(max_decompressed_bytes), whole_batches(checked_bytes(data), BATCH_MAGIC)
+        return b"".join(self._from_v2(batch, codec, level, keep_attributes, limit) for batch in batches)
 
-    def _from_v2(self, batch: WholeBatch, options: FramingOptions) -> bytes:
+    def _from_v2(
+        self, batch: WholeBatch, new_codec: int | None, level: int | None, keep_attributes: bool | None, limit: int
+    ) -> bytes:
         header = batch.header
         if header.attributes & self.own_bits:
             detail = f"magic 3 has another meaning for attribute bits {self.own_bits:#x}"
             raise batch.error("batch_not_rewritable", found=header.attributes, detail=detail)
         old = batch.codec
         plain = not header.record_count or (not old and header.attributes & CONTROL)  # as convert
-        codec = old if options.codec is None or plain else options.codec
-        for keep in (False, True) if options.keep_attributes is None else (options.keep_attributes,):
+        codec = old if new_codec is None or plain else new_codec
+        for keep in (False, True) if keep_attributes is None else (keep_attributes,):
             bits, parts = 0 if keep else NO_ATTRIBUTES, [batch.payload]
             if header.record_count:
-                chosen = options._replace(keep_attributes=keep, level=options.level if codec else None)
-                written = self.payload_parts(batch, codec, chosen)
+                written = self.payload_parts(batch, codec, level if codec else None, keep, limit)
                 if written is None:
                     continue
                 bits, parts = written

@@ -26,7 +26,6 @@ from .framing import (
     NO_ATTRIBUTES,
     TWO_FRAMES,
     Format,
-    FramingOptions,
     WholeBatch,
     batch_at,
     codec_errors,
@@ -61,10 +60,9 @@ class _HeaderFirst(Format):
             raise ValueError(f"frames {frames!r}: 1 or 2")
         self._frames = frames
 
-    def payload_parts(self, batch: WholeBatch, codec: int, options: FramingOptions) -> Any:
-        keep = bool(options.keep_attributes)
-        with codec_errors(batch, options.limit):
-            content = codecs.decompress(batch.codec, batch.payload, options.limit)
+    def payload_parts(self, batch: WholeBatch, codec: int, level: int | None, keep: bool, limit: int) -> Any:
+        with codec_errors(batch, limit):
+            content = codecs.decompress(batch.codec, batch.payload, limit)
             parts = rewrite_records(
                 content, None, batch.header.record_count, True, False, True, keep, batch.fault_fields
             )
@@ -72,8 +70,8 @@ class _HeaderFirst(Format):
                 return None
             bits = 0 if keep else NO_ATTRIBUTES
             if not codec or self._frames == 1:
-                return bits, [codecs.compress(codec, b"".join(parts), options.level)]
-            first, second = (codecs.compress(codec, part, options.level) for part in parts)
+                return bits, [codecs.compress(codec, b"".join(parts), level)]
+            first, second = (codecs.compress(codec, part, level) for part in parts)
         return bits | TWO_FRAMES, [signed_varint(len(first)), first, second]
 
     def v2_records(self, batch: WholeBatch, limit: int) -> Any:

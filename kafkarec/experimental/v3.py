@@ -17,7 +17,6 @@ from .framing import (
     HEADER_FIRST,
     NO_ATTRIBUTES,
     Format,
-    FramingOptions,
     WholeBatch,
     codec_errors,
 )
@@ -29,18 +28,17 @@ class _V3(Format):
     fixed_bits, own_bits = 0, NO_ATTRIBUTES | HEADER_FIRST
     other_form = "attribute bit 8 is set: kafkarec.experimental.header_first reads it"
 
-    def payload_parts(self, batch: WholeBatch, codec: int, options: FramingOptions) -> Any:
-        keep = options.keep_attributes
-        if keep and codec == batch.codec and options.level is None:
+    def payload_parts(self, batch: WholeBatch, codec: int, level: int | None, keep: bool, limit: int) -> Any:
+        if keep and codec == batch.codec and level is None:
             return 0, [batch.payload]
-        with codec_errors(batch, options.limit):
-            content = codecs.decompress(batch.codec, batch.payload, options.limit)
+        with codec_errors(batch, limit):
+            content = codecs.decompress(batch.codec, batch.payload, limit)
             if not keep:
                 count = batch.header.record_count
                 content = rewrite_records(content, None, count, True, False, False, False, batch.fault_fields)
                 if content is None:
                     return None
-            return 0 if keep else NO_ATTRIBUTES, [codecs.compress(codec, content, options.level)]
+            return 0 if keep else NO_ATTRIBUTES, [codecs.compress(codec, content, level)]
 
     def v2_records(self, batch: WholeBatch, limit: int) -> Any:
         with codec_errors(batch, limit):
