@@ -77,9 +77,12 @@ class Sink:
 
 
 def demand_safe_outputs(args: argparse.Namespace) -> Inputs:
-    """Return the inputs of the run. Raise Refused if an output would replace one of them, or an existing file; CouldNot
-    if the folder or descriptor of a file does not exist."""
-    inputs = Inputs(_arguments_of_type(args, InputPath))
+    """Return the inputs of the run. Raise WrongUse if two are standard input, Refused if an output would replace one of
+    them, or an existing file; CouldNot if the folder or descriptor of a file does not exist."""
+    paths = list(_arguments_of_type(args, InputPath))
+    if paths.count(InputPath(output_rules.STANDARD_INPUT)) > 1:
+        raise WrongUse("standard input (-) can be read only once")
+    inputs = Inputs(paths)
     outputs = sorted(_arguments_of_type(args, OutputPath), key=lambda path: path.option != "-o")
     shown: dict[str, str | None] = {f"{path.option} {display_url(path)}": path for path in outputs}
     written = outputs[0] if outputs and outputs[0].option == "-o" else None

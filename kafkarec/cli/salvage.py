@@ -16,7 +16,7 @@ from kafkarec.ops.salvage.unfinished_run import UNFINISHED
 from kafkarec.storage.output_rules import STANDARD_INPUT
 
 from . import input_logs, output_files, progress, shared_options
-from .input_logs import demand_standard_input_once, standard_input_segment
+from .input_logs import standard_input_segment
 from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, output_path
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
@@ -84,7 +84,6 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse("no output: name a new or empty folder with -o DIR, or use --dry-run")
     if (args.topic is None) != (args.partition is None):
         raise WrongUse("--topic and --partition must be given together")
-    demand_standard_input_once(args.paths)
     out = args.output or os.path.join(tempfile.gettempdir(), "kafkarec-dry-run")
     if STANDARD_INPUT in args.paths and (resumption := _resumption(args.paths, out)):
         raise WrongUse(f"{out} contains an unfinished salvage; {resumption}")

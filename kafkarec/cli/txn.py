@@ -28,7 +28,6 @@ from kafkarec.support.command_line import command, quoted
 from kafkarec.support.text_table import NOTHING, counted, duration_text, or_nothing, timestamp_text
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
-from .input_logs import demand_standard_input_once
 from .problems import say
 from .shared_options import CouldNot
 
@@ -147,7 +146,6 @@ def _ticked(log: Log, tick: progress.Tick) -> Iterator[Segment]:
 
 
 def _open_paths(args: argparse.Namespace) -> Segment | Log | LogDir:
-    demand_standard_input_once(args.paths)
     alone = len(args.paths) == 1
     named = (args.topic, args.partition) if alone else (None, None)
     each = [input_logs.open_input(path, *named) for path in args.paths]
