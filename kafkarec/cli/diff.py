@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("a", "b"):
         parser.add_argument(name, type=InputPath, metavar=name.upper(), help="a partition folder or a segment")
     shared_options.add_decompressed_limit(parser)
-    shared_options.add_format_and_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:

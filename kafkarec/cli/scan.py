@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_range(parser, "batches")
     shared_options.add_columns(parser, ("file", *COLUMNS), "the columns to print, in this order")
     shared_options.add_errors(parser)
-    shared_options.add_format_and_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:

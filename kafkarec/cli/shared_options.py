@@ -279,7 +279,11 @@ def add_decompressed_limit(
     )
 
 
-def add_format_and_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
+def add_page(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=f"also write {what} to FILE")
+
+
+def add_format_and_output(parser: argparse.ArgumentParser, formats: Sequence[str] = ("text", "json")) -> None:
     parser.add_argument(
         "--format",
         type=lambda name: SAME_FORMAT.get(name, name),

@@ -100,12 +100,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     some.add_argument("--all", action="store_true", help="read everything")
     shared_options.add_threads(parser)
     shared_options.add_decompressed_limit(parser)
-    for option, what in (
-        ("--html", "also write the report as an HTML page to FILE"),
-        ("--plot", "plot size against write speed to a .svg, .png or .pdf file"),
-    ):
-        parser.add_argument(option, type=output_path(option), metavar="FILE", help=what)
-    shared_options.add_format_and_output(parser, ("text", "json"))
+    shared_options.add_page(parser, "the report as an HTML page")
+    help_ = "plot size against write speed to a .svg, .png or .pdf file"
+    parser.add_argument("--plot", type=output_path("--plot"), metavar="FILE", help=help_)
+    shared_options.add_format_and_output(parser)
 
 
 def _list_parser(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:

@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the states to list, of open, hanging, aborted, committed (default: all but committed)",
     )
     parser.add_argument("--all", action="store_true", help="print all lines, not only one screen")
-    shared_options.add_format_and_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
