@@ -29,7 +29,7 @@ from kafkarec.write.sizes import INITIAL_RATIO
 
 from . import DAMAGED, FINE, input_formats, new_log, progress, shared_options
 from .input_cells import FORMS, ROW_COLUMNS, Refuse, RowBlock, RowSource
-from .input_logs import demand_standard_input_once, shown_name
+from .input_logs import shown_name
 from .problems import say
 from .shared_options import InputPath, WrongUse
 
@@ -98,7 +98,6 @@ def run(args: argparse.Namespace) -> int:
     fields = {name: getattr(args, name) for name in ("magic", "compression") if getattr(args, name) is not None}
     has_epochs = args.magic is None or args.magic >= BATCH_MAGIC
     inputs = args.input
-    demand_standard_input_once(inputs)
     with (
         new_log.opened(args) as log,
         progress.show_bytes_read(lambda: progress.bytes_in(inputs), progress.when_writing(args.output)) as tick,
@@ -297,7 +296,7 @@ class BatchesFromRows:
             while start < stop:
                 made = self._next_batch(record_input, key, start, stop, offsets, may_continue)
                 if made is None:
-                    self._held = [rows.slice(start, stop)]
+                    self._held = [rows.take(range(start, stop))]
                     return
                 written, start = made
                 yield written

@@ -149,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _writer(
     args: argparse.Namespace,
-    sink: output_files.Sink | output_files.NewFolder,
+    sink: output_files.Sink | str,
     sources: Sequence[Segment],
     columns: Sequence[str],
 ) -> JsonWriter | ArrowWriter:
@@ -172,14 +172,14 @@ def _writer(
             name for name in CONSTANT_COLUMNS if any(constant_columns(source)[name] is not None for source in sources)
         }
         shown = [name for name in columns if args.columns or name not in CONSTANT_COLUMNS or name in known]
-        if isinstance(sink, output_files.NewFolder):
-            return FolderWriter(sink, args.partition_by, shown, decoded)
+        if isinstance(sink, str):
+            return FolderWriter(sink, args.output, args.partition_by, shown, decoded)
         if sink.is_terminal:
             raise shared_options.WrongUse(
                 f"--format {args.format} is binary and cannot be printed on a terminal; add -o FILE or a pipe"
             )
         return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoded)
-    assert not isinstance(sink, output_files.NewFolder)
+    assert not isinstance(sink, str)
     return (CsvWriter if args.format == "csv" else JsonWriter)(sink, columns, forms, decoded, iso_times)
 
 

@@ -34,7 +34,7 @@ from kafkarec.tables.records import RecordColumns
 
 from . import json_lines
 from .json_lines import CONSTANT_COLUMNS, FORMS, constant_columns, escaped_json, json_or_none
-from .output_files import NewFolder, Sink
+from .output_files import Sink
 from .shared_options import errors_named, pyarrow_for
 
 NEEDED = ("is_control", "key", "value")  # by json_texts
@@ -236,18 +236,21 @@ class FolderWriter(ArrowWriter):
 
     format = "parquet"
 
-    def __init__(self, folder: NewFolder, by: Sequence[str], names: Sequence[str], decoded: Sequence[str]) -> None:
+    def __init__(
+        self, folder: str, shown_name: str, by: Sequence[str], names: Sequence[str], decoded: Sequence[str]
+    ) -> None:
         needed = [name for name in ("timestamp",) if DATE in by and name not in names]
-        super().__init__(folder, [*names, *needed], decoded)
+        super().__init__(None, [*names, *needed], decoded)
+        self._shown_name = shown_name
         self.needed_columns = [*self.needed_columns, *needed]
-        self._files = PartitionedFiles(folder.path, by, name="part", leave_out=needed)
+        self._files = PartitionedFiles(folder, by, name="part", leave_out=needed)
 
     def finish(self, decode: Mapping[str, Any]) -> None:
-        with errors_named(self._sink.name):
+        with errors_named(self._shown_name):
             self._files.close()
 
     def _write_batch(self, batch: Any, known: Mapping[str, Any]) -> None:
-        with errors_named(self._sink.name):
+        with errors_named(self._shown_name):
             self._files.add(batch, {"topic": known["topic"]})
 
 

@@ -88,8 +88,7 @@ def run(args: argparse.Namespace) -> int:
             damage_reporter.add(segments.get(damage.file or "", log.segments[0]), damage)
         for restored in conversion.restored:
             damage_reporter.report_restored(segments.get(restored.file or "", log.segments[0]), restored)
-        if conversion.remaining:
-            damage_reporter.report_tail(log.segments[-1], conversion.remaining)
+        damage_reporter.report_tail(log.segments[-1], conversion.remaining)
 
     try:
         done = new_log.rewrite(args, logs, partial(converted_batches, **options), report)

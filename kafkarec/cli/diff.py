@@ -40,11 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("a", "b"):
         parser.add_argument(name, type=InputPath, metavar=name.upper(), help="a partition folder or a segment")
     shared_options.add_decompressed_limit(parser)
-    shared_options.add_format_and_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    output_files.demand_output_folders(args)
     if STANDARD_INPUT in (args.a, args.b):
         raise WrongUse("diff compares files and folders, and - is standard input; write it to a file first")
     shown = progress.show_bytes_read(lambda: progress.bytes_in([args.a, args.b]))

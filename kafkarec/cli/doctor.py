@@ -32,7 +32,7 @@ _CHECK_TEXT = b"123456789"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    shared_options.add_format_and_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:

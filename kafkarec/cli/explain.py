@@ -28,7 +28,7 @@ from kafkarec.support.text_table import safe, system_reason
 
 from . import DAMAGED, FINE, input_logs, output_files, shared_options
 from .input_logs import shown_name
-from .shared_options import CouldNot, InputPath, WrongUse, output_path
+from .shared_options import CouldNot, InputPath, WrongUse
 
 DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
 right; for a compressed batch also its decompressed payload. A damaged batch is explained as far as it can be read,
@@ -59,10 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="records to print field by field, or all (default: 5)",
     )
     parser.add_argument("--full", action="store_true", help="print all bytes of long fields, not only the first 32")
-    help_ = "also write an HTML page with every byte in colour to FILE"
-    parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=help_)
+    shared_options.add_page(parser, "an HTML page with every byte in colour")
     shared_options.add_decompressed_limit(parser)
-    shared_options.add_format_and_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser)
 
 
 def _position(text: str) -> int:
@@ -82,7 +81,6 @@ class BatchRange(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    output_files.demand_output_folders(args)
     with input_logs.open_input(args.path) as opened:
         logs = logs_of(opened)
         if len(logs) != 1:

@@ -283,10 +283,6 @@ class RowBlock:
         """Replace a column by a column of integers."""
         self._columns[name] = cells
 
-    def slice(self, start: int, stop: int) -> RowBlock:
-        columns = {name: cells[start:stop] for name, cells in self._columns.items()}
-        return RowBlock(columns, self._places[start:stop])
-
     def take(self, rows: Sequence[int]) -> RowBlock:
         columns: Columns = {name: [cells[row] for row in rows] for name, cells in self._columns.items()}
         return RowBlock(columns, [self._places[row] for row in rows])

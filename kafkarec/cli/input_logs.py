@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import IO, BinaryIO, TypeVar
 
 import kafkarec
@@ -43,12 +43,6 @@ def shown_name(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def demand_standard_input_once(paths: Sequence[str]) -> None:
-    """Raise WrongUse for paths that name standard input twice."""
-    if paths.count("-") > 1:
-        raise WrongUse("standard input (-) can be read only once")
-
-
 def copy_pipe(pipe: BinaryIO, spool: IO[bytes]) -> None:
     """Copy the rest of a pipe to a temporary file. CouldNot if that fails, as where its disk gets full."""
     where = f"copy of standard input in {tempfile.gettempdir()} (TMPDIR names another folder)"
@@ -72,7 +66,6 @@ def find(
     unread    gets a line for each folder that cannot be listed; without it, and left_out, one is CouldNot
     left_out  gets what is not there, cannot be listed or is no log; logs without segments count then
     """
-    demand_standard_input_once(args.paths)
     logs: list[Log | list[Segment]] = []
     by_log: dict[object, list[Segment]] = {}
     alone = len(args.paths) == 1
@@ -115,7 +108,8 @@ def find(
     for one in logs:
         if isinstance(one, list):
             one.sort(key=by_base_offset)
-            folder = os.path.dirname(one[0].path) or os.curdir
+            path = one[0].path
+            folder = path if path == STANDARD_INPUT else os.path.dirname(path) or os.curdir
             one = Log(folder, one, topic=one[0].topic, partition=one[0].partition)
         made.append(one)
     return made

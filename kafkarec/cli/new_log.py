@@ -113,7 +113,7 @@ class PartitionFolderWriter:
 
     def __init__(self, path: str, args: argparse.Namespace, outputs: ExitStack) -> None:
         self.name, self._args = path, args
-        self._folder = outputs.enter_context(output_files.new_folder(path)).path
+        self._folder = outputs.enter_context(output_files.new_folder(path))
         self._writer: SegmentWriter | None = None
         outputs.callback(self._close_files)
         self._end = 0  # the least log end offset

@@ -15,8 +15,9 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from kafkarec.sources.remote_errors import display_url
 from kafkarec.storage import output_rules
 from kafkarec.storage.output_rules import Inputs, Refused, is_stream
 from kafkarec.support import durable
@@ -76,24 +77,36 @@ class Sink:
 
 
 def demand_safe_outputs(args: argparse.Namespace) -> Inputs:
-    """Return the inputs of the run. Raise Refused if an output would replace one of them, or an existing file."""
-    inputs = Inputs(_arguments_of_type(args, InputPath))
+    """Return the inputs of the run. Raise WrongUse if two are standard input, Refused if an output would replace one of
+    them, or an existing file; CouldNot if the folder or descriptor of a file does not exist."""
+    paths = list(_arguments_of_type(args, InputPath))
+    if paths.count(InputPath(output_rules.STANDARD_INPUT)) > 1:
+        raise WrongUse("standard input (-) can be read only once")
+    inputs = Inputs(paths)
     outputs = sorted(_arguments_of_type(args, OutputPath), key=lambda path: path.option != "-o")
-    shown: dict[str, str | None] = {f"{path.option} {path}": path for path in outputs}
+    shown: dict[str, str | None] = {f"{path.option} {display_url(path)}": path for path in outputs}
     written = outputs[0] if outputs and outputs[0].option == "-o" else None
     output_rules.demand_different({"standard output": None, **shown} if written is None else shown)
     if written is None or written.kind == FOLDER or is_stream(written):
         inputs.demand_stream(1, "standard output")
-    for path in outputs:
-        named = f"{path.option} {path}"
+    for named, path in zip(shown, outputs, strict=True):
+        output_rules.demand_local(path, named)
         if path.kind == FOLDER and (is_stream(path) or os.path.isfile(path)):
             raise Refused(f"{named} is not a folder; name a new folder")
         if path.kind == FILE and path != output_rules.STANDARD_OUTPUT:
             inputs.demand_file(path, path.option, args.force)
+            if args.verb != "dump":  # of which it is an error with the status of Kafka's tool
+                _demand_folder_or_descriptor(path)
         elif not is_stream(path):
-            output_rules.demand_local(path, named)
             inputs.demand_apart(path, named)
     return inputs
+
+
+def _demand_folder_or_descriptor(path: str) -> None:
+    """Raise CouldNot if it does not exist: some verbs open their output when their work is done."""
+    descriptor = output_rules.descriptor_of(path)
+    with errors_named(path):
+        os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
 
 
 def _arguments_of_type(values: Any, kind: type[P]) -> Iterator[P]:
@@ -103,14 +116,6 @@ def _arguments_of_type(values: Any, kind: type[P]) -> Iterator[P]:
             yield each
         elif isinstance(each, list):
             yield from _arguments_of_type(each, kind)
-
-
-def demand_output_folders(args: argparse.Namespace) -> None:
-    """Raise CouldNot if the folder or descriptor of an output does not exist, for verbs that open it at the end."""
-    for path in _arguments_of_type(args, OutputPath):
-        descriptor = output_rules.descriptor_of(path)
-        with errors_named(path):
-            os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
 
 
 @contextmanager
@@ -191,17 +196,10 @@ def temporary_path(place: str) -> str:
     return os.path.join(folder, f".{name[:50]}.{os.urandom(8).hex()}.part")
 
 
-class NewFolder(NamedTuple):
-    """A folder that is being written. name: as it will be called, for messages."""
-
-    path: str
-    name: str
-
-
 @contextmanager
-def new_folder(path: str) -> Iterator[NewFolder]:
-    """Yield a folder that gets its name at the end. WrongUse if that exists and is not an empty folder, with --force,
-    too: nothing tells whose files those are."""
+def new_folder(path: str) -> Iterator[str]:
+    """Yield the temporary path of a folder, which is renamed at the end. WrongUse if `path` exists and is not an empty
+    folder, with --force, too: nothing tells whose files those are."""
     place = os.path.realpath(path)
     part = temporary_path(place)
     missing = [each for each in output_rules.self_and_parents(os.path.dirname(place)) if not os.path.lexists(each)]
@@ -211,7 +209,7 @@ def new_folder(path: str) -> Iterator[NewFolder]:
     try:
         with errors_named(path):
             durable.make_folder(part)
-        yield NewFolder(part, path)
+        yield part
         with errors_named(path):
             os.rename(part, place)  # in place of an empty folder, too
             durable.sync_folder(os.path.dirname(place))

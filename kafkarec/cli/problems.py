@@ -100,8 +100,9 @@ class DamageReporter:
             say(f"{segment.path}, batch at byte {one.position}: {one} [header_restored]")
 
     def report_tail(self, segment: SegmentFile, remaining: int) -> None:
-        """Report an incomplete batch at the end of a log; preallocated zeros are not reported."""
-        if not self.lines:
+        """Report an incomplete batch at the end of a segment, which only its last piece has; preallocated zeros are not
+        reported."""
+        if not (self.lines and remaining):
             return
         end = segment.size
         name = "standard input" if segment.path == "-" else segment.path
@@ -109,7 +110,7 @@ class DamageReporter:
         if other is not None:
             self.status = max(self.status, DAMAGED)
             say(f"{name} has no batch; it {other.sentence(segment.path, self.args.argv[0])}")
-        elif remaining and any(segment.raw(end - remaining, 64)):
+        elif any(segment.raw(end - remaining, 64)):
             what = f"{name} ends at byte {end} inside the batch at byte {end - remaining}"
             remark(f"{what}: cut off while it was written or copied; this is not damage")
 

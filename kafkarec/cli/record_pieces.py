@@ -96,21 +96,16 @@ class RecordReader:
                 [log.segments for log in logs], self.with_request(skip=not self.damage_reporter.stop_at_first), last
             )
         for number, end_of_log in ends:
-            log, tail = logs[number], None
-            of_log = self.chosen._replace(record_range=end_of_log)
+            log, of_log = logs[number], self.chosen._replace(record_range=end_of_log)
             with closing(log_reading.pieces([log.segments], of_log)) as pieces:
-                for segment, records in pieces:
-                    if tail is None:
+                for count, (segment, records) in enumerate(pieces):
+                    if not count:
                         self.damage_reporter.report_undecided(log.path, records.undecided)
-                    elif tail[0] is not segment:
-                        self.damage_reporter.report_tail(*tail)
-                    tail = (segment, records.remaining)
                     yield from slices_reporting_damage(self.damage_reporter, segment, records)
                     if self.damage_reporter.stopped:
                         return
+                    self.damage_reporter.report_tail(segment, records.remaining)
                     self.tick(*progress.tick_arguments(segment, records.batches))
-            if tail:
-                self.damage_reporter.report_tail(*tail)
 
     def with_request(self, **changes: Any) -> Selection:
         """The selection with another request for records."""

@@ -20,21 +20,19 @@ from kafkarec.sources.read_failures import is_of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
 from kafkarec.storage import names
 from kafkarec.storage.names_by_content import wrong_names
-from kafkarec.storage.output_rules import suggested_output
+from kafkarec.storage.output_rules import STANDARD_INPUT, suggested_output
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_side_files
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support import durable
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
 
-from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress
+from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .problems import say
 from .shared_options import (
     FOLDER,
     CouldNot,
-    InputPath,
     WrongUse,
-    add_partition,
     errors_named,
     number_parser,
     output_path,
@@ -84,8 +82,7 @@ class RebuiltFile(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    help_ = "partition folders, a broker's data folder, segments"
-    parser.add_argument("paths", type=InputPath, nargs="+", metavar="SRC", help=help_)
+    shared_options.add_inputs(parser, "partition folders, a broker's data folder, segments")
     help_ = "the new folder; it must be empty or not exist"
     parser.add_argument("-o", type=output_path("-o", FOLDER), metavar="DIR", dest="output", help=help_)
     parser.add_argument("--dry-run", action="store_true", help="compare only, write nothing")
@@ -96,7 +93,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help=f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",
     )
-    add_partition(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json: a line for each file")
 
 
@@ -116,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
         for log, name in zip(logs, _folder_names(logs), strict=True):
             rows: list[RebuiltFile] = []
             taken: set[str] = set()
-            read, folder = len(unread), os.path.join(new.path, name) if new else ""
+            read, folder = len(unread), os.path.join(new, name) if new else ""
             for rebuilt in _rebuilt(log, args.index_interval, unread):
                 if rebuilt.segment is not None:
                     tick(rebuilt.segment.path, size_or_zero(rebuilt.segment))
@@ -245,7 +241,7 @@ def _blocks(report: Sequence[tuple[Log, list[RebuiltFile]]], folder: str | None,
         if several and all(made.compared == EQUAL for made in rows):
             yield f"{log.path}: all {len(rows)} files are equal to the old ones"
         else:
-            yield log.path
+            yield input_logs.shown_name(log.path)
             yield ReportTable.of(rows, _COLUMNS)
         yield ""
     counts = Counter(made.compared for _, rows in report for made in rows)
@@ -255,7 +251,8 @@ def _blocks(report: Sequence[tuple[Log, list[RebuiltFile]]], folder: str | None,
     yield f"{counted(made, 'file')} ({said}), {where}"
     to = report[0][0].path if report else ""
     named = names.folder(os.path.basename(os.path.abspath(to))) if to else None
-    is_served = named is None or not named.state  # by a broker; not the folder of a deleted partition
+    # by a broker; not the folder of a deleted partition
+    is_served = to != STANDARD_INPUT and (named is None or not named.state)
     if folder is not None and counts[EQUAL] < made and is_whole and (is_served or several):
         new, old = f"{quoted(as_operand(folder))}/*", quoted(as_operand(os.path.join(to, "")))
         yield "With the broker stopped: cp " + (f"-r {new} to the logs' folders" if several else f"{new} {old}")

@@ -16,7 +16,7 @@ from kafkarec.ops.salvage.unfinished_run import UNFINISHED
 from kafkarec.storage.output_rules import STANDARD_INPUT
 
 from . import input_logs, output_files, progress, shared_options
-from .input_logs import demand_standard_input_once, standard_input_segment
+from .input_logs import standard_input_segment
 from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, output_path
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
@@ -36,8 +36,7 @@ _ON_ANOTHER_DISK = "; salvage to a folder on another disk (on this one, the same
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    help_ = "a file, a partition folder, a data folder, or -"
-    parser.add_argument("sources", type=InputPath, nargs="+", metavar="SRC", help=help_)
+    shared_options.add_inputs(parser, "a file, a partition folder, a data folder, or -")
     parser.add_argument(
         "-o", type=output_path("-o", FOLDER), metavar="DIR", dest="output", help="a new or empty folder"
     )
@@ -49,6 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "topic id",
             "--new-cluster": "write folders for another cluster: without producer ids, which mean other producers "
             "there, aborted data and markers; offsets and records stay",
+            "--keep-end": "if snapshots, indexes or checkpoints show that the log was longer, it gets the same end, "
+            "by a batch without records: a broker does not use these offsets again, and consumers reach the end",
+            "--merge-different": "merge sources of one partition that have different topic ids, which is refused "
+            "otherwise: the path named first is the log, the others fill what it lacks",
+            "--no-repair": "a batch of which only length, magic, base offset or leader epoch is damaged is left out, "
+            "as damage; otherwise it is written with the values that the checksum or its neighbours prove",
+            "--read-once": "for a failing disk: copy batches while the sources are read, which takes their size twice "
+            "for a while; otherwise it is done from the first read error on",
+            "--ignore-space": "start even if the disk may become full",
         },
     )
     parser.add_argument(
@@ -58,19 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to do about a transaction whose marker is lost in damage, if nothing proves how it ended: write a "
         "marker, leave it open, or set its batches aside (default: abort)",
     )
-    shared_options.add_flags(
-        parser,
-        {
-            "--keep-end": "if snapshots, indexes or checkpoints show that the log was longer, it gets the same end, "
-            "by a batch without records: a broker does not use these offsets again, and consumers reach the end",
-            "--merge-different": "merge sources of one partition that have different topic ids, which is refused "
-            "otherwise: the path named first is the log, the others fill what it lacks",
-            "--no-repair": "a batch of which only length, magic, base offset or leader epoch is damaged is left out, "
-            "as damage; otherwise it is written with the values that the checksum or its neighbours prove",
-        },
-    )
-    parser.add_argument("--topic", help="the topic, if names do not contain it")
-    parser.add_argument("--partition", type=shared_options.partition, help="the partition, if names do not contain it")
     parser.add_argument(
         "--use",
         type=InputPath,
@@ -78,14 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PATH",
         help="also read this file, as .deleted or .cleaned",
-    )
-    shared_options.add_flags(
-        parser,
-        {
-            "--read-once": "for a failing disk: copy batches while the sources are read, which takes their size twice "
-            "for a while; otherwise it is done from the first read error on",
-            "--ignore-space": "start even if the disk may become full",
-        },
     )
     shared_options.add_threads(parser)
     shared_options.add_decompressed_limit(parser, "a batch that decompresses to more is set aside (default: 128m)")
@@ -97,16 +84,14 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse("no output: name a new or empty folder with -o DIR, or use --dry-run")
     if (args.topic is None) != (args.partition is None):
         raise WrongUse("--topic and --partition must be given together")
-    demand_standard_input_once(args.sources)
     out = args.output or os.path.join(tempfile.gettempdir(), "kafkarec-dry-run")
-    if STANDARD_INPUT in args.sources and (resumption := _resumption(args.sources, out)):
+    if STANDARD_INPUT in args.paths and (resumption := _resumption(args.paths, out)):
         raise WrongUse(f"{out} contains an unfinished salvage; {resumption}")
     try:
         sources = [
-            standard_input_segment(None, None, any_file=True) if path == STANDARD_INPUT else path
-            for path in args.sources
+            standard_input_segment(None, None, any_file=True) if path == STANDARD_INPUT else path for path in args.paths
         ]
-        with progress.show_bytes_read(lambda: progress.bytes_in(args.sources)) as tick:
+        with progress.show_bytes_read(lambda: progress.bytes_in(args.paths)) as tick:
             report = salvage(
                 sources,
                 out,
@@ -135,10 +120,10 @@ def run(args: argparse.Namespace) -> int:
     except DamagedCopy as error:
         raise CouldNot(f"{input_logs.error_line(error, out)}{_ON_ANOTHER_DISK}") from error
     except OSError as error:
-        line, then = input_logs.error_line(error, out), _resumption(args.sources, out)
+        line, then = input_logs.error_line(error, out), _resumption(args.paths, out)
         raise CouldNot(f"{line}; {then}" if then else line) from error
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_resumption(args.sources, out) or "nothing is written") from None
+        raise KeyboardInterrupt(_resumption(args.paths, out) or "nothing is written") from None
     with output_files.standard_output() as sink:
         output_files.write_rendered(sink, args.format, document(report), map(SalvageReport.to_dict, [report]))
     return report.exit_status()

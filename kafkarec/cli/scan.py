@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_range(parser, "batches")
     shared_options.add_columns(parser, ("file", *COLUMNS), "the columns to print, in this order")
     shared_options.add_errors(parser)
-    shared_options.add_format_and_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -83,7 +83,6 @@ def read_batches(
     """Yield the selected batches; each needs about a hundred bytes of memory, whatever its size. counts: gets the
     number of rows of each table"""
     for source in sources:
-        remaining = 0
         pieces = source.scan_pieces(errors="skip", start_offset=args.from_offset, end_offset=args.to_offset)
         for batches in pieces:
             for _, rows in slices_reporting_damage(damage_reporter, source, batches):
@@ -92,9 +91,8 @@ def read_batches(
                 yield source, selected
             if damage_reporter.stopped:
                 return
-            remaining = batches.remaining
+            damage_reporter.report_tail(source, batches.remaining)
             tick(*progress.tick_arguments(source, batches))
-        damage_reporter.report_tail(source, remaining)
 
 
 def _in_range_of_times(window: BatchTable, args: argparse.Namespace) -> BatchTable:

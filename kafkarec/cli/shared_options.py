@@ -12,6 +12,7 @@ from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import INT_MAX
+from kafkarec.sources.remote_errors import display_url
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.text_table import other_unit_text, system_reason
 
@@ -278,7 +279,11 @@ def add_decompressed_limit(
     )
 
 
-def add_format_and_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
+def add_page(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=f"also write {what} to FILE")
+
+
+def add_format_and_output(parser: argparse.ArgumentParser, formats: Sequence[str] = ("text", "json")) -> None:
     parser.add_argument(
         "--format",
         type=lambda name: SAME_FORMAT.get(name, name),
@@ -300,12 +305,13 @@ def resolved_format(args: argparse.Namespace) -> str:
     suffix = "" if path is None or is_stream(path) else os.path.splitext(path)[1].lower()
     named = SUFFIXES.get(suffix)
     foreign = suffix in _FOREIGN or (named is not None and named not in args.formats)
+    shown = f"-o {display_url(path or '')}"
     if suffix in _COMPRESSED or (args.format is None and foreign):
         other = "; --html FILE writes a page" if suffix == ".html" and "html" in args else ""
-        raise WrongUse(f"-o {path}: {args.verb} writes {', '.join(args.formats)}, not {named or suffix[1:]}{other}")
+        raise WrongUse(f"{shown}: {args.verb} writes {', '.join(args.formats)}, not {named or suffix[1:]}{other}")
     chosen: str = args.format or named or args.formats[0]
     if named not in (None, chosen):
-        remark(f"-o {path} gets {chosen}, as --format says, and not {named}")
+        remark(f"{shown} gets {chosen}, as --format says, and not {named}")
     return chosen
 
 

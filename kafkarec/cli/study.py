@@ -28,7 +28,7 @@ from kafkarec.ops.study import (
     study,
 )
 from kafkarec.ops.study.sampling import sample_shares
-from kafkarec.report import Block, Columns, Document, ReportSection, ReportTable
+from kafkarec.report import Block, Columns, Document, ReportTable
 from kafkarec.storage.output_rules import suggested_output
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support.command_line import command
@@ -98,15 +98,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how much to read, of all partitions together (default 16m); of many small ones, some are read",
     )
     some.add_argument("--all", action="store_true", help="read everything")
-    parser.add_argument("--full", action="store_true", help="print a table for each of several partitions")
     shared_options.add_threads(parser)
     shared_options.add_decompressed_limit(parser)
-    for option, what in (
-        ("--html", "also write the report as an HTML page to FILE"),
-        ("--plot", "plot size against write speed to a .svg, .png or .pdf file"),
-    ):
-        parser.add_argument(option, type=output_path(option), metavar="FILE", help=what)
-    shared_options.add_format_and_output(parser, ("text", "json"))
+    shared_options.add_page(parser, "the report as an HTML page")
+    help_ = "plot size against write speed to a .svg, .png or .pdf file"
+    parser.add_argument("--plot", type=output_path("--plot"), metavar="FILE", help=help_)
+    shared_options.add_format_and_output(parser)
 
 
 def _list_parser(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
@@ -134,14 +131,13 @@ def _batch_size(word: str) -> int | None:
 
 
 def run(args: argparse.Namespace) -> int:
-    output_files.demand_output_folders(args)
     logs = input_logs.find(args)
     if args.plot and len(logs) > 1:
         raise WrongUse(f"--plot needs a single partition, and there are {len(logs)}")
     if args.plot is not None:
         image_format, figure = _empty_figure(args.plot)  # before the study begins
     found, counts = _run_studies(logs, args)
-    output_files.write_report(args, _document(found, counts, args.full), _json_objects(found, counts))
+    output_files.write_report(args, _document(found, counts), _json_objects(found, counts))
     if args.plot is not None:
         with output_files.opened(args, "plot") as sink:
             _draw(figure, *found[0])
@@ -195,18 +191,14 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found,
     }
 
 
-def _document(found: _Found, counts: Mapping[str, int], full: bool) -> Document:
-    """Return the report. full: a table for each of several partitions."""
-    parts = [(f"{name}: {_sampled_text(one)}", list(_details(name, one))) for name, one in found]
+def _document(found: _Found, counts: Mapping[str, int]) -> Document:
+    """Return the report: all results of a partition, a line for each of several."""
+    name, one = found[0]
     if counts["partitions"] == 1:
-        ((title, blocks),) = parts
-        return Document("study", blocks, title)
-    if full:
-        sections = [ReportSection(title, blocks) for title, blocks in parts]
-        return Document("study", [*sections, "", _all_sampled_text(counts)])
+        return Document("study", list(_details(name, one)), f"{name}: {_sampled_text(one)}")
     # Partitions that were not read are taken to be like the others.
     saved = sum(_saved_bytes(one) for _, one in found) * counts["size"] // sum(one.size for _, one in found)
-    total = f"total {byte_size(counts['size'])}; {byte_size(saved)} less with these. All results: --full"
+    total = f"total {byte_size(counts['size'])}; {byte_size(saved)} less with these. All results: name one partition"
     return Document("study", [ReportTable(_overview(found)), total, _all_sampled_text(counts)])
 
 

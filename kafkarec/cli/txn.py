@@ -28,7 +28,6 @@ from kafkarec.support.command_line import command, quoted
 from kafkarec.support.text_table import NOTHING, counted, duration_text, or_nothing, timestamp_text
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
-from .input_logs import demand_standard_input_once
 from .problems import say
 from .shared_options import CouldNot
 
@@ -87,12 +86,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the states to list, of open, hanging, aborted, committed (default: all but committed)",
     )
     parser.add_argument("--all", action="store_true", help="print all lines, not only one screen")
-    shared_options.add_format_and_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     unread: list[str] = []
-    output_files.demand_output_folders(args)
     partitions = sorted(_partitions(args, unread), key=lambda one: one.severity, reverse=True)
     if len(partitions) == 1:
         blocks = list(_detail(partitions[0], args.state, args.all))
@@ -148,7 +146,6 @@ def _ticked(log: Log, tick: progress.Tick) -> Iterator[Segment]:
 
 
 def _open_paths(args: argparse.Namespace) -> Segment | Log | LogDir:
-    demand_standard_input_once(args.paths)
     alone = len(args.paths) == 1
     named = (args.topic, args.partition) if alone else (None, None)
     each = [input_logs.open_input(path, *named) for path in args.paths]

@@ -14,7 +14,6 @@ from kafkarec.storage.log_folders import LeftOut
 from kafkarec.storage.output_rules import STANDARD_INPUT
 
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
-from .shared_options import output_path
 
 DESCRIPTION = """Reads every byte of segments, partition folders or a broker's whole data folder: checksums, structure,
 decompression, offsets, indexes, leader epochs, and errors that Kafka ignores. Reports what is damaged, which offsets
@@ -40,22 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all": "print everything, not only one screen",
     }
     shared_options.add_flags(parser, flags)
-    help_ = "also write an HTML page with a map of each file to FILE"
-    parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=help_)
+    shared_options.add_page(parser, "an HTML page with a map of each file")
     shared_options.add_threads(parser)
     shared_options.add_decompressed_limit(parser, "limit of the decompressed size of one payload (default 128m)")
-    shared_options.add_format_and_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    output_files.demand_output_folders(args)
     paths = args.paths
     opened: Segment | Log | LogDir
     if len(paths) > 1 or paths == [STANDARD_INPUT]:
         left_out = list[LeftOut]()
         logs = input_logs.find(args, any_file=True, left_out=left_out)
-        if paths == [STANDARD_INPUT]:
-            logs[0].path = STANDARD_INPUT
         folders = [*map(LocalFolder, filter(os.path.isdir, paths))]
         is_one = len(logs) == 1 and not left_out
         opened = logs[0] if is_one else LogDir(", ".join(paths), logs, left_out, folders=folders)

@@ -141,30 +141,6 @@ def codec_errors(batch: WholeBatch, limit: int) -> Iterator[None]:
         raise batch.error("payload_corrupt", detail=wrong.detail) from None
 
 
-class FramingOptions(NamedTuple):
-    """What a batch is written with: the codec or None for its own, its level, whether record attributes are kept or
-    None if one is not zero, the limit of decompressed bytes, the number of compressed frames."""
-
-    codec: Any
-    level: int | None
-    keep_attributes: bool | None
-    limit: int
-    frames: int = 1
-
-    def checked(self) -> FramingOptions:
-        """ValueError, TypeError; the codec by its number."""
-        codec = None if self.codec is None else Compression.of(self.codec)
-        if codec is None and self.level is not None:
-            raise ValueError("level needs compression=, the codec of the level")
-        if codec is not None:
-            codecs.checked_level(codec, self.level)
-        if self.keep_attributes not in (None, True, False):
-            raise ValueError(f"keep_attributes {self.keep_attributes!r}: True, False, or None")
-        if self.frames not in (1, 2):
-            raise ValueError(f"frames {self.frames!r}: 1 or 2")
-        return self._replace(codec=codec, limit=checked_limit(self.limit))
-
-
 class Format(ABC):
     """Magic 3 in one of its two forms.
 
@@ -177,9 +153,9 @@ class Format(ABC):
     other_form: str
 
     @abstractmethod
-    def payload_parts(self, batch: WholeBatch, codec: int, options: FramingOptions) -> Any:
+    def payload_parts(self, batch: WholeBatch, codec: int, level: int | None, keep: bool, limit: int) -> Any:
         """(attribute bits, [parts of the payload]) for a batch of magic 2, or None if attributes that are not zero
-        would be lost. options.keep_attributes is not None."""
+        would be lost. keep: an attributes byte in each record; limit: of decompressed bytes"""
 
     @abstractmethod
     def v2_records(self, batch: WholeBatch, limit: int) -> Any:
@@ -191,32 +167,63 @@ class Format(ABC):
 
     # ---- magic 2 -> 3
 
-    def encode(self, source: Any, frames: int, keep_attributes: bool, options: dict[str, Any]) -> bytes:
-        """The batches that `kafkarec.encode` makes, converted."""
+    def encode(self, source: Any, *, keep_attributes: bool = False, **options: Any) -> bytes:
+        """Consecutive batches of magic 3 of records or Arrow columns: those that `kafkarec.encode` makes, converted.
+
+        source, options: as for `kafkarec.encode`, but `magic`. A batch has the records that it would have in magic 2,
+            so it may be smaller than `batch_size`
+        keep_attributes: True writes bit 7 = 0: each record has an attributes byte, which is 0
+        """
         written = encode_v2(source, magic=2, **options)
-        compression, level = options.get("compression"), options.get("level")
-        if compression == "keep":
-            compression = None
-        level = None if compression is None else level
-        return self.from_v2(written, FramingOptions(compression, level, keep_attributes, 1 << 62, frames))
+        codec = options.get("compression")
+        given = {} if codec in (None, "keep") else {"compression": codec, "level": options.get("level")}
+        return self.from_v2(written, **given, keep_attributes=keep_attributes, max_decompressed_bytes=1 << 62)
 
-    def from_v2(self, data: Any, options: FramingOptions) -> bytes:
-        options = options.checked()
-        return b"".join(self._from_v2(batch, options) for batch in whole_batches(checked_bytes(data), BATCH_MAGIC))
+    def from_v2(
+        self,
+        data: Any,
+        *,
+        compression: Compression | str | None = None,
+        level: int | None = None,
+        keep_attributes: bool | None = None,
+        max_decompressed_bytes: int = 128 << 20,
+    ) -> bytes:
+        """Batches of magic 2 as batches of magic 3.
 
-    def _from_v2(self, batch: WholeBatch, options: FramingOptions) -> bytes:
+        data: any buffer of whole batches of magic 2. A checksum or record that `kafkarec.decode` refuses is refused, as
+            are the attribute bits from 7 on that this form uses and magic 2 does not: KafkaRecordError
+        compression: the name of a codec (`Compression`); None: every batch keeps its codec. Markers and batches without
+            records keep theirs
+        level: of `compression`; None is Kafka's default
+        keep_attributes: False drops the attributes byte of each record (bit 7 = 1) and refuses one that is not zero.
+            True keeps it; in `v3` without a change of the codec or a level the payload is copied, and its records are
+            not looked at. None: False for batches whose attributes are all zero, True for the others
+        max_decompressed_bytes: cap per compressed payload, LimitExceededError above it
+        """
+        codec = None if compression is None else Compression.of(compression)
+        if codec is None and level is not None:
+            raise ValueError("level needs compression=, the codec of the level")
+        if codec is not None:
+            codecs.checked_level(codec, level)
+        if keep_attributes not in (None, True, False):
+            raise ValueError(f"keep_attributes {keep_attributes!r}: True, False, or None")
+        limit, batches = checked_limit(max_decompressed_bytes), whole_batches(checked_bytes(data), BATCH_MAGIC)
+        return b"".join(self._from_v2(batch, codec, level, keep_attributes, limit) for batch in batches)
+
+    def _from_v2(
+        self, batch: WholeBatch, new_codec: int | None, level: int | None, keep_attributes: bool | None, limit: int
+    ) -> bytes:
         header = batch.header
         if header.attributes & self.own_bits:
             detail = f"magic 3 has another meaning for attribute bits {self.own_bits:#x}"
             raise batch.error("batch_not_rewritable", found=header.attributes, detail=detail)
         old = batch.codec
         plain = not header.record_count or (not old and header.attributes & CONTROL)  # as convert
-        codec = old if options.codec is None or plain else options.codec
-        for keep in (False, True) if options.keep_attributes is None else (options.keep_attributes,):
+        codec = old if new_codec is None or plain else new_codec
+        for keep in (False, True) if keep_attributes is None else (keep_attributes,):
             bits, parts = 0 if keep else NO_ATTRIBUTES, [batch.payload]
             if header.record_count:
-                chosen = options._replace(keep_attributes=keep, level=options.level if codec else None)
-                written = self.payload_parts(batch, codec, chosen)
+                written = self.payload_parts(batch, codec, level if codec else None, keep, limit)
                 if written is None:
                     continue
                 bits, parts = written

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec._verbs import HeaderFirstCheck, rewrite_records
-from kafkarec.format.enums import Compression
 from kafkarec.format.java_integers import BadVarint, read_signed
 from kafkarec.read.decode_options import checked_bytes, checked_limit
 
@@ -27,7 +26,6 @@ from .framing import (
     NO_ATTRIBUTES,
     TWO_FRAMES,
     Format,
-    FramingOptions,
     WholeBatch,
     batch_at,
     codec_errors,
@@ -52,22 +50,28 @@ class ValidatedOffsets(NamedTuple):
 
 
 class _HeaderFirst(Format):
+    """frames: of compressed bytes in a batch that is written"""
+
     fixed_bits, own_bits = HEADER_FIRST, NO_ATTRIBUTES | HEADER_FIRST | TWO_FRAMES
     other_form = "attribute bit 8 is not set: kafkarec.experimental.v3 reads it"
 
-    def payload_parts(self, batch: WholeBatch, codec: int, options: FramingOptions) -> Any:
-        keep = bool(options.keep_attributes)
-        with codec_errors(batch, options.limit):
-            content = codecs.decompress(batch.codec, batch.payload, options.limit)
+    def __init__(self, frames: int = 2) -> None:
+        if frames not in (1, 2):
+            raise ValueError(f"frames {frames!r}: 1 or 2")
+        self._frames = frames
+
+    def payload_parts(self, batch: WholeBatch, codec: int, level: int | None, keep: bool, limit: int) -> Any:
+        with codec_errors(batch, limit):
+            content = codecs.decompress(batch.codec, batch.payload, limit)
             parts = rewrite_records(
                 content, None, batch.header.record_count, True, False, True, keep, batch.fault_fields
             )
             if parts is None:
                 return None
             bits = 0 if keep else NO_ATTRIBUTES
-            if not codec or options.frames == 1:
-                return bits, [codecs.compress(codec, b"".join(parts), options.level)]
-            first, second = (codecs.compress(codec, part, options.level) for part in parts)
+            if not codec or self._frames == 1:
+                return bits, [codecs.compress(codec, b"".join(parts), level)]
+            first, second = (codecs.compress(codec, part, level) for part in parts)
         return bits | TWO_FRAMES, [signed_varint(len(first)), first, second]
 
     def v2_records(self, batch: WholeBatch, limit: int) -> Any:
@@ -97,32 +101,22 @@ _FORMAT = _HeaderFirst()
 decode, to_v2 = _FORMAT.decode, _FORMAT.to_v2
 
 
-def encode(source: Any, *, frames: int = 2, keep_attributes: bool = False, **options: Any) -> bytes:
-    """Consecutive header-first batches of records or Arrow columns: those that `kafkarec.encode` makes, converted.
+def encode(source: Any, *, frames: int = 2, **options: Any) -> bytes:
+    """Consecutive header-first batches of records or Arrow columns.
 
-    source, options: as for `kafkarec.encode`, but `magic`. A batch has the records that it would have in magic 2
     frames: 1 compresses all of a batch together, 2 the fields and the data
-    keep_attributes: True writes bit 7 = 0: each record has an attributes byte, which is 0
+    source, options: as for `v3.encode`
     """
-    return _FORMAT.encode(source, frames, keep_attributes, options)
+    return _HeaderFirst(frames).encode(source, **options)
 
 
-def from_v2(
-    data: Any,
-    *,
-    frames: int = 2,
-    compression: Compression | str | None = None,
-    level: int | None = None,
-    keep_attributes: bool | None = None,
-    max_decompressed_bytes: int = 128 << 20,
-) -> bytes:
+def from_v2(data: Any, *, frames: int = 2, **options: Any) -> bytes:
     """Batches of magic 2 as header-first batches.
 
     frames: 1 compresses all of a batch together, 2 the fields and the data
-    data, compression, level, keep_attributes, max_decompressed_bytes: as for `v3.from_v2`, except that no payload is
-        copied; attribute bits 7 to 9 are refused
+    data, options: as for `v3.from_v2`, except that no payload is copied; attribute bits 7 to 9 are refused
     """
-    return _FORMAT.from_v2(data, FramingOptions(compression, level, keep_attributes, max_decompressed_bytes, frames))
+    return _HeaderFirst(frames).from_v2(data, **options)
 
 
 def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedOffsets:

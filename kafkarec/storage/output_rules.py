@@ -176,7 +176,8 @@ class Inputs:
             if os.path.abspath(bare) != os.path.abspath(other):
                 is_what = f"is a {'' if real == os.path.realpath(other) else 'hard '}link to {other},"
             raise Refused(f"{shown} {is_what} one of the inputs; choose another name")
-        if os.path.isfile(bare) and os.stat(bare).st_nlink > 1:
+        status = _status(bare)
+        if status is not None and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             raise Refused(f"{shown} {_OTHER_NAMES}; choose another name")
         self._guard_folders_within()
         for start, begin in ((real, resolved), (parent, shown)):
@@ -301,10 +302,11 @@ def suggested_output(name: str, sources: Sequence[str]) -> str:
 
 
 def _status(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except OSError:
-        return None
+    """The file that is at a path, or would be replaced there: of missing/../a.log it is a.log, where it is written."""
+    for each in (path, os.path.realpath(path)):
+        with suppress(OSError):
+            return os.stat(each)
+    return None
 
 
 def _mode(path: str) -> int:

@@ -123,5 +123,5 @@ def utc_text(ms: int) -> str:
 
 def system_reason(error: OSError) -> str:
     """Why the system refused something, within a sentence: "input/output error". A path in it is as it is."""
-    text = error.strerror or str(error)
+    text = re.sub(r".*Detail: \[errno \d+\] ", "", error.strerror or str(error))  # of pyarrow: what it did is before
     return text[:1].lower() + text[1:]

@@ -143,6 +143,16 @@ def test_nothing_is_left_of_an_interrupted_run(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["t-0"]
 
 
+def test_a_disk_that_gets_full_is_named_as_of_a_file(run, tmp_path, monkeypatch):
+    def write_table(self, table, **options):
+        raise OSError(28, "Error writing bytes to file. Detail: [errno 28] No space left on device")
+
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", write_table)
+    ran = run("cat", SEGMENTS / "txn-0", "-o", tmp_path / "new", "--partition-by", "topic")
+    assert (ran.status, ran.complaint) == (3, f"kafkarec: {tmp_path}/new: no space left on device")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_empty_folder_is_filled(run, tmp_path):
     (tmp_path / "table").mkdir()
     assert run("cat", PATHS[0], "-o", tmp_path / "table", "--partition-by", "topic").status == 0

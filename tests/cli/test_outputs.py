@@ -417,6 +417,26 @@ def test_standard_output_that_is_an_input_is_refused(tree):
     assert listed.returncode == 0 and Path("list.txt").stat().st_size > 0
 
 
+@pytest.mark.parametrize("name", ["missing/../a.log", "link"])
+def test_an_input_that_is_named_through_a_missing_folder_is_not_replaced(run, tree, name):
+    """`stat` finds no such file, and the real path, at which an output is written, is that of the input."""
+    shutil.copy(f"flat/txn-0/{LOG}", "a.log")
+    Path("link").symlink_to("missing/../a.log")
+    for verb in ("cat", "convert"):
+        ran = run(verb, "a.log", "-o", name, "--force")
+        assert ran.status == 2 and "one of the inputs" in ran.complaint
+
+
+@pytest.mark.parametrize(
+    "words", ["cat A -o", "convert A -o", "verify A --html", "cat A --format csv -o", "salvage A -o"]
+)
+def test_a_url_that_is_refused_is_printed_without_its_password(run, tree, words):
+    words = words.replace("A", "flat/txn-0").split()
+    for end in ("", ".gz", ".json"):
+        ran = run(*words, f"https://user:secret@host/x{end}?signature=secret")
+        assert ran.status == 2 and "https://host/x" in ran.complaint and "secret" not in ran.complaint
+
+
 def test_a_missing_folder_is_reported_before_anything_is_read(run, tree, monkeypatch):
     def read(*given, **named):
         raise AssertionError("the log was read")

@@ -28,6 +28,7 @@ REFUSED = {
     "verify TXN --thread 2": "unrecognized arguments: --thread 2 (see kafkarec verify --help)",
     "cat LOG -n 3 --last 3": "not allowed with",
     "cat - -": "standard input (-) can be read only once",
+    "salvage - --use - -o new": "standard input (-) can be read only once",
     # columns, keys, times, numbers
     "cat LOG --columns offset,offset": "column named twice: offset",
     "cat LOG --columns ''": "no column given",

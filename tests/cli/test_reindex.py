@@ -32,6 +32,13 @@ def test_a_single_file_may_have_any_name(run, tmp_path):
     assert (tmp_path / "new" / f"{0:020d}.index").read_bytes() == (TXN / f"{0:020d}.index").read_bytes()
 
 
+def test_the_indexes_of_standard_input_have_no_folder_to_be_copied_to(tmp_path):
+    words = [sys.executable, "-m", "kafkarec", "reindex", "-", "-o", tmp_path / "new"]
+    with open(TXN / f"{0:020d}.log", "rb") as log:
+        ran = subprocess.run(words, stdin=log, capture_output=True, env=ENVIRONMENT, check=True, text=True)
+    assert ran.stdout.startswith("standard input\n") and ran.stdout.endswith(f"written to {tmp_path}/new\n")
+
+
 def test_preallocated_zeros_are_no_difference(run):
     ran = run("reindex", SEGMENTS / "logappend-live-0", "--dry-run", "--index-interval", 256)
     assert "equal to the old one without its 4040 preallocated zero bytes" in ran.out.decode()

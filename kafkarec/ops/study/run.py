@@ -277,21 +277,21 @@ def study(
     makeup, reading, bytes_read, damage, count = Makeup(), 0.0, 0, 0, 0
     limits: dict[str, Any] = {"errors": "skip", "max_decompressed_bytes": max_decompressed_bytes}
     for piece in pieces(segments, sample):
-        columns = decode(piece.data, control=True, header_keys="binary", **limits)
-        bytes_read += len(piece.data)
+        columns = decode(piece, control=True, header_keys="binary", **limits)
+        bytes_read += len(piece)
         damage += len(columns.damage)
         before = sum(columns.batches.column("size_in_bytes"))
         if not before:
             continue
         count += 1
-        conversion = converted_batches(piece.data, compression="none", **limits)
+        conversion = converted_batches(piece, compression="none", **limits)
         plain = b"".join(conversion)
         makeup.add(columns, len(plain))
-        reading += cpu_seconds(partial(decode, piece.data, control=True, **limits))
-        calls = [partial(run_trial, piece.data, columns, each, max_decompressed_bytes) for each in wanted]
+        reading += cpu_seconds(partial(decode, piece, control=True, **limits))
+        calls = [partial(run_trial, piece, columns, each, max_decompressed_bytes) for each in wanted]
         for number, (total, trial) in enumerate(zip(totals, run_in_threads(iter(calls), threads), strict=True)):
             total.add(before, *trial, len(conversion.damage))
-            share = (bytes_read - len(piece.data) * (1 - (number + 1) / len(totals))) / min(size, sample or size)
+            share = (bytes_read - len(piece) * (1 - (number + 1) / len(totals))) / min(size, sample or size)
             done(min(1.0, share))
     if not count:
         raise NothingToTry(f"no good batch in {bytes_read} bytes")

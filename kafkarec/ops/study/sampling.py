@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from kafkarec.sidecars import offset_index
 from kafkarec.storage.log_reading import batch_tables
@@ -27,14 +26,6 @@ PIECES = 8
 PIECE_BYTES = 2 << 20
 _PIECE_AT_LEAST = 128 << 10
 _LOG_AT_LEAST = 2 * _PIECE_AT_LEAST  # a margin of error needs two pieces
-
-
-class Sample(NamedTuple):
-    """Bytes [begin, begin + len(data)) of a segment: whole batches, and any bytes between them."""
-
-    segment: SegmentFile
-    begin: int
-    data: bytes
 
 
 def sample_shares(sizes: Sequence[int], sample: int) -> list[int]:
@@ -50,8 +41,9 @@ def sample_shares(sizes: Sequence[int], sample: int) -> list[int]:
     return found
 
 
-def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Sample]:
-    """Pieces of `sample` bytes in total; None: the whole log, in pieces. One is in memory at a time."""
+def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[bytes]:
+    """Pieces of `sample` bytes in total, each of whole batches and any bytes between them; None: the whole log, in
+    pieces. One is in memory at a time."""
     total = sum(segment.size for segment in segments)
     if sample is None or total <= sample:
         for segment in segments:  # in pieces of whole batches; a trial holds a piece in memory several times
@@ -59,10 +51,10 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Samp
             for table in batch_tables([segment], errors="skip"):
                 for position in table.column("position"):
                     if position - begin >= PIECE_BYTES:
-                        yield Sample(segment, begin, segment.raw(begin, position - begin))
+                        yield segment.raw(begin, position - begin)
                         begin = position
             if segment.size > begin:
-                yield Sample(segment, begin, segment.raw(begin, segment.size - begin))
+                yield segment.raw(begin, segment.size - begin)
         return
     count = max(2, min(PIECES, sample // _PIECE_AT_LEAST))
     each = max(1, sample // count)
@@ -76,12 +68,12 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Samp
         least = max(0, position - each // 2)
         indexed = _indexed_offset(segment, least)
         least = max(least, read_to.get(segment.path, 0))
-        piece = _sample_from(segment, least, each, indexed)
-        if piece is None and indexed is not None:  # or the entry is wrong, and no batch is as late as its offset
-            piece = _sample_from(segment, least, each, None)
-        if piece is not None:
-            read_to[segment.path] = piece.begin + len(piece.data)
-            yield piece
+        # if the entry is wrong, no batch may be as late as its offset
+        found = _batches_from(segment, least, each, indexed) or _batches_from(segment, least, each, None)
+        if found is not None:
+            begin, end = found
+            read_to[segment.path] = end
+            yield segment.raw(begin, end - begin)
 
 
 def _indexed_offset(segment: SegmentFile, position: int) -> int | None:
@@ -91,9 +83,9 @@ def _indexed_offset(segment: SegmentFile, position: int) -> int | None:
     return entries[number - 1].offset if number else None
 
 
-def _sample_from(segment: SegmentFile, least: int, length: int, start: int | None) -> Sample | None:
-    """At least `length` bytes of batches, fewer at the end, none below position `least`; None if there are none. start:
-    an offset from which on to look for them"""
+def _batches_from(segment: SegmentFile, least: int, length: int, start: int | None) -> tuple[int, int] | None:
+    """[begin, end) of at least `length` bytes of batches, fewer at the end, none below position `least`; None if there
+    are none. start: an offset from which on to look for them"""
     begin = end = None
     for table in batch_tables([segment], errors="skip", record_range=RecordRange(start)):
         for position, size in table.zip_columns("position", "size_in_bytes"):
@@ -103,7 +95,5 @@ def _sample_from(segment: SegmentFile, least: int, length: int, start: int | Non
                 begin = position
             end = position + size
             if end - begin >= length:
-                return Sample(segment, begin, segment.raw(begin, end - begin))
-    if begin is None or end is None:
-        return None
-    return Sample(segment, begin, segment.raw(begin, end - begin))
+                return begin, end
+    return None if begin is None or end is None else (begin, end)
