@@ -200,6 +200,20 @@ def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_p
     assert offsets(part) == list(range(9))
 
 
+@pytest.mark.parametrize("read", [kafkarec.Log.read, lambda log, **how: [*log.stream(**how)]], ids=["read", "stream"])
+def test_read_committed_that_restores_nothing_refuses_a_wrong_base_offset(read, tmp_path):
+    """Its markers are matched by the right offset: by the stored one it is above the last batch, and was left out."""
+    pieces = hurt(0, bytes(7) + b"\x40", 1)
+    (tmp_path / f"{0:020d}.log").write_bytes(b"".join(pieces))
+    with kafkarec.open(tmp_path) as log:
+        with pytest.raises(kafkarec.CorruptRecordError, match="base offset is 3, not 64: proven by the offsets") as caught:
+            read(log, isolation="read_committed")
+        assert (caught.value.reason, caught.value.position) == ("base_offset_undecided", len(THREE[0]))
+        assert caught.value.base_offset == 64 and log.last_stable_offset == 9
+        assert offsets(log.read(isolation="read_committed", errors="skip")) == list(range(9))
+        assert offsets(log.read()) == [0, 1, 2, 64, 65, 66, 6, 7, 8]
+
+
 def test_the_two_batches_before_a_range_are_neighbours(tmp_path):
     """The second one before tells that the first one is not the wrong one."""
     pieces = [builders.good_batch(10, base_offset=base) for base in (0, 10, 15, 30)]
