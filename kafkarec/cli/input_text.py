@@ -35,7 +35,7 @@ from .json_lines import JSON, parsed_json
 from .shared_options import WrongUse
 
 _STEP = 1 << 20
-csv.field_size_limit((1 << 31) - 1)  # characters of a cell: by default 128 KiB
+csv.field_size_limit(1 << 31)  # of cells: the module's own limit is 128 KiB
 _SPACE = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
@@ -142,10 +142,8 @@ _ROW = re.compile(rb'(?:[^"\r\n]++|(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n
 _BEGUN = re.compile(
     rb'(?:[^"\r\n]++|(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n]))*+(?:(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"?|\r)?\Z'
 )
-# A cell in quotes; a place that may be an empty one; what the csv module, to which null is empty, too, gets instead.
-_QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
-_EMPTY = re.compile(r'""(?<![^,]"")(?![^,\r\n])')
-_MARK = "\ud800"
+# What may be an empty cell in quotes; a cell in quotes; what the csv module, to which null is empty too, gets for "".
+_EMPTY, _QUOTED, _MARK = re.compile(r'""(?<![^,]"")(?![^,\r\n])'), re.compile(r'"[^"]*+(?:""[^"]*+)*+"'), "\ud800"
 _BOOLEANS = {"true": True, "false": False, "t": True, "f": False, "": None}
 _NUMBER = re.compile(r"-?\d{1,20}")
 
