@@ -1,12 +1,13 @@
 """Reads rows from JSON Lines and CSV as `cat` and other programs write them, a block of rows at a time.
 
-In CSV a cell in quotes is text, even if it is empty; an empty cell without quotes is null. Quoted text may have line
-breaks.
+In CSV, which pyarrow reads, a cell in quotes is text, even if it is empty; an empty cell without quotes is null. Quoted
+text may have line breaks.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,10 +33,9 @@ from .input_cells import (
     type_name,
 )
 from .json_lines import JSON, parsed_json
-from .shared_options import WrongUse
+from .shared_options import WrongUse, pyarrow_for
 
 _STEP = 1 << 20
-csv.field_size_limit(1 << 31)  # of cells: the module's own limit is 128 KiB
 _SPACE = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
@@ -135,51 +135,47 @@ def _skip_space(text: str, at: int) -> int:
 
 # ---- CSV
 
-# A row with its line break, where each quote begins or ends a cell or is one of a pair in it: Python's csv module takes
-# any other for text, and an opened one that is not closed for the start of a cell as long as the file.
+# A row with its line break, where each quote begins or ends a cell or is one of a pair in it: pyarrow takes any other
+# for text, and an opened one that is not closed for the start of a cell as long as the file.
 _ROW = re.compile(rb'(?:[^"\r\n]++|(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n]))*+(?:\r?\n|\r(?=[^\n]))')
 # The start of such a row, up to the end of what is read.
 _BEGUN = re.compile(
     rb'(?:[^"\r\n]++|(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n]))*+(?:(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"?|\r)?\Z'
 )
-# What may be an empty cell in quotes; a cell in quotes; what the csv module, to which null is empty too, gets for "".
-_EMPTY, _QUOTED, _MARK = re.compile(r'""(?<![^,]"")(?![^,\r\n])'), re.compile(r'"[^"]*+(?:""[^"]*+)*+"'), "\ud800"
 _BOOLEANS = {"true": True, "false": False, "t": True, "f": False, "": None}
 _NUMBER = re.compile(r"-?\d{1,20}")
 
 
-CsvRow = tuple[int, list[str]]  # with its cells
+CsvRow = tuple[int, tuple[str | None, ...]]  # the same with its cells
 
 
 def read_csv(file: BinaryIO, source: RowSource) -> Iterator[RowBlock]:
     """Yield the rows of a file in blocks of about a MiB."""
+    pa = pyarrow_for("reading csv")
     titles: list[str] | None = None
     for lines in _csv_rows(file):
         if titles is None:
             titles = _titles(lines.pop(0)[1], source.columns)
         if len(titles) > 1:
-            lines = [line for line in lines if line[1].strip("\r\n")]
+            lines = [line for line in lines if line[1].strip(b"\r\n")]
         if lines:
-            texts = (
-                _QUOTED.sub(lambda cell: _MARK if cell[0] == '""' else cell[0], text) if _EMPTY.search(text) else text
-                for _, text in lines
-            )
-            rows = list(zip((number for number, _ in lines), csv.reader(texts), strict=True))
+            rows = _parse_csv_rows(pa, lines, len(titles))
             yield from good_rows(source, "line", rows, partial(_csv_columns, titles, source.forms))
 
 
-def _csv_rows(file: BinaryIO) -> Iterator[list[tuple[int, str]]]:
+def _csv_rows(file: BinaryIO) -> Iterator[list[Line]]:
     """Yield the rows of a file, some at a time."""
     number, held = 1, file.read(_STEP).removeprefix(_BOM)
     while held:
         lines, at = [], 0
         while row := _ROW.match(held, at):
             try:
-                lines.append((number, row[0].decode()))
+                row[0].decode()
             except UnicodeDecodeError as error:
                 number += row[0].count(b"\n", 0, error.start)
                 at = error.start - row[0].rfind(b"\n", 0, error.start)
                 raise WrongUse(f"line {number}: UTF-8 is expected, byte {at} of the line is invalid") from None
+            lines.append((number, row[0]))
             number += len(row[0].splitlines())
             at = row.end()
         if lines:
@@ -193,9 +189,12 @@ def _csv_rows(file: BinaryIO) -> Iterator[list[tuple[int, str]]]:
         held = left + more
 
 
-def _titles(line: str, columns: Sequence[str] | None) -> list[str]:
+def _titles(line: bytes, columns: Sequence[str] | None) -> list[str]:
     """Return the column of each cell of the first line; "" for one that is not read."""
-    cells = next(csv.reader([line])) or [""]
+    try:
+        cells = next(csv.reader([line.decode()])) or [""]
+    except csv.Error:
+        raise WrongUse("line 1: a column's name is too long") from None
     names = [cell.strip(' "') for cell in cells]
     names = [ALIASES.get(name, name) for name in names]
     read = columns_by_title(names, columns, lambda title: "line 1")
@@ -205,18 +204,42 @@ def _titles(line: str, columns: Sequence[str] | None) -> list[str]:
     return [name if name in read else "" for name in names]
 
 
+def _parse_csv_rows(pa: Any, lines: Sequence[Line], width: int) -> list[CsvRow]:
+    """Return the cells of rows; of one that has more or fewer than `width`, as many nulls."""
+    others: dict[int, tuple[None, ...]] = {}
+
+    def keep_other_width(row: Any) -> str:
+        others[row.number] = (None,) * row.actual_columns
+        return "skip"
+
+    names = [str(number) for number in range(width)]
+    data = b"\n" + b"".join(row for _, row in lines)  # row 1 is left out: a byte order mark would be
+    table = pa.csv.read_csv(
+        io.BytesIO(data),
+        pa.csv.ReadOptions(use_threads=False, block_size=len(data) + 1, skip_rows=1, column_names=names),
+        pa.csv.ParseOptions(
+            newlines_in_values=True, ignore_empty_lines=width > 1, invalid_row_handler=keep_other_width
+        ),
+        pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return [(line, others.get(row) or next(cells)) for row, (line, _) in enumerate(lines, 2)]
+
+
 def _csv_columns(titles: Sequence[str], forms: Mapping[str, str], rows: Sequence[CsvRow]) -> Columns:
     for _, cells in rows:
-        if len(cells or [""]) != len(titles):
+        if len(cells) != len(titles):
             raise BadCell(f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
     columns: Columns = {}
-    column: Sequence[str | None]
-    for name, column in zip(titles, zip(*(cells or [""] for _, cells in rows), strict=True), strict=True):
+    for name, cells in zip(titles, zip(*(cells for _, cells in rows), strict=True), strict=True):
         kind = forms[name] if name in BLOBS else RECORD_FIELDS[name].format if name in RECORD_FIELDS else "u"
-        if "" in column or _MARK in column:
-            column = tuple("" if cell == _MARK else cell or None for cell in column)
         if name:
-            columns[name] = converted_cells(name, column, *_PARSERS[kind]) if kind in _PARSERS else column
+            columns[name] = converted_cells(name, cells, *_PARSERS[kind]) if kind in _PARSERS else cells
     return converted_columns(columns, forms)
 
 

@@ -154,14 +154,6 @@ def test_keys_and_values_come_back_in_every_form(run, tmp_path, form):
         assert out.read_bytes() == log.read_bytes()
 
 
-def test_cells_of_csv_that_are_larger_than_the_csv_module_reads_by_itself(run, tmp_path):
-    name, cell, rows = "x" * 140_000, "y" * 300_000, tmp_path / "rows.csv"
-    rows.write_text(f'key,value,{name}\n,"",1\n1,{cell},3\n')
-    ran = run("build", rows, "--columns", "key,value", "-o", tmp_path / "out.log")
-    made = kafkarec.decode((tmp_path / "out.log").read_bytes())
-    assert ran.status == 0 and [(row.key, row.value) for row in made] == [(None, b""), (b"1", cell.encode())]
-
-
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_json_comes_back_without_the_space_around_it(run, tmp_path, form):
     """The value is the same: white space is none of it. Line breaks become spaces, which a line can have."""

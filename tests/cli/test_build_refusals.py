@@ -241,6 +241,12 @@ def test_what_is_no_csv_ends_before_the_rest_is_read():
         assert process.stderr.read().decode() == f"kafkarec: standard input, line 2: {BAD_QUOTE}\n"
 
 
+def test_a_name_that_is_too_long_for_csv(run, tmp_path):
+    (tmp_path / "in.csv").write_text(f"key,value,{'x' * 140_000}\n1,2,3\n")
+    ran = run("build", tmp_path / "in.csv", "--columns", "key,value", "-o", tmp_path / "out")
+    assert ran.status == 2 and ran.complaint.endswith("in.csv, line 1: a column's name is too long")
+
+
 def test_the_row_of_an_invalid_arrow_offset_counts_from_the_start_of_the_file(run, tmp_path):
     out, path = io.BytesIO(), tmp_path / "rows.arrow"
     tables = [pa.table({"value": values}) for values in ([b"first"] * 10, [b"v" * 5, b"w" * 4, b"x" * 11])]
