@@ -170,8 +170,6 @@ cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
         return refuse(&e.fault, status, <int64_t>(used + sizeof(BatchRow)), 0)
     (<BatchRow*>e.rows.data)[e.row_count] = e.row
     e.row_count += 1
-    if e.options.payloads != ALL_PAYLOADS:           # the size of a scan's chunk is that of its table
-        e.chunk_used += sizeof(BatchRow)
     e.stretch_used += e.row.size_in_bytes if e.row.codec == 0 else 4 * <int64_t>e.row.size_in_bytes
     advance_past_batch(e)
     return OK
@@ -241,14 +239,16 @@ cdef inline int decode_selected(Engine* e, Columns* c, const uint8_t* p, int64_t
             status = decode_payload(e, c, p, length, behind, filter)
         if filter.keys == NULL and not e.options.audit:
             e.at_once = filter if c.rows - start < e.row.record_count else NULL
-    if status == OK and is_control(&e.row) and not e.options.control:
+    if status != OK:
+        return status
+    if is_control(&e.row) and not e.options.control:
         columns_truncate(c, start, c.rows)
-    elif status == OK and e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
+    elif e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
         rows = c.rows
         while rows > start and c.offset[rows - 1] >= e.options.stable_offset:
             rows -= 1
         columns_truncate(c, rows, c.rows)
-    return status
+    return OK
 
 
 cdef inline int engine_decode(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
@@ -417,7 +417,8 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
         status = check_crc(&e.input, &e.row, &e.fault)
         if status != OK:
             return status
-    if not wanted:
+    if not wanted:                                   # the size of a scan's chunk is that of its table
+        e.chunk_used += sizeof(BatchRow)
         return engine_accept(e, e.columns.rows)
     p = reach(&e.input, e.row.position, e.row.size_in_bytes)
     if p == NULL:

@@ -105,9 +105,13 @@ def unpacked_frames(data: "FrameInput") -> Iterator[bytes]:
         frame = zstandard.ZstdDecompressor(max_window_size=WINDOW_MAXIMUM).decompressobj()
         try:
             frame.decompress(header)
+            left = zstandard.frame_content_size(header)  # -1: not stated
             for block in _blocks(data, start[4]):
                 if piece := frame.decompress(block):
+                    left -= len(piece)
                     yield piece
+            if left > 0:  # the library does not look at it where the last block is empty; the JVM's does
+                raise CodecError(f"zstd: the content has {left} bytes less than the frame states")
         except zstandard.ZstdError as error:
             if is_out_of_memory(error):
                 raise MemoryError(f"zstd: {error}") from None

@@ -204,6 +204,7 @@ REFUSED = {
     "zstd, dictionary": (ZSTD, b"\x28\xb5\x2f\xfd\x01\x38\x07" + THREE, "Dictionary"),
     # the library returns b"" for such a frame without reading its blocks
     "zstd, content of size 0": (ZSTD, b"\x28\xb5\x2f\xfd\xa0\0\0\0\0" + THREE, "corruption"),
+    "zstd, no content, and its size": (ZSTD, b"\x28\xb5\x2f\xfd\x20\x05\1\0\0", "5 bytes less"),
     "zstd, content size": (ZSTD, b"\x28\xb5\x2f\xfd\x80\x38" + struct.pack("<I", 900_000) + THREE, "corruption"),
 }
 
