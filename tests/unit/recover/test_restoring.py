@@ -206,7 +206,8 @@ def test_read_committed_that_restores_nothing_refuses_a_wrong_base_offset(read, 
     pieces = hurt(0, bytes(7) + b"\x40", 1)
     (tmp_path / f"{0:020d}.log").write_bytes(b"".join(pieces))
     with kafkarec.open(tmp_path) as log:
-        with pytest.raises(kafkarec.CorruptRecordError, match="base offset is 3, not 64: proven by the offsets") as caught:
+        wrong = pytest.raises(kafkarec.CorruptRecordError, match="base offset is 3, not 64: proven by the offsets")
+        with wrong as caught:
             read(log, isolation="read_committed")
         assert (caught.value.reason, caught.value.position) == ("base_offset_undecided", len(THREE[0]))
         assert caught.value.base_offset == 64 and log.last_stable_offset == 9
