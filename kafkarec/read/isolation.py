@@ -210,7 +210,7 @@ def _wrong_offset(matched: MatchedTransactions) -> KafkaRecordError | None:
     for one in matched.restored:
         if "base_offset" in one.fields:
             stored, _ = one.fields["base_offset"]
-            why = f"{restored_text(one.fields, one.evidence)}; errors=\"skip\" uses that"
+            why = f'{restored_text(one.fields, one.evidence)}; errors="skip" uses that'
             fault = {"file": one.file, "position": one.position, "base_offset": stored, "detail": why}
             return error("base_offset_undecided", fault)
     return None
