@@ -470,14 +470,15 @@ cdef class RecordInput:
         return {"timestamp", "key", "value", "headers"} | ({"offset"} if self.has_offsets else set())
 
     cdef int look_at_chunks(self) noexcept:
-        cdef const InputChunk* chunk = self.input.chunks
+        """Sets what the bound chunks say: how many rows, whether they have offsets, and their size."""
+        cdef const InputChunk* chunk
         cdef int64_t i
         self.rows, self.has_offsets, self.estimated_size = 0, False, 4096
         for i in range(self.input.count):
+            chunk = self.input.chunks + i
             self.rows += chunk.rows
             self.has_offsets = self.has_offsets or chunk.offset.width != NO_NUMBERS
             self.estimated_size = min(self.estimated_size + estimated_encoded_size(chunk), <int64_t>MOST_RESERVED)
-            chunk += 1
         return 0
 
     cdef int take_rows(self, tuple rows) except -1:
