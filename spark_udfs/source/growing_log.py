@@ -76,6 +76,8 @@ class GrowingLog:
     def update(self, found: PartitionLog) -> None:
         """Takes a new listing, and reads what is new at the log's end."""
         known = {os.path.dirname(each.path) for each in self.listed_log.segments if each.listed_size != 0}
+        bases = {each.base_offset for each in self.listed_log.segments}
+        added = min((each.base_offset or 0 for each in found.segments if each.base_offset not in bases), default=NO_END)
         self.listed_log, self.start = found, found.segments[0].base_offset or 0
         filled = [each for each in found.segments if each.listed_size != 0]
         self.late += [each for each in filled if known and os.path.dirname(each.path) not in known]
@@ -89,21 +91,21 @@ class GrowingLog:
         if self._is_settled:
             return
         # forgets batches that are no longer there: in the last segment that is a loss of data; others may have been
-        # compacted or deleted
+        # compacted or deleted, but then no new segment begins below an offset that was read
         existing = {each.path for each in found.segments}
         for at, batch in [*self._before.items()]:
-            if batch.path not in existing:
-                del self._before[at]
-            elif batch.fingerprint:
+            is_there = batch.path in existing
+            if is_there and batch.fingerprint:
                 with self._open_segment(batch.path) as opened:
-                    if not distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint):
-                        del self._before[at]
-                        if batch.path == last:
-                            self.rewritten.add(at)
-                    elif batch.path == self._last.path != last:
+                    is_there = distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint)
+                    if is_there and batch.path == self._last.path != last:
                         next_base = self._next_base(batch.path)
                         every = log_batches.batches(opened, batch.context_begin, opened.size, next_base)
                         self._before[at] = batch.as_proven_by(every)
+            if not is_there:
+                del self._before[at]
+                if batch.path == last or added < at:
+                    self.rewritten.add(at)
         waiting, self.waiting = self.waiting, None
         ends = (self._find_last_batch(each, NO_END, is_whole=True) for each in reversed(found.segments))
         nothing = LogBatch(found.segments[0].path, next_offset=self.start)

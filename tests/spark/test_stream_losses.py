@@ -134,6 +134,27 @@ def test_a_limit_ends_no_batch_between_damage_and_missing_offsets(broker, most):
     assert len(good) < int(second.stem) and len(query.rows["orders", 0]) == len(good) + 400 - int(third.stem)
 
 
+@pytest.mark.parametrize("base", [27, 30, 33])
+def test_an_end_that_was_truncated_and_has_rolled_is_a_loss(tmp_path, caplog, base):
+    """Between two listings, in the last segment, at its start, or before it; then a new segment has the next offset."""
+    batches = log_of([3] * 20)
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:10])), (30, b"".join(batches[10:12])))
+    strict, lenient = strict_and_lenient(tmp_path)
+    before = lenient.rows["orders", 0][:]
+    for path in folder.glob("*.log"):
+        path.unlink()
+    number = base // 3
+    again = [bytes(kafkarec.encode([(at, NOW, None, b"new", []) for at in range(b, b + 3)])) for b in range(base, 60, 3)]
+    kept = [(0, b"".join(batches[: min(number, 10)]))] + [(30, batches[10])] * (base == 33)
+    log_folder(folder, *kept, (base, b"".join(again)))
+    message = "orders-0: the next offset is 36, and the log was truncated before it and written again"
+    with pytest.raises(DataLoss, match=message):
+        strict.trigger()
+    lenient.run()
+    assert caplog.text.count(message) == 1
+    assert lenient.rows["orders", 0] == before + [(at, b"new") for at in range(36, 60)]
+
+
 @pytest.mark.parametrize("segment_bytes", [2000, 1 << 20])
 def test_a_truncated_end_is_a_loss(broker, caplog, segment_bytes):
     broker.segment_bytes = segment_bytes
