@@ -143,10 +143,9 @@ def test_an_end_that_was_truncated_and_has_rolled_is_a_loss(tmp_path, caplog, ba
     before = lenient.rows["orders", 0][:]
     for path in folder.glob("*.log"):
         path.unlink()
-    number = base // 3
-    again = [bytes(kafkarec.encode([(at, NOW, None, b"new", []) for at in range(b, b + 3)])) for b in range(base, 60, 3)]
-    kept = [(0, b"".join(batches[: min(number, 10)]))] + [(30, batches[10])] * (base == 33)
-    log_folder(folder, *kept, (base, b"".join(again)))
+    kept = [(0, b"".join(batches[: min(base // 3, 10)]))] + [(30, batches[10])] * (base == 33)
+    again = kafkarec.encode([(at, NOW, None, b"new", []) for at in range(base, 60)], batch_size=200)
+    log_folder(folder, *kept, (base, bytes(again)))
     message = "orders-0: the next offset is 36, and the log was truncated before it and written again"
     with pytest.raises(DataLoss, match=message):
         strict.trigger()
