@@ -160,7 +160,7 @@ def read_docstring(app: Any, what: str, name: str, of: Any, options: Any, lines:
                 declared = {one: kind for one, kind in inspect.get_annotations(each).items() if one[0] != "_"}
                 types |= {one: getattr(kind, "__forward_arg__", str(kind)) for one, kind in declared.items()}
         named = {one for kind, part in parts if kind == "row" for one in part[0].split(", ")}
-        parts += [("row", [one, "", f"`{kind}`"]) for one, kind in types.items() if one not in named]
+        parts += [("row", [one, "", f"`{types.pop(one)}`"]) for one in [*types] if one not in named]
     for kind, part in parts:
         if kind == "row":
             names, its_type, *text = part
@@ -185,8 +185,10 @@ def read_signature(
 
 
 def is_left_out(app: Any, what: str, name: str, of: Any, skip: bool, options: Any) -> bool | None:
-    """Fields of named tuples are rows of the class's docstring."""
-    return True if name in INTERNAL_METHODS or str(of.__doc__).startswith("Alias for field") else None
+    """Fields of named tuples are rows of the class's docstring. Of a property its name and type may say enough."""
+    if name in INTERNAL_METHODS or str(of.__doc__).startswith("Alias for field"):
+        return True
+    return False if isinstance(of, property) and name[0] != "_" else None
 
 
 def setup(app: Any) -> dict[str, Any]:
