@@ -232,22 +232,26 @@ class GrowingLog:
         return end if offset > known_end else max(offset, self.start)
 
     def _warn_of_place(self, offset: int, what: str) -> None:
-        """Logs that an offset is no border of batches, nor in a batch whose offsets are proven: then it is not known
-        which batches were read up to it."""
+        """Logs that an offset is no border of batches, nor in a batch whose offsets are proven, or that two end there:
+        then it is not known which batches were read up to it."""
         batch = self._find_batch_below(offset)
-        if batch.next_offset == offset or (batch.next_offset > offset and batch.may_cut):
+        if batch.next_offset > offset and batch.may_cut:
             return
-        if batch.next_offset < offset:
+        if batch.next_offset <= offset:
             with self._open_segment(batch.path) as opened:
                 behind = next(log_batches.batches(opened, batch.end, opened.size, self._next_base(batch.path)), None)
                 if behind is None or opened.base_offset == offset:
                     return
-            if behind.may_cut and behind.first_offset == offset:
+            if batch.next_offset == offset:  # of two that end there either one may be damaged
+                if behind.next_offset != offset or behind.restored or behind.is_misfit:
+                    return
+            elif behind.may_cut and behind.first_offset == offset:
                 return
-        if not distributed.is_compacted(batch.path, self.listed_log.topic, self.listed_log.partition):
+        owner = self.listed_log.topic, self.listed_log.partition
+        if batch.next_offset == offset or not distributed.is_compacted(batch.path, *owner):
             logger.warning(
-                "%s, where no batch of %s begins or ends, from byte %d on: unless the topic is compacted, an offset is "
-                "damaged there, and records may be read twice, or not at all",
+                "%s, where no batch of %s begins or ends, or two end, from byte %d on: unless the topic is compacted, an "
+                "offset is damaged there, and records may be read twice, or not at all",
                 *(what, paths.display_url(batch.path), batch.begin),
             )
 

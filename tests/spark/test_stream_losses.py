@@ -653,6 +653,20 @@ def test_a_restart_beside_damage_of_what_was_read_is_told(tmp_path, caplog, stor
     assert caplog.text.count(PLACE) == (read_of(query) != [*range(36)])
 
 
+@pytest.mark.parametrize("stored, told", [({}, 0), ({10: 11}, 1)])
+def test_a_restart_where_two_batches_end_is_told(tmp_path, caplog, stored, told):
+    """The offset of one of them is damaged, and behind a gap it is not known which: the second is read again."""
+    batches = log_of([1] * 30, stored)
+    del batches[12:15]
+    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:12])))
+    query = Query(tmp_path, **TELLS)
+    query.run()
+    log_folder(folder, (0, b"".join(batches)))
+    query.restart()
+    query.run()
+    assert len(read_of(query)) == 27 + told and caplog.text.count(PLACE) == told
+
+
 def test_a_restart_before_an_empty_segment_is_told(tmp_path, caplog):
     """Whether offsets are missing before it is not known: the last batch has those that it begins with."""
     folder = log_folder(tmp_path / "orders-0", (0, log_of([1])[0]))
