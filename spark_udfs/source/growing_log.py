@@ -250,8 +250,8 @@ class GrowingLog:
         owner = self.listed_log.topic, self.listed_log.partition
         if batch.next_offset == offset or not distributed.is_compacted(batch.path, *owner):
             logger.warning(
-                "%s, where no batch of %s begins or ends, or two end, from byte %d on: unless the topic is compacted, an "
-                "offset is damaged there, and records may be read twice, or not at all",
+                "%s, where no batch of %s begins or ends, or two end, from byte %d on: unless the topic is compacted, "
+                "an offset is damaged there, and records may be read twice, or not at all",
                 *(what, paths.display_url(batch.path), batch.begin),
             )
 
