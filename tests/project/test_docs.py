@@ -108,6 +108,7 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_other_hosts(tm
     wanted |= {f"distributed.{name}" for name in {*distributed.__all__} - doc_api.PACKAGES["distributed"]}
     methods = ("read", "stream", "scan", "batches", "verify", "salvage", "offset_for_timestamp")
     assert wanted | {f"Segment.{name}" for name in methods} | {"Segment.size", "Report.damage"} <= described
+    assert not {f"distributed.{name}" for name in doc_api.PACKAGES["distributed"]} & described
     home = (tmp_path / "index.html").read_text()
     for part in ("Start", "How-to", "Reference", "Explanation", "Limits"):
         assert f">{part}<" in home, part
