@@ -55,8 +55,10 @@ class Excluded(NamedTuple):
     def applied_to(self, decode_request: DecodeRequest) -> DecodeRequest:
         first, end, *_ = decode_request.options.within
         for error, places in () if decode_request.skip else self.wrong_offsets:
-            if any((first is None or high >= first) and (end is None or low < end) for low, high in places):
-                raise error
+            for low, high in places:
+                stops = (stop for stop in (end, self.stable_offset) if stop is not None)
+                if (first is None or high >= first) and all(low < stop for stop in stops):
+                    raise error
         options = decode_request.options._replace(aborted=self.aborted, stable_offset=self.stable_offset)
         if options.check_crc == ALL_CHECKS or not self.damaged:
             options = options._replace(highest_base=self.highest_base)

@@ -202,7 +202,7 @@ print((_status("VmSize") - before) // len(data))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc/self/status")
-def test_a_small_first_batch_of_a_chunk_reserves_no_more_than_a_stretch_of_them_takes():
+def test_the_memory_reserved_after_a_small_first_batch_is_that_of_a_stretch():
     """Several times the size of the data, not twenty times: as many batches as small payloads fill a chunk."""
     assert int(subprocesses.run(ALTERNATING)) < 8
 

@@ -234,6 +234,15 @@ def test_read_committed_refuses_a_wrong_base_offset_in_its_range(within, read, t
             assert offsets(log.read(isolation="read_committed", **within)) == read
 
 
+def test_read_committed_ends_before_a_wrong_base_offset_that_an_open_transaction_precedes(tmp_path):
+    opened = builders.good_batch(3, producer_id=5, producer_epoch=0, base_sequence=0, attributes=builders.TRANSACTIONAL)
+    (tmp_path / f"{0:020d}.log").write_bytes(opened + b"".join(hurt(0, bytes(7) + b"\x40", 1)[1:]))
+    with kafkarec.open(tmp_path) as log:
+        assert offsets(log.read(isolation="read_committed", errors="skip")) == []
+        assert offsets(log.read(isolation="read_committed")) == []
+        assert [one.fields["base_offset"] for one in log.read(errors="skip").restored] == [(64, 3)]
+
+
 def test_read_committed_refuses_a_wrong_base_offset_by_which_a_batch_would_be_in_its_range(tmp_path):
     (tmp_path / f"{0:020d}.log").write_bytes(b"".join(hurt(0, bytes(8), 1)))
     with kafkarec.open(tmp_path) as log, pytest.raises(kafkarec.CorruptRecordError, match="base offset is 3, not 0"):
