@@ -78,24 +78,18 @@ def test_a_corrupt_batch_outside_of_the_range_by_its_header_is_skipped():
         data = first + middle + last
         assert offsets_or_none(data) is None
         for start in range(13):
-            assert (offsets_or_none(data, within=(start, None, None, None)) is None) == (start <= 7), start
-            assert (offsets_or_none(data, within=(None, start, None, None)) is None) == (start > 4), start
+            assert (offsets_or_none(data, offsets=(start, None)) is None) == (start <= 7), start
+            assert (offsets_or_none(data, offsets=(None, start)) is None) == (start > 4), start
         for time in (1000, 1999, 2000, 2001, 2002, 2003, 2004, 3000):
-            assert (offsets_or_none(data, within=(None, None, time, None)) is None) == (time <= 2003), (kind, time)
+            assert (offsets_or_none(data, times=(time, None)) is None) == (time <= 2003), (kind, time)
             above = kind == 8 and time <= 2003
-            assert (offsets_or_none(data, within=(None, None, None, time)) is None) == (not above), (kind, time)
-            assert offsets_or_none(data, within=(None, None, 2004, time)) == [], (kind, time)
+            assert (offsets_or_none(data, times=(None, time)) is None) == (not above), (kind, time)
+            assert offsets_or_none(data, times=(2004, time)) == [], (kind, time)
         for high in (3001, 3004):
-            assert offsets_or_none(data, within=(None, None, 2004, high)) == [8 + n for n in range(high - 3000)]
+            assert offsets_or_none(data, times=(2004, high)) == [8 + n for n in range(high - 3000)]
     # a base offset that the next one contradicts ends no range; a damaged batch with one may be in it
     for base in (9, 8 + FAR + 1):
         above = builders.good_batch(1, base_offset=base)
-        assert offsets_or_none(first + above + last, within=(0, 9, None, None)) == [0, 1, 2, 3, 8]
-        assert offsets_or_none(first + spoiled(above) + last, within=(0, 9, None, None)) is None
-        assert offsets_or_none(first + spoiled(above) + last, within=(0, 9, None, None), check_crcs=False) == [
-            0,
-            1,
-            2,
-            3,
-            8,
-        ]
+        assert offsets_or_none(first + above + last, offsets=(0, 9)) == [0, 1, 2, 3, 8]
+        assert offsets_or_none(first + spoiled(above) + last, offsets=(0, 9)) is None
+        assert offsets_or_none(first + spoiled(above) + last, offsets=(0, 9), check_crcs=False) == [0, 1, 2, 3, 8]
