@@ -118,11 +118,11 @@ class PartitionNote:
         self._changed = [f"the source {path}" for path in now | noted if now.get(path) != noted.get(path)]
         if self._changed:
             folders = dict.fromkeys(map(os.path.dirname, self._found["files"]))
-            written = [folder for folder in folders if os.path.isdir(os.path.join(self._out, folder))]
-            if written:  # noted first: the sources may be as before again when a run that was killed here goes on
+            moved = [folder for folder in folders if os.path.isdir(os.path.join(self._out, folder))]
+            if moved:  # noted first: the sources may be as before again when a run that was killed here goes on
                 self._kept.append(f"{SET_ASIDE}/earlier.{len(self._kept) + 1}")
                 self._run.write(self._file, {**self._found, "kept": self._kept})
-            for folder in written:
+            for folder in moved:
                 target = os.path.join(self._out, self._kept[-1], folder)
                 make_folder(os.path.dirname(target))
                 os.rename(os.path.join(self._out, folder), target)
