@@ -18,6 +18,7 @@ import re
 import shutil
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,8 @@ from wheelhouse_platforms import LOCKS, Platform, here
 
 SOURCES = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "kafkarec")  # what a build reads
 GENERATED = (".so", ".c", ".o", ".pyc")
+# What setup.py and the compiler take from the environment.
+SETTINGS = ("CC", "CPPFLAGS", "LDFLAGS", *(f"KAFKAREC_{name}" for name in ("ABI3", "DEBUG", "OPTIMIZE", "SANITIZE")))
 OLDEST_GLIBC = 17  # 2.17, that of manylinux2014: what the dependencies have wheels for, and auditwheel knows
 
 
@@ -58,7 +61,8 @@ def compile_in_place(root: Path) -> list[Path]:
     # no debugging information: it has this folder's path, and the module's build id is a hash of it, too
     env = os.environ | {"CFLAGS": f"{os.environ.get('CFLAGS', '')} -g0"}
     sources = sorted(each.name for each in package.glob("_*.pyx"))
-    made_with = (sys.version, env.get("CC"), env["CFLAGS"], importlib.metadata.version("cython"), sources)
+    settings = [env["CFLAGS"], *map(env.get, SETTINGS)]
+    made_with = (sys.version, settings, importlib.metadata.version("cython"), sources)
     stamp, wanted = work / "made-with", f"{made_with} {(root / 'setup.py').read_text()}"
     command: list[object] = [sys.executable, "setup.py", "-q", "build_ext"]
     command += ["--build-temp", work / "temporary", "--build-lib", work / "modules"]
@@ -85,12 +89,11 @@ def compile_in_place(root: Path) -> list[Path]:
 
 def kafkarec_wheels(root: Path, platforms: Iterable[Platform], out: Path) -> list[Path]:
     """kafkarec's wheel for each platform, in their order, in `out`."""
-    native, described = compile_in_place(root), root / "build" / "described"
-    shutil.rmtree(described, ignore_errors=True)
-    described.mkdir()
-    run(sys.executable, "setup.py", "-q", "dist_info", "--output-dir", described, cwd=root)
-    (dist_info,) = described.glob("*.dist-info")
-    files = files_below(root, ("kafkarec",)) | files_below(described, (dist_info.name,))
+    native = compile_in_place(root)
+    with tempfile.TemporaryDirectory() as described:
+        run(sys.executable, "setup.py", "-q", "dist_info", "--output-dir", described, cwd=root)
+        (dist_info,) = Path(described).glob("*.dist-info")
+        files = files_below(root, ("kafkarec",)) | files_below(dist_info.parent, (dist_info.name,))
 
     def wheel_for(platform: Platform) -> Path:
         modules = native if platform == here() else cross_modules(root, platform)

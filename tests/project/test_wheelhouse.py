@@ -255,16 +255,18 @@ def test_what_to_compile_again_is_left_to_setuptools(tmp_path, builds):
     assert builds == [True, False]
 
 
-@pytest.mark.parametrize("reason", ["another setup.py", "another module", "stopped", "another compiler"])
+@pytest.mark.parametrize("reason", ["another setup.py", "another module", "stopped", "CC", "CFLAGS", "KAFKAREC_ABI3"])
 def test_everything_is_compiled_again(tmp_path, builds, reason, monkeypatch):
     if reason == "another setup.py":
         (tmp_path / "setup.py").write_text("2")
     if reason == "another module":
         (tmp_path / "kafkarec" / "_d.pyx").touch()
     if reason == "stopped":
-        (tmp_path / "build" / "kafkarec" / "made-with").unlink()
-    if reason == "another compiler":
-        monkeypatch.setenv("CC", "another")
+        with monkeypatch.context() as patch, pytest.raises(SystemExit):
+            patch.setattr(wheelhouse_build, "run", lambda *words, **named: sys.exit("stopped"))
+            wheelhouse_build.compile_in_place(tmp_path)
+    if reason.isupper():
+        monkeypatch.setenv(reason, "0")
     wheelhouse_build.compile_in_place(tmp_path)
     assert builds == [True, True]
 
