@@ -80,9 +80,9 @@ sparks: ## the older Sparks (3.5 to 4.2): fetches them, runs one application on 
 	CI=1 $(if $(LONG),KAFKAREC_LONG=1) KAFKAREC_SPARK_ENVIRONMENTS=$$environments $(MAKE) test \
 	    ARGS='$(addprefix tests/spark/test_,versions.py $(if $(LONG),stream_kills.py cause_first.py payloads.py)) -rP $(ARGS)'
 
-damages: ## random damage to random logs, compared with what was written (SEED=2)
+damages: ## random damage to random logs, compared with what was written (ARGS='--count 100000 --seed 1')
 	@sh tools/setup build
-	@KAFKAREC_LONG=1 KAFKAREC_SEED=$(or $(SEED),1) $(PYTHON) -m pytest tests/unit/read/test_hurt_headers.py $(ARGS)
+	@$(PYTHON) tools/damages.py $(ARGS)
 
 fence: ## what users see, as it is now, into tests/fence/snapshot.xz and CHANGELOG.md (see tests/fence/README.md)
 	@sh tools/setup build

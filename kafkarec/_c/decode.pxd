@@ -191,8 +191,9 @@ cdef inline void reserve_for_rest(Engine* e, int64_t length) noexcept nogil:
     of the chunk, if all its batches are like this one, and a sixteenth more."""
     cdef int64_t batches = (e.input.stop - e.row.position) // e.row.size_in_bytes - 1
     cdef int64_t of_chunk = (e.options.chunk_bytes - length) // max(length, 1) + 1
+    cdef int64_t of_stretch = e.options.stretch_bytes // e.row.size_in_bytes
     cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
-    batches = min(batches, of_chunk)
+    batches = min(batches, of_chunk, of_stretch)
     batches += batches // 16
     if batches > 0 and e.options.chunk_bytes <= MOST_EXPECTED:
         buffer_reserve(&e.rows, used, used + <size_t>(batches + 1) * sizeof(BatchRow))

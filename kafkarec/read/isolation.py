@@ -93,7 +93,7 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
         transaction; otherwise InvalidRecordError for such a marker
     """
     matched = match_markers(segments, raises=not skip, check_all=skip)
-    if not skip and (wrong_offset := _wrong_offset(matched)) is not None:
+    for wrong_offset, _ in () if skip else _wrong_offsets(matched):
         raise wrong_offset
     marked = frozenset(producer for (producer,) in columns_of(matched.ended + matched.without_data, "producer_id"))
     opened = tuple(one.first_offset for one in matched.open.values())
@@ -202,18 +202,18 @@ def _excluded(matched: MatchedTransactions, opened: Mapping[int, TransactionData
         _undecided(matched),
         matched.highest_base,
         bool(matched.damage),
-        _wrong_offset(matched),
+        tuple(_wrong_offsets(matched)),
     )
 
 
-def _wrong_offset(matched: MatchedTransactions) -> KafkaRecordError | None:
-    for one in matched.restored:
-        if "base_offset" in one.fields:
-            stored, _ = one.fields["base_offset"]
-            why = f'{restored_text(one.fields, one.evidence)}; errors="skip" uses that'
-            fault = {"file": one.file, "position": one.position, "base_offset": stored, "detail": why}
-            return error("base_offset_undecided", fault)
-    return None
+def _wrong_offsets(matched: MatchedTransactions) -> Iterator[tuple[KafkaRecordError, list[tuple[int, int]]]]:
+    """Excluded.wrong_offsets. By its stored offset a batch is left out that is above the highest right one."""
+    for one, last in matched.wrong_offsets:
+        stored, right = one.fields["base_offset"]
+        why = f'{restored_text(one.fields, one.evidence)}; errors="skip" uses that'
+        fault = {"file": one.file, "position": one.position, "base_offset": stored, "detail": why}
+        by_stored = [(stored, stored + last - right)] if stored <= matched.highest_base else []
+        yield error("base_offset_undecided", fault), [(right, last), *by_stored]
 
 
 def _undecided(matched: MatchedTransactions) -> tuple[UndecidedTransaction, ...]:

@@ -39,8 +39,9 @@ class Excluded(NamedTuple):
     highest_base: the highest base offset when the markers were read: what a log that grows got since then is left out,
         as its markers are not known; None: nothing is left out for that
     damaged: whether there was damage then, of which a reading that checks less may take batches
-    wrong_offset: the first batch whose base offset is proven to be wrong, as an error: which transaction it is part of
-        is known by the right one only, which errors="raise" does not restore
+    wrong_offsets: the batches whose base offset is proven to be wrong, as errors, with the (first, last) offsets by
+        which a range may have them: which transaction one is part of is known by the right one only, which
+        errors="raise" does not restore
     """
 
     aborted: tuple[Span, ...]
@@ -49,11 +50,15 @@ class Excluded(NamedTuple):
     undecided: tuple[UndecidedTransaction, ...] = ()
     highest_base: int | None = None
     damaged: bool = False
-    wrong_offset: KafkaRecordError | None = None
+    wrong_offsets: tuple[tuple[KafkaRecordError, list[tuple[int, int]]], ...] = ()
 
     def applied_to(self, decode_request: DecodeRequest) -> DecodeRequest:
-        if self.wrong_offset is not None and not decode_request.skip:
-            raise self.wrong_offset
+        first, end, *_ = decode_request.options.within
+        for error, places in () if decode_request.skip else self.wrong_offsets:
+            for low, high in places:
+                stops = (stop for stop in (end, self.stable_offset) if stop is not None)
+                if (first is None or high >= first) and all(low < stop for stop in stops):
+                    raise error
         options = decode_request.options._replace(aborted=self.aborted, stable_offset=self.stable_offset)
         if options.check_crc == ALL_CHECKS or not self.damaged:
             options = options._replace(highest_base=self.highest_base)

@@ -108,6 +108,7 @@ class MatchedTransactions:
     ended               EndedRows as consecutive int64, in the order of the markers
     without_data        the same for markers of transactions without data in the input
     decisions           the transactions whose markers are lost in damage
+    wrong_offsets       the batches whose base offset was restored, with their right last offset
     known_holes         holes of a log whose damaged bytes were removed, in order
     ahead               producer id -> its .txnindex entry after the log's last batch
     first_offset, next_offset   of the input; None: there is no batch
@@ -128,7 +129,7 @@ class MatchedTransactions:
         self.next_offset: int | None = None
         self.notes: list[Note] = []
         self.damage: list[Damage] = []
-        self.restored: list[Restored] = []
+        self.wrong_offsets: list[tuple[Restored, int]] = []
         self.decisions: list[Decision] = []
         self.ahead: dict[int, AbortedTransaction] = {}
         self.is_out_of_order = False
@@ -175,7 +176,10 @@ class MatchedTransactions:
             self._segment_start = None
             self._read_index()
         self.damage += step.damage
-        self.restored += step.restored
+        for one in step.restored:
+            if "base_offset" in one.fields and one.position in step.column("position"):
+                row = step.start + step.column("position").index(one.position)
+                self.wrong_offsets.append((one, step.cell("last_offset", row)))
         if step.segment.base_offset is not None and not step.rows.rise_from(self.next_offset or 0):
             self.is_out_of_order = True
         holes = self._hole_finder.holes_in(step, self._segment_number, self.next_offset)

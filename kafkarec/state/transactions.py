@@ -122,7 +122,7 @@ def _transaction(
 
 class TransactionListing(Sequence[Transaction]):
     """Every transaction of a log: the ended ones in the order of their markers, then the open ones by first offset.
-    The ended ones are made when the first of them is used.
+    Iterating makes one after the other; the first that is taken by its index makes all.
 
     .last_stable_offset    the offset at which a read_committed consumer stops: the first offset of the first open
                            transaction with data in the log, else the log end offset
@@ -161,7 +161,11 @@ class TransactionListing(Sequence[Transaction]):
 
     @cached_property
     def _all(self) -> list[Transaction]:
-        return [*_ended_transactions(self._found.ended, self._names), *self.ongoing]
+        return list(self)
+
+    def __iter__(self) -> Iterator[Transaction]:  # without a list of all: there may be millions
+        yield from _ended_transactions(self._found.ended, self._names)
+        yield from self.ongoing
 
     def __len__(self) -> int:
         return len(self._found.ended) // WIDTH + len(self.ongoing)

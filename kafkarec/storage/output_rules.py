@@ -319,11 +319,11 @@ def _file_key(path: str | None) -> tuple[object, ...] | None:
     """A key that is equal for all paths of one file; None for what is not a file."""
     descriptor = descriptor_of(path)
     try:
-        status = os.stat(path or "") if descriptor is None else os.fstat(descriptor)
+        status = _status(path or "") if descriptor is None else os.fstat(descriptor)
     except OSError:
-        if path is None or descriptor is not None:
-            return None
-        parent, name = os.path.split(os.path.realpath(path))
+        return None
+    if status is None:
+        parent, name = os.path.split(os.path.realpath(path or ""))
         return identity(parent) or parent, name
     if stat.S_ISCHR(status.st_mode) or (descriptor is not None and not stat.S_ISREG(status.st_mode)):
         return None

@@ -84,6 +84,7 @@ REFUSED = {
     "explain TXN --html -": "standard output and --html - are the same file",
     "study TXN --plot a.svg -o full/../a.svg": "-o full/../a.svg and --plot a.svg are the same",
     "verify TXN --html plain.txt -o same --force": "are the same file",
+    "verify TXN --html missing/../plain.txt -o plain.txt --force": "are the same file",
     "cat TXN -o full": "-o full is a folder; name a file",
     "cat TXN -o new/": "-o new/ is a folder; name a file",
     "cat TXN -o ''": "-o: the name is empty; name a file",

@@ -11,7 +11,7 @@ import faulthandler
 import random
 
 import builders
-import damage_judge
+import damages
 import hurt_logs
 import pytest
 from fake_file import FakeFile
@@ -49,7 +49,7 @@ def test_untouched_batches_of_real_logs_are_recovered_and_salvaged(folder, tmp_p
     for number in range(2000) if LONG else (*range(12), *range(53, 400, 50)):  # the number chooses what is compared
         chance = random.Random(f"{folder.name} {number}")
         parts = hurt_logs.damaged(chance, log, chance.randrange(1, 5))
-        judge = damage_judge.check(log, parts, tmp_path / f"{number}" / folder.name, number)
+        judge = damages.check(log, parts, tmp_path / f"{number}" / folder.name, number)
         assert not judge.faults, number
 
 

@@ -126,7 +126,7 @@ def test_damaged_files(restore, _short_stretches):
         for errors in ("raise", "skip"):
             assert_same(partial(decode_file, part.data, errors=errors, restore=restore), seed)
             asked = reading.file_request("a.log", errors=errors)
-            for chosen in ({"audit": True}, {"offsets": (low, high)}):
+            for chosen in ({"audit": True}, {"within": (low, high, None, None)}):
                 options = asked.options._replace(restore=restore, **chosen)
                 assert_same_pieces(partial(Source, part.data), asked._replace(options=options), _short_stretches, seed)
 

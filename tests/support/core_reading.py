@@ -126,11 +126,11 @@ def error_as_oracle(data: bytes) -> kafkarec.KafkaRecordError | None:
 
 def decode_range(
     data: bytes,
-    offsets: tuple[int | None, int | None] | None = None,
-    times: tuple[int | None, int | None] | None = None,
+    offsets: tuple[int | None, int | None] = (None, None),
+    times: tuple[int | None, int | None] = (None, None),
     **options,
 ) -> kafkarec.RecordColumns:
-    return reading.decode_source(data, engine={"offsets": offsets, "times": times}, **{"control": True, **options})
+    return reading.decode_source(data, engine={"within": (*offsets, *times)}, **{"control": True, **options})
 
 
 def varint_encodings(value: int, most: int) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Logs as they were written, generated ones and a real broker's, and the same damaged. damage_judge.py compares what
+"""Logs as they were written, generated ones and a real broker's, and the same damaged. tools/damages.py compares what
 is read of the damaged bytes with what was written."""
 
 from __future__ import annotations

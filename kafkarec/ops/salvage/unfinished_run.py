@@ -103,7 +103,8 @@ class PartitionNote:
                 except OSError:
                     self._sources.append([segment.path, segment.size, 0])
         self._found = _read_note(os.path.join(run.folder, self._file)) or {}
-        self._kept: list[str] = self._found.get("kept", [])  # folders with what earlier runs made of other sources
+        # folders in `out` with what earlier runs made of other sources, or to which a killed run would have moved it
+        self._kept: list[str] = self._found.get("kept", [])
         self._changed: list[str] = []
 
     @property
@@ -116,14 +117,16 @@ class PartitionNote:
         now = {path: state for path, *state in self._sources}
         self._changed = [f"the source {path}" for path in now | noted if now.get(path) != noted.get(path)]
         if self._changed:
-            root = os.path.join(self._out, SET_ASIDE, f"earlier.{len(self._kept) + 1}")
-            moved = {folder: os.path.join(root, folder) for folder in map(os.path.dirname, self._found["files"])}
-            for folder, target in moved.items():
-                if os.path.isdir(written := os.path.join(self._out, folder)):
-                    make_folder(os.path.dirname(target))
-                    os.rename(written, target)
-                    sync_folder(os.path.dirname(target))
-            self._kept += [root] if any(map(os.path.isdir, moved.values())) else []
+            folders = dict.fromkeys(map(os.path.dirname, self._found["files"]))
+            moved = [folder for folder in folders if os.path.isdir(os.path.join(self._out, folder))]
+            if moved:  # noted first: the sources may be as before again when a run that was killed here goes on
+                self._kept.append(f"{SET_ASIDE}/earlier.{len(self._kept) + 1}")
+                self._run.write(self._file, {**self._found, "kept": self._kept})
+            for folder in moved:
+                target = os.path.join(self._out, self._kept[-1], folder)
+                make_folder(os.path.dirname(target))
+                os.rename(os.path.join(self._out, folder), target)
+                sync_folder(os.path.dirname(target))
         elif "reports" in self._found:
             for path, state in self._found["files"].items():
                 written = os.path.join(self._out, path)
@@ -141,9 +144,10 @@ class PartitionNote:
         report = plans[0].report
         if self._changed:
             report.problems.append(f"made again: {self._changed[0]} has changed since an earlier run")
-        if self._kept:
+        kept = [*filter(os.path.isdir, (os.path.join(self._out, folder) for folder in self._kept))]
+        if kept:
             report.keeps_earlier = True
-            report.problems.append(f"what was made before the sources changed is kept in {', '.join(self._kept)}")
+            report.problems.append(f"what was made before the sources changed is kept in {', '.join(kept)}")
         planned = {path for plan in plans for path, _ in plan.outputs()}
         earlier = set(self._found.get("files", ()))
         names = planned.union(earlier, *map(_side_files, plans))

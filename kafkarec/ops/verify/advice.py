@@ -61,7 +61,7 @@ def _repairs(report: ReportData, inputs: Sequence[str], output: str) -> Iterator
     gone += [os.path.basename(str(one.file)) for one in report.own_findings if one.kind == "folder_lost"]
     if gone:
         yield f"({_first_of(gone)}: no batch is left to save; look for a backup or a replica)"
-    yield from _for_files_left_out(report, output)
+    yield from _for_files_left_out(report, inputs)
     wrong_indexes = [one for one in rest if _has_finding_for(one, REINDEX, ERROR)]
     if wrong_indexes and not is_whole_folder:  # of which salvage writes all indexes
         yield _reindex(report, wrong_indexes, output)
@@ -91,7 +91,7 @@ def _first_of(names: Sequence[str]) -> str:
     return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
-def _for_files_left_out(report: ReportData, output: str) -> Iterator[str]:
+def _for_files_left_out(report: ReportData, inputs: Sequence[str]) -> Iterator[str]:
     """The commands for files with batches outside of the logs: salvage if a log lacks their offsets; else verify,
     unless nothing is wrong with the logs."""
     left_out = {str(one.file): one.offset or 0 for one in report.findings if one.kind == "batches_left_out"}
@@ -104,7 +104,8 @@ def _for_files_left_out(report: ReportData, output: str) -> Iterator[str]:
                 files.append(path)
         if files and one.topic and one.partition is not None:
             place = ("--topic", one.topic), ("--partition", one.partition)
-            yield command("salvage", [one.path, *files], *place, ("-o", f"{output}-{one.name}"))
+            output = suggested_output(f"rescued-{one.name}", inputs)
+            yield command("salvage", [one.path, *files], *place, ("-o", output))
             yield f"({one.name} lacks the offsets from {', '.join(str(left_out[path]) for path in files)} on)"
             rest = [path for path in rest if path not in files]
     if not report.files:  # folders of deleted partitions

@@ -188,6 +188,25 @@ def test_an_estimate_refuses_no_batch():
     assert subprocesses.run(ESTIMATES) == "10 3\n"
 
 
+ALTERNATING = (
+    subprocesses.PEAK
+    + """
+import builders, kafkarec
+small, large = builders.good_batch(1), builders.batch(builders.records(100, value=bytes(160)))
+data = (small + large) * 2000
+before = _status("VmSize")
+kept = list(kafkarec.stream(data, check_crcs=False))
+print((_status("VmSize") - before) // len(data))
+"""
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc/self/status")
+def test_the_memory_reserved_after_a_small_first_batch_is_that_of_a_stretch():
+    """Several times the size of the data, not twenty times: as many batches as small payloads fill a chunk."""
+    assert int(subprocesses.run(ALTERNATING)) < 8
+
+
 # ---- cycles
 
 

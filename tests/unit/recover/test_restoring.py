@@ -215,6 +215,40 @@ def test_read_committed_that_restores_nothing_refuses_a_wrong_base_offset(read, 
         assert offsets(log.read()) == [0, 1, 2, 64, 65, 66, 6, 7, 8]
 
 
+@pytest.mark.parametrize(
+    ("within", "read"),
+    [
+        ({"end_offset": 3}, [0, 1, 2]),
+        ({"start_offset": 6}, [6, 7, 8]),
+        ({"start_offset": 5}, None),
+        ({"end_offset": 4}, None),
+    ],
+)
+def test_read_committed_refuses_a_wrong_base_offset_in_its_range(within, read, tmp_path):
+    (tmp_path / f"{0:020d}.log").write_bytes(b"".join(hurt(0, bytes(7) + b"\x40", 1)))
+    with kafkarec.open(tmp_path) as log:
+        if read is None:
+            with pytest.raises(kafkarec.CorruptRecordError, match="base offset is 3, not 64"):
+                log.read(isolation="read_committed", **within)
+        else:
+            assert offsets(log.read(isolation="read_committed", **within)) == read
+
+
+def test_read_committed_ends_before_a_wrong_base_offset_that_an_open_transaction_precedes(tmp_path):
+    opened = builders.good_batch(3, producer_id=5, producer_epoch=0, base_sequence=0, attributes=builders.TRANSACTIONAL)
+    (tmp_path / f"{0:020d}.log").write_bytes(opened + b"".join(hurt(0, bytes(7) + b"\x40", 1)[1:]))
+    with kafkarec.open(tmp_path) as log:
+        assert offsets(log.read(isolation="read_committed", errors="skip")) == []
+        assert offsets(log.read(isolation="read_committed")) == []
+        assert [one.fields["base_offset"] for one in log.read(errors="skip").restored] == [(64, 3)]
+
+
+def test_read_committed_refuses_a_wrong_base_offset_by_which_a_batch_would_be_in_its_range(tmp_path):
+    (tmp_path / f"{0:020d}.log").write_bytes(b"".join(hurt(0, bytes(8), 1)))
+    with kafkarec.open(tmp_path) as log, pytest.raises(kafkarec.CorruptRecordError, match="base offset is 3, not 0"):
+        log.read(isolation="read_committed", end_offset=3)
+
+
 def test_the_two_batches_before_a_range_are_neighbours(tmp_path):
     """The second one before tells that the first one is not the wrong one."""
     pieces = [builders.good_batch(10, base_offset=base) for base in (0, 10, 15, 30)]

@@ -5,7 +5,7 @@ import random
 from itertools import pairwise, permutations
 
 import builders
-import damage_judge
+import damages
 import hurt_logs
 import pytest
 from failing_calls import before, failing
@@ -29,7 +29,7 @@ def test_damaged_replicas(folder, tmp_path):
             hurt_logs.write_folder(sources[-1], log, parts)
             for segment, part in zip(log.segments, parts, strict=True):
                 read = kafkarec.decode(part.data, errors="skip").batches.column("position")
-                alive |= {batch.raw for at, batch in damage_judge.untouched(segment, part) if at in read}
+                alive |= {batch.raw for at, batch in damages.untouched(segment, part) if at in read}
         out = tmp_path / f"out{turn}"
         report = salvage(sources, out, as_partition=chance.random() < 0.5)
         kept = copied(out)

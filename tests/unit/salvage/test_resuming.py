@@ -190,6 +190,25 @@ def test_what_was_made_of_sources_that_changed_since_stays(tmp_path, at, again):
     assert (out / "set-aside" / "orders-0" / "offset_out_of_order-0.log").read_bytes() == parts["set aside"]
 
 
+def test_sources_that_are_as_before_again_after_a_kill(tmp_path):
+    """Killed while folders are moved, or before the partition is planned; then changed once more."""
+    folder, out, calls = log(tmp_path / "data" / "orders-0", [batch(0, 5), batch(9, 1), batch(6, 1)]), tmp_path / "o", 0
+    for calls in range(1, 100, 3):
+        os.utime(folder / NAME, (1, 1))
+        killed_before("salvage.json", folder, out)
+        os.utime(folder / NAME, (2, 2))
+        if not unfinished_at(calls, folder, out):
+            break
+        os.utime(folder / NAME, (1, 1))
+        killed_before("salvage.json", folder, out)
+        os.utime(folder / NAME, (3, 3))
+        [one] = salvage(folder, out).partitions
+        kept = sorted(map(str, (out / "set-aside").glob("earlier.*")))
+        assert AGAIN[1] + ", ".join(kept) in one.problems, calls
+        shutil.rmtree(out)
+    assert calls > 30
+
+
 @pytest.mark.parametrize("as_partition", [False, True])
 def test_a_file_of_an_earlier_run_that_is_not_made_again_is_not_left(tmp_path, as_partition):
     """Killed at any moment; then the source has the same batches in one segment less."""

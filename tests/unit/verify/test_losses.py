@@ -1,6 +1,7 @@
 """verify: the total loss, missing segments and known ends included; misplaced batches; cut snapshots."""
 
 import json
+import os
 import sys
 
 import builders
@@ -38,7 +39,7 @@ def test_a_segment_that_the_cleaner_has_just_replaced_leaves_gaps_open(tmp_path,
 # ---- batches in files that no broker reads
 
 
-def test_segments_with_other_names_in_their_folder_are_salvaged_together(tmp_path):
+def test_segments_with_other_names_in_their_folder_are_salvaged_together(tmp_path, tmp_path_factory, monkeypatch):
     """As upper case letters on a file system of another kind. The file of another folder has no offset that begins a
     gap."""
     log = made(tmp_path, {0: [good(0)], 20: [good(20)]})
@@ -51,6 +52,9 @@ def test_segments_with_other_names_in_their_folder_are_salvaged_together(tmp_pat
     command = f"next: kafkarec salvage {log} {files[0]} {files[1]} --topic orders --partition 0 -o rescued-orders-0"
     assert f"\n{command}\n      (orders-0 lacks the offsets from 5, 10 on)\n" in text
     assert f"kafkarec verify {tmp_path / 'found'}" in text
+    monkeypatch.chdir(tmp_path_factory.mktemp("work"))
+    os.mkdir("rescued-orders-0")
+    assert f"\n{command}-2\n" in str(verified(tmp_path)), "salvage refuses a folder that is not new or empty"
 
 
 def test_a_full_lost_and_found_is_counted(tmp_path):

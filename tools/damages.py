@@ -1,18 +1,26 @@
-"""Random damage to random logs: what every reader makes of it is compared with what was written.
+"""`make damages`: random damage to random logs; what every reader makes of it is compared with what was written.
+
+usage: damages.py [--count DAMAGES] [--seed N] [--only LOG] [--keep FOLDER]
 
 Each log is read as buffers and as a folder (`errors="skip"`); some also in ranges as Spark's tasks read, in pieces, by
-`verify`, and by `salvage`.
+`verify`, and by `salvage`. Prints counts; ends with status 1 if anything is wrong, with the numbers of the logs, which
+`--only` repeats and `--keep` writes.
 
-The oracle is the log before the damage (hurt_logs.py). A batch is *untouched* if its bytes are all there, in one piece,
-and not moved past others; it must come back with its own offsets. Each batch that comes back must be one of those
-written, record for record, and each restored header field must have the value that was written.
+The oracle is the log before the damage (tests/support/hurt_logs.py). A batch is *untouched* if its bytes are all there,
+in one piece, and not moved past others; it must come back with its own offsets. Each batch that comes back must be one
+of those written, record for record, and each restored header field must have the value that was written.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
 import shutil
+import sys
+import tempfile
+import time
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import pairwise
@@ -20,14 +28,17 @@ from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import builders
-import hurt_logs
-from damage import HEADER, Stored
-from hurt_logs import Rows, Written, WrittenLog, WrittenSegment
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
-import kafkarec
-from kafkarec.cli.explain import BatchRange, restored_at
-from kafkarec.recover import offset_order
+import builders  # noqa: E402
+import hurt_logs  # noqa: E402
+from damage import HEADER, Stored  # noqa: E402
+from hurt_logs import Rows, Written, WrittenLog, WrittenSegment  # noqa: E402
+
+import kafkarec  # noqa: E402
+from kafkarec.cli.explain import BatchRange, restored_at  # noqa: E402
+from kafkarec.recover import offset_order  # noqa: E402
 
 PACKED = b"\x28\xb5\x2f\xfd", b"\x1f\x8b"
 """First bytes that `open` refuses with the advice to rename the file; damage may cut all bytes before a payload."""
@@ -77,13 +88,15 @@ _FIELDS = {
 
 
 class Judge:
-    """Compares what was read of segments with what was written."""
+    """Compares what was read of segments with what was written; counts."""
 
     def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
         self.where = ""
 
     def fault(self, kind: str, text: str) -> None:
+        self.counts[kind] += 1
         self.faults.append(f"{kind}: {self.where} {text}")
 
     def segment(self, log: WrittenLog, segment: WrittenSegment, one: Stored, found: Found, where: str) -> None:
@@ -97,10 +110,16 @@ class Judge:
         for at, batch in untouched(segment, one):
             if any(start < at < start + size for start, size in whole):
                 continue  # bytes were removed, and the next ones are the same: another batch is whole with them
-            if (at, batch.next) in back or _is_claimed(one, found, at) or _is_beside_moved(one, found, at):
-                continue
-            if not one.data[:at].endswith(builders.varint(len(batch.raw))):  # its length is before it, as of a value
-                self.fault("lost batch", f"{at} {batch.base}")
+            self.counts["untouched"] += 1
+            if (at, batch.next) not in back:
+                if one.data[:at].endswith(builders.varint(len(batch.raw))):
+                    self.counts["lost, as its length is before it, as that of a value is"] += 1
+                elif _is_claimed(one, found, at):
+                    self.counts["lost in the claim of a damaged batch"] += 1
+                elif _is_beside_moved(one, found, at):
+                    self.counts["lost beside a block at a wrong place"] += 1
+                else:
+                    self.fault("lost batch", f"{at} {batch.base}")
         self._restored(one, found, by_content)
         self._invented(one, found, by_content)
 
@@ -124,10 +143,13 @@ class Judge:
         for each in found.restored:
             batch = self._written(one, each.position, sizes.get(each.position, 0), by_content)
             for name, (_, used) in each.fields.items():
-                is_right = batch is not None and (
-                    _FIELDS[name](batch) == used or _is_beside_moved(one, found, each.position)
-                )
-                if not is_right:
+                self.counts["restored fields"] += 1
+                self.counts[f"restored {name}"] += 1
+                if batch is not None and _FIELDS[name](batch) == used:
+                    continue
+                if batch is not None and _is_beside_moved(one, found, each.position):
+                    self.counts["restored by a block at a wrong place"] += 1
+                else:
                     self.fault("wrong field", f"{each} of {batch and batch[1:4]}")
 
     def _invented(self, one: Stored, found: Found, by_content: dict[bytes, Written]) -> None:
@@ -140,6 +162,7 @@ class Judge:
                 return
             by = following - batch.next
             if by and not ("base_offset" in restored.get(at, {}) and _is_beside_moved(one, found, at)):
+                self.counts["stored offset kept"] += 1
                 stored_base = int.from_bytes(one.data[at : at + 8], "big", signed=True)
                 if "base_offset" in restored.get(at, {}) or by != stored_base - batch.base:
                     self.fault("invented", f"{at} {size} moved by {by}")
@@ -174,12 +197,12 @@ def _is_beside_moved(one: Stored, found: Found, at: int) -> bool:
 # ---- each reader
 
 
-def one_log(seed: int, number: int) -> tuple[WrittenLog, list[Stored]]:
-    """A log, and its segments after damage."""
+def one_log(seed: int, number: int) -> tuple[WrittenLog, list[Stored], int]:
+    """Log, damaged segments, number of damages."""
     chance = random.Random(f"{seed} {number}")
     log = hurt_logs.written_log(chance, segments=chance.choice([1, 1, 2, 4]))
     count = 0 if chance.random() < 0.02 else chance.randrange(1, 9)
-    return log, hurt_logs.damaged(chance, log, count)
+    return log, hurt_logs.damaged(chance, log, count), count
 
 
 def check(log: WrittenLog, parts: Sequence[Stored], folder: Path, number: int) -> Judge:
@@ -193,6 +216,7 @@ def check(log: WrittenLog, parts: Sequence[Stored], folder: Path, number: int) -
     opened = kafkarec.open(folder)
     assert isinstance(opened, kafkarec.Log)
     if any(one.data.startswith(PACKED) for one in parts):
+        judge.counts["refused: a file begins as a packed one"] += 1
         return judge
     whole = []
     for written, one, segment in zip(log.segments, parts, opened.segments[: len(parts)], strict=True):
@@ -220,6 +244,7 @@ def check_ranges(
 ) -> None:
     """Ranges as Spark's tasks read them, pieces of a stream, and ranges of offsets."""
     for segment, found in zip(opened.segments[: len(whole)], whole, strict=True):
+        judge.counts["segments in ranges"] += 1
         ranges = [Found.of(segment.between(*ends).read(**READ)) for ends in segment.splits(900)]
         pieces = [Found.of(piece) for piece in segment.stream(**READ, batch_bytes=700)]
         for kind, several in (("ranges differ", ranges), ("pieces differ", pieces)):
@@ -233,6 +258,7 @@ def check_ranges(
         return  # by its header, whose magic tells where its last offset is, such a batch may be outside of the range
     offsets = [offset for offset in offsets if log.segments[0].name <= offset < log.segments[-1].batches[-1].next]
     for first, end in pairwise(offsets[:: max(1, len(offsets) // 5)]):
+        judge.counts["ranges of offsets"] += 1
         got = opened.read(**READ, start_offset=first, end_offset=end)
         if got.column("offset") != [offset for offset in offsets if first <= offset < end]:
             judge.fault("range of offsets differs", f"{first} {end}")
@@ -244,6 +270,7 @@ def places(damage: Iterable[kafkarec.Damage], but: str | None = None) -> list[tu
 
 def check_verify(folder: Path, whole: Sequence[Found], judge: Judge) -> None:
     report = kafkarec.verify(folder)
+    judge.counts["verified logs"] += 1
     damage = [each for one in whole for each in one.damage]
     restored = [each for one in whole for each in one.restored]
     # Where a file beside the log says that its end is missing, verify has no clean tail.
@@ -263,6 +290,7 @@ def check_explain(opened: kafkarec.Log, whole: Sequence[Found], judge: Judge) ->
     for segment, found in zip(opened.segments[: len(whole)], whole, strict=True):
         restored = {one.position: one for one in found.restored}
         for at, _, _ in found.batches[:: 1 if restored else 5]:
+            judge.counts["explained batches"] += 1
             if restored_at(BatchRange(segment, at, segment.size)) != restored.get(at):
                 judge.fault("explain differs", f"{segment.name} {at}")
 
@@ -272,6 +300,7 @@ def check_salvage(folder: Path, log: WrittenLog, parts: Sequence[Stored], whole:
     report lists."""
     out = folder.parent / "salvaged"
     report = kafkarec.salvage(folder, out)
+    judge.counts["salvaged logs"] += 1
     made, aside = (
         b"".join(path.read_bytes() for path in sorted(out.glob(pattern)))
         for pattern in ("*/*.log", "set-aside/**/transaction_undecided*")
@@ -282,7 +311,9 @@ def check_salvage(folder: Path, log: WrittenLog, parts: Sequence[Stored], whole:
         for at, batch in untouched(segment, one):
             if at not in read:
                 continue
-            if batch.raw not in aside and batch.raw not in log_there:
+            if batch.raw in aside:
+                judge.counts["salvage: set aside with their transaction"] += 1
+            elif batch.raw not in log_there:
                 judge.fault("not salvaged", f"{batch.base}")
     [partition] = report.partitions
     said = [*partition.lost, *partition.missing, *partition.inner_gaps]
@@ -298,3 +329,43 @@ def check_salvage(folder: Path, log: WrittenLog, parts: Sequence[Stored], whole:
     if len(strange) > written:
         judge.fault("salvage invents", f"{len(strange)} batches, {written} markers")
     shutil.rmtree(out)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="damages.py", description="random damage to random logs")
+    parser.add_argument("--count", type=int, default=10_000, help="damages")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, help="the number of one log")
+    parser.add_argument("--keep", type=Path, help="write the faulty logs there")
+    options = parser.parse_args()
+    total: Counter[str] = Counter()
+    began, damages, number, faulty = time.monotonic(), 0, 0, 0
+    with tempfile.TemporaryDirectory(prefix="damages-") as scratch:
+        while damages < options.count:
+            at = number if options.only is None else options.only
+            log, parts, count = one_log(options.seed, at)
+            folder = Path(scratch) / "orders-0"
+            try:
+                judge = check(log, parts, folder, at)
+            except Exception:
+                print(f"log {at}:", flush=True)
+                raise
+            if judge.faults:
+                faulty += 1
+                print(f"log {at}: " + "; ".join(judge.faults[:4]), flush=True)
+                if options.keep:
+                    shutil.copytree(folder, options.keep / f"{at}" / "orders-0")
+            shutil.rmtree(folder)
+            total.update(judge.counts)
+            number, damages = number + 1, damages + count
+            if options.only is not None:
+                break
+    seconds = time.monotonic() - began
+    print(f"damages: {number} logs, {damages} damages, {faulty} logs with faults, {seconds:.0f} s")
+    for name, value in sorted(total.items()):
+        print(f"  {name}: {value}")
+    return int(bool(faulty))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
