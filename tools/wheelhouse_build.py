@@ -75,15 +75,16 @@ def compile_in_place(root: Path) -> list[Path]:
         began = time.monotonic()
         run(*command, cwd=root, env=env)
         stamp.write_text(wanted)
-        print(f"compiled  kafkarec in {time.monotonic() - began:.0f} s", flush=True)
         made = {package / each.name: each.read_bytes() for each in (work / "modules" / "kafkarec").glob("_*.so")}
         for stale in {*package.glob("_*.so")} - made.keys():
             stale.unlink()
-        for module, content in made.items():
-            if not module.exists() or module.read_bytes() != content:
-                part = module.with_suffix(".part")  # a process may have loaded the file that it replaces
-                part.write_bytes(content)
-                part.replace(module)
+        changed = [module for module in made if not module.exists() or module.read_bytes() != made[module]]
+        for module in changed:
+            part = module.with_suffix(".part")  # a process may have loaded the file that it replaces
+            part.write_bytes(made[module])
+            part.replace(module)
+        if changed:
+            print(f"compiled  kafkarec in {time.monotonic() - began:.0f} s", flush=True)
     return sorted(made)
 
 

@@ -302,8 +302,9 @@ def suggested_output(name: str, sources: Sequence[str]) -> str:
 
 
 def _status(path: str) -> os.stat_result | None:
-    """The file that is at a path, or would be replaced there: of missing/../a.log it is a.log, where it is written."""
-    for each in (path, os.path.realpath(path)):
+    """The file that is at a path, or would be replaced there: of missing/../a.log it is a.log, where it is written. An
+    empty path is that of what has none on this machine."""
+    for each in (path, path and os.path.realpath(path)):
         with suppress(OSError):
             return os.stat(each)
     return None

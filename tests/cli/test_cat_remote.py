@@ -32,6 +32,12 @@ def test_a_partition_in_a_bucket_has_the_rows_of_the_folder(run, server, isolati
     assert server.served > 0
 
 
+def test_a_file_of_the_current_folder_is_no_part_of_a_bucket(run, server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("cat", f"s3://{BUCKET}/kafka-backup/txn-0", "-o", "rows.jsonl").status == 0
+    assert (tmp_path / "rows.jsonl").read_text().count("\n") == len(run("cat", SEGMENTS / "txn-0").rows)
+
+
 def test_n_and_last_of_a_large_object_fetch_little(run, server):
     url = f"s3://{BUCKET}/big/orders-0"
     for arguments, expected in ((["-n", 2], [0, 1]), (["--last", 2], [254, 255])):

@@ -32,6 +32,7 @@ OF_INNER_MODULES = {
     "unit/storage/test_names.py": "every form of a name",
     "unit/storage/test_rebuild.py": "side files from batches, step by step, also while the disk fails",
     "unit/storage/test_tiered.py": "that random bytes are no batch",
+    "unit/study/test_study.py": "how a sample is shared by files of any sizes",
     "unit/support/test_threads.py": "from which size on there are threads, and what they wait for",
     "unit/verify/test_audit.py": "each kind of the audit, by batches that are odd in one way",
     "unit/verify/test_index_checks.py": "the usual way to check an index, compared with the slow one",
