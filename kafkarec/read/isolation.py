@@ -166,6 +166,8 @@ def excluded(
             return Excluded(complete, last_stable_offset, last_stable_offset)
     matched = match_markers(segments, raises=not skip, check_all=skip, restore=restore)
     found = _excluded(matched, matched.open)
+    if not skip:
+        found = found._replace(wrong_offsets=tuple(_wrong_offsets(matched)))
     if known is not None:
         markers = _abort_markers(matched)
         spans = tuple(
@@ -202,7 +204,6 @@ def _excluded(matched: MatchedTransactions, opened: Mapping[int, TransactionData
         _undecided(matched),
         matched.highest_base,
         bool(matched.damage),
-        tuple(_wrong_offsets(matched)),
     )
 
 

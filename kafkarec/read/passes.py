@@ -39,9 +39,9 @@ class Excluded(NamedTuple):
     highest_base: the highest base offset when the markers were read: what a log that grows got since then is left out,
         as its markers are not known; None: nothing is left out for that
     damaged: whether there was damage then, of which a reading that checks less may take batches
-    wrong_offsets: the batches whose base offset is proven to be wrong, as errors, with the (first, last) offsets by
-        which a range may have them: which transaction one is part of is known by the right one only, which
-        errors="raise" does not restore
+    wrong_offsets: with errors="raise" the batches whose base offset is proven to be wrong, as errors, with the (first,
+        last) offsets by which a range may have them: which transaction one is part of is known by the right one only,
+        which is not restored then
     """
 
     aborted: tuple[Span, ...]
@@ -54,11 +54,10 @@ class Excluded(NamedTuple):
 
     def applied_to(self, decode_request: DecodeRequest) -> DecodeRequest:
         first, end, *_ = decode_request.options.within
-        for error, places in () if decode_request.skip else self.wrong_offsets:
-            for low, high in places:
-                stops = (stop for stop in (end, self.stable_offset) if stop is not None)
-                if (first is None or high >= first) and all(low < stop for stop in stops):
-                    raise error
+        stops = [stop for stop in (end, self.stable_offset) if stop is not None]
+        for error, places in self.wrong_offsets:
+            if any((first is None or high >= first) and all(low < stop for stop in stops) for low, high in places):
+                raise error
         options = decode_request.options._replace(aborted=self.aborted, stable_offset=self.stable_offset)
         if options.check_crc == ALL_CHECKS or not self.damaged:
             options = options._replace(highest_base=self.highest_base)

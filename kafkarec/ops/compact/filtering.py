@@ -260,11 +260,12 @@ class Cleaner:
         records = False if removed else True if batch.is_control else None
         return BatchDecision(records, keeps_header, removed and not keeps_header, discards and batch.is_control)
 
-    def records(self, to_filter: Sequence[SourceBatch], chunk: Chunk) -> bytearray:
+    def records(self, to_filter: Sequence[SourceBatch], chunk: Chunk, without_value: bytes | None) -> bytearray:
         """One byte for each row of the chunk: 1 keeps it, 0 removes it (Cleaner.shouldRetainRecord). Called once for
-        some of their batches, after `batch` was called for each; bytes of others are ignored."""
+        some of their batches, after `batch` was called for each; bytes of others are ignored. without_value: 1 for each
+        row whose value is null; None: there is none"""
         keep = self._offsets.latest(chunk)
-        without_value, tombstones = chunk.nulls(_VALUE), 0  # those past their delete horizon
+        tombstones = 0  # those past their delete horizon
         for batch in to_filter:
             horizon = batch.delete_horizon_ms
             if without_value is None or horizon is None or self._settings.now < horizon:
@@ -321,8 +322,8 @@ class Cleaner:
                 batch = batch._replace(control_type=control_type)
             results.append((batch, self.batch(batch)))
         to_filter = [batch for batch, result in results if result.records is None and batch.rows]
-        keep = self.records(to_filter, chunk) if chunk is not None and to_filter else b""
         without_value = None if chunk is None else chunk.nulls(_VALUE)
+        keep = self.records(to_filter, chunk, without_value) if chunk is not None and to_filter else b""
         record_input: RecordInput | None = None
         copied = stop = 0  # bytes [copied, stop) of the input are yet to be copied
         for batch, result in results:
