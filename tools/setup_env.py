@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from commands import ROOT, contains, write_command
 
-WORK = ROOT / ".work"
 VENV = ROOT / ".venv"
 
 
@@ -59,36 +58,20 @@ PLANS = {
     "bench": Plan((BUILD,), (BENCH,), core=True),
     "ci": Plan((BUILD, CROSS), (TEST, BARE, RELEASE), core=True, wheels=()),  # all that the steps of .ci/run need
 }
-# the lines of tools/wheelhouse.py that are shown; all of them are in .work/wheelhouse.log
-NEWS = (b"compil", b"filling", b"packed", b"tested", b"not tested")
+# variables that would redirect pip or Python
+REDIRECTING = ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_REQUIRE_VIRTUALENV", "VIRTUAL_ENV")
 
 
 def say(text: str) -> None:
     print(f"set-up: {text}", flush=True)
 
 
-def run(name: str, *command: object) -> None:
-    """Runs a command with its output in .work/<name>.log, and shows its news; on failure shows the end of it and
-    stops."""
-    WORK.mkdir(exist_ok=True)
-    log = WORK / f"{name}.log"
-    # without variables that would redirect pip or Python
-    drop = {"PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_REQUIRE_VIRTUALENV", "VIRTUAL_ENV"}
-    env = {name: value for name, value in os.environ.items() if name not in drop}
-    env["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+def run(*command: object) -> None:
+    """Runs a command, which says only what is new or wrong; stops if it fails."""
+    env = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
     words = list(map(str, command))
-    with (
-        log.open("wb") as out,
-        subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env) as process,
-    ):
-        for line in process.stdout or ():
-            out.write(line)
-            if line.startswith(NEWS):
-                say(f"  {line.decode().rstrip()}")
-    if process.returncode:
-        sys.stderr.write("".join(log.read_text(errors="replace").splitlines(keepends=True)[-25:]))
+    if subprocess.run(words, cwd=ROOT, env=env | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}, check=False).returncode:
         say(f"failed: {' '.join(words)}")
-        say(f"the whole output is in {log.relative_to(ROOT)}")
         sys.exit(3)
 
 
@@ -109,7 +92,7 @@ def make_venv(folder: Path) -> None:
     say(f"{folder.name}: a virtual environment of {sys.executable} ({sys.version.split()[0]})")
     folder.mkdir()
     stamp.touch()  # ours from here on, also if it is not finished
-    run("venv", sys.executable, "-m", "venv", folder)
+    run(sys.executable, "-m", "venv", folder)
     stamp.write_text(wanted)
 
 
@@ -131,7 +114,7 @@ def install(environment: Environment) -> None:
         if folder == VENV and lock != "build":
             # and Python compiles what is imported: to compile all of this takes pip twenty seconds
             pip += ["--no-build-isolation", "--no-compile"]
-        run(f"pip-{folder.name}-{lock}", *pip)
+        run(*pip)
         stamp.write_text(wanted)
         say(f"{folder.name}: done in {time.monotonic() - began:.0f} s")
 
@@ -146,9 +129,9 @@ def use_checkout() -> None:
 def build(plan: Plan) -> None:
     """The core, then the wheels: what is compiled for one is in the other."""
     if plan.core:
-        run("build-core", python_of(VENV), "tools/wheelhouse.py", "--in-place")
+        run(python_of(VENV), "tools/wheelhouse.py", "--in-place")
     if plan.wheels is not None:
-        run("wheelhouse", python_of(VENV), "tools/wheelhouse.py", *plan.wheels)
+        run(python_of(VENV), "tools/wheelhouse.py", *plan.wheels)
 
 
 def main() -> None:

@@ -3,25 +3,17 @@ by mmdebstrap, and nothing of them is installed."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
-from commands import contains, run
+from commands import ROOT, contains, run
 
 MIRROR = "http://deb.debian.org/debian"
 
 
 def command(name: str, package: str) -> str:
-    """The command; its package is installed where that is allowed, else this ends with what to type."""
-    if shutil.which(name):
-        return name
-    line = ["apt-get", "install", "-y", "--no-install-recommends", package]
-    if os.geteuid() or not shutil.which("apt-get"):
-        raise SystemExit(f"{name} is missing: {' '.join(line)}, or another system's package of it")
-    for words in (["apt-get", "update"], line):
-        print("+", *words, flush=True)
-        run(*words)
+    """The command, of which the package is installed where that is allowed; else this ends with what to type."""
+    run(ROOT / "tools" / "need", f"{name}:{package}")
     return name
 
 

@@ -109,10 +109,9 @@ def test_set_up_with_an_active_environment_uses_the_interpreter_it_was_made_of(t
 
 
 def test_an_environment_of_somebody_else_is_not_deleted(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(setup_env, "WORK", tmp_path / "work")
     monkeypatch.setattr(setup_env, "ROOT", tmp_path)
     made = setup_env.run
-    monkeypatch.setattr(setup_env, "run", lambda name, *command: made(name, *command, "--without-pip"))  # sooner
+    monkeypatch.setattr(setup_env, "run", lambda *command: made(*command, "--without-pip"))  # sooner
     folder = tmp_path / ".venv"
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "python").touch()
