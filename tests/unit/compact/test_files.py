@@ -66,30 +66,24 @@ def aborted_log(folder):
     return partition(folder, first, second)
 
 
-def test_an_entry_of_the_index_is_kept_as_the_broker_wrote_it(tmp_path):
-    """The transaction's first batch may have been deleted with an older segment."""
-    folder = aborted_log(tmp_path / "t-0")
-    entry = AbortedTransaction(7, 3, 7, 4)
-    (folder / f"{6:020}.txnindex").write_bytes(txn_index.write([entry]))
-    left = compact(kafkarec.open(folder), now=NOW)
-    assert left.aborted_transactions == (entry,)
-    assert [record.offset for record in kafkarec.decode(left)] == [0, 8]
+OF_DELETED = AbortedTransaction(7, 3, 7, 4)  # its first batch may have been deleted with an older segment
+OF_BATCHES = AbortedTransaction(7, 5, 7, 8)
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "index, entry",
     [
-        txn_index.write([AbortedTransaction(9, 0, 7, 8)]),
-        txn_index.write([AbortedTransaction(7, 0, 8, 8)]),
-        b"no index at all",
+        pytest.param(txn_index.write([OF_DELETED]), OF_DELETED, id="as the broker wrote it"),
+        pytest.param(txn_index.write([AbortedTransaction(9, 0, 7, 8)]), OF_BATCHES, id="another producer"),
+        pytest.param(txn_index.write([AbortedTransaction(7, 0, 8, 8)]), OF_BATCHES, id="no marker there"),
+        pytest.param(b"no index at all", OF_BATCHES, id="garbage"),
     ],
-    ids=["another producer", "no marker there", "garbage"],
 )
-def test_a_wrong_index_costs_no_data(tmp_path, wrong):
+def test_an_entry_of_the_index_is_kept_and_a_wrong_index_costs_no_data(tmp_path, index, entry):
     folder = aborted_log(tmp_path / "t-0")
-    (folder / f"{6:020}.txnindex").write_bytes(wrong)
+    (folder / f"{6:020}.txnindex").write_bytes(index)
     left = compact(kafkarec.open(folder), now=NOW)
-    assert left.aborted_transactions == (AbortedTransaction(7, 5, 7, 8),)
+    assert left.aborted_transactions == (entry,)
     assert [record.offset for record in kafkarec.decode(left)] == [0, 8]
 
 

@@ -206,33 +206,33 @@ def of_size(size, **fields):
     return builders.batch([builders.record_of_size(size - 61, b"v")], **fields)
 
 
+def behind_claims(claims, size, before, attributes=0, of_last=0, following=b""):
+    """Return bytes, headers that claim all that follows, a good batch at the end, and what follows it."""
+    length = len(before) + 61 * claims + size + len(following)
+    starts = range(len(before), len(before) + 61 * claims, 61)
+    fakes = b"".join(header(length - at, base_offset=n, attributes=attributes) for n, at in enumerate(starts))
+    return before + fakes + of_size(size, base_offset=9, attributes=of_last) + following
+
+
 def test_checksums_are_computed_over_six_times_the_input_and_4096_bytes():
     """Six headers that claim all that follows; then the bytes left suffice for one checksum, or are one too few."""
     for size, accepted in ((5016, True), (5017, True), (5018, False), (5019, False)):
-        length = 1 + 6 * 61 + size
-        fakes = b"".join(header(length - 1 - 61 * n, base_offset=n) for n in range(6))
-        data = b"\xff" + fakes + of_size(size, base_offset=9)
-        assert len(data) == length
-        assert (len(same(data).batches) == 1) == accepted, size
+        assert (len(same(behind_claims(6, size, b"\xff")).batches) == 1) == accepted, size
 
 
 def test_checksums_of_odd_candidates_are_computed_over_twice_the_input():
     """Two odd headers that claim all that follows, then an odd batch that ends the input."""
     for size, accepted in ((260, True), (261, True), (262, False)):
-        length = 100 + 2 * 61 + size
-        fakes = b"".join(header(length - 100 - 61 * n, attributes=0x80, base_offset=n) for n in range(2))
-        data = b"\xff" * 100 + fakes + of_size(size, base_offset=9, attributes=0x80)
-        assert (len(same(data).batches) == 1) == accepted, size
-        assert len(same(data[:-size] + of_size(size, base_offset=9)).batches) == 1
+        for attributes in (0x80, 0):
+            data = behind_claims(2, size, b"\xff" * 100, 0x80, attributes)
+            assert (len(same(data).batches) == 1) == (accepted or not attributes), size
 
 
 def test_a_large_batch_that_no_frame_follows_counts_as_odd():
     for size, accepted in ((16383, True), (16384, True), (16385, False)):
         for following in (b"\xff" * 100, b"", builders.good_batch(1, base_offset=99)):
-            length = 100 + 2 * 61 + size + len(following)
-            fakes = b"".join(header(length - 100 - 61 * n, attributes=0x80, base_offset=n) for n in range(2))
-            data = b"\xff" * 100 + fakes + of_size(size, base_offset=9) + following
-            assert (100 + 2 * 61 in same(data).batches) == (accepted or following[:1] != b"\xff"), size
+            found = same(behind_claims(2, size, b"\xff" * 100, 0x80, following=following)).batches
+            assert (100 + 2 * 61 in found) == (accepted or following[:1] != b"\xff"), size
 
 
 def test_claimed_lengths_of_damaged_batches_are_followed_64_times():

@@ -38,14 +38,17 @@ def test_the_logs_end_offset_excludes_them(tmp_path, last):
     ]
 
 
-def test_a_transaction_that_is_in_the_snapshot(tmp_path):
-    """It began before the log's first segment."""
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_transaction_that_is_in_the_snapshot(is_lost, tmp_path):
+    """It began before the first segment of the log, or before the first one that is left."""
     whole = log(tmp_path / "whole" / "orders-0", [OPEN], [PLAIN[0], batch(20, 1)])
     assert main(["reindex", str(whole), "-o", str(tmp_path / "files")]) == 0
     source = log(tmp_path / "orders-0", [PLAIN[0], batch(20, 1)])
+    if is_lost:
+        (source / f"{5:020}.log").write_bytes(bytes(100))
     shutil.copy(tmp_path / "files" / f"{16:020}.snapshot", source)
     salvage(source, tmp_path / "out", as_partition=True)
-    assert copied(tmp_path / "out") == batch(20, 1)
+    assert copied(tmp_path / "out") == batch(20, 1), "without the plain batch in the transaction"
 
 
 def test_a_broker_starts_on_it(kafka, source, tmp_path):
@@ -71,17 +74,6 @@ def test_a_broker_does_not_start_if_they_are_not_set_aside(kafka, source, tmp_pa
     salvage(source, tmp_path / "out", undecided="open")
     answer = kafka.ask("load", tmp_path / "out" / "orders-0", 4096)
     assert answer.status == 1 and "InvalidTxnStateException" in answer.err
-
-
-def test_the_snapshot_of_the_first_segment_that_is_left(tmp_path):
-    """The producers before it, if all of the segment before it is lost."""
-    whole = log(tmp_path / "whole" / "orders-0", [batch(5, 5), OPEN], [PLAIN[0], batch(20, 1)])
-    assert main(["reindex", str(whole), "-o", str(tmp_path / "files")]) == 0
-    source = log(tmp_path / "orders-0", [bytes(100)], [PLAIN[0], batch(20, 1)])
-    (source / f"{0:020}.log").rename(source / f"{5:020}.log")
-    shutil.copy(tmp_path / "files" / f"{16:020}.snapshot", source)
-    salvage(source, tmp_path / "out", as_partition=True)
-    assert copied(tmp_path / "out") == batch(20, 1), "without the plain batch in a transaction that began before"
 
 
 def test_a_checkpoint_that_many_batches_contradict_is_left_out(tmp_path):
