@@ -33,8 +33,6 @@ from commands import CACHE_OF_TESTS, ROOT, write_command
 # S3 server, broker and jars are those of the tests, imported where used: the Python of an older Spark has no pytest.
 sys.path += [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "support" / "spark")]
 
-# By the Scala of a Spark: 4 has 2.13, pyspark 3.5 has 2.12. As in tools/kafka_jars.
-AVRO_VERSIONS = {"2.13": "4.1.1", "2.12": "3.5.9"}
 ADDRESS = "localhost:9092"
 TOPICS = ("txn", "all-codecs")
 GROUPS = (
@@ -101,8 +99,8 @@ def missing(needs: Sequence[str]) -> str | None:
     java = shutil.which("java") or os.environ.get("JAVA_HOME")
     if {"spark", "avro", "kafka"} & set(needs) and not (importlib.util.find_spec("pyspark") and java):
         return "pyspark or Java is not installed"
-    if "avro" in needs and not (_avro().parent / "complete").exists():
-        return f"no {_avro().name}; run tools/kafka_jars"
+    if "avro" in needs and not _avro():
+        return "no from_avro for this Spark; run tools/kafka_jars"
     return _no_broker() if "kafka" in needs else None
 
 
@@ -180,15 +178,15 @@ def _spark(found: StandIns, commands: Path) -> Iterator[None]:
         query.stop()
 
 
-def _avro() -> Path:
-    """The jar with from_avro for the Scala of this pyspark, where tools/kafka_jars puts it."""
+def _avro() -> list[Path]:
+    """The jar with from_avro for the Scala of this pyspark, if tools/kafka_jars has fetched it."""
     import pyspark
 
     kafka = os.environ.get("KAFKAREC_KAFKA_JARS")
     scala = next(Path(pyspark.__file__).parent.glob("jars/scala-library-2.*")).stem.split("-")[-1].rpartition(".")[0]
-    version = AVRO_VERSIONS[scala]
-    folder = (Path(kafka).parent if kafka else CACHE_OF_TESTS) / f"spark-avro-{version}"
-    return folder / f"spark-avro_{scala}-{version}.jar"
+    folder = Path(kafka).parent if kafka else CACHE_OF_TESTS
+    found = sorted(folder.glob(f"spark-avro-*/spark-avro_{scala}-*.jar"))
+    return [jar for jar in found if (jar.parent / "complete").exists()][-1:]
 
 
 def _jars() -> list[Path]:
@@ -196,10 +194,10 @@ def _jars() -> list[Path]:
     import pyspark
 
     if pyspark.__version__ != list(doc_spark.RELEASES.values())[-1]:  # the Kafka source is one for the newest
-        return [_avro()]
+        return _avro()
     from kafka_session import CONNECTOR
 
-    return [jar for jar in (_avro(), *CONNECTOR.glob("*.jar")) if jar.exists()]
+    return [*_avro(), *CONNECTOR.glob("*.jar")]
 
 
 @contextlib.contextmanager

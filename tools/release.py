@@ -35,15 +35,15 @@ import wheelhouse
 OUT = ROOT / "dist"
 TOOLS = ROOT / ".venv-release" / "bin"
 SMOKE = """
-import kafkarec, subprocess, sys
-data = kafkarec.encode([(n, n, b"k", b"v%d" % n, []) for n in range(1000)], compression=sys.argv[1])
-found = kafkarec.decode(data, check_crcs="all")
-assert [r.value for r in found] == [b"v%d" % n for n in range(1000)]
-assert len(kafkarec.scan(data)) == len(list(kafkarec.batches(data)))
+import kafkarec, sys
+for codec in kafkarec.Compression:
+    data = kafkarec.encode([(n, n, b"k", b"v%d" % n, []) for n in range(1000)], compression=codec)
+    found = kafkarec.decode(data, check_crcs="all")
+    assert [r.value for r in found] == [b"v%d" % n for n in range(1000)]
+    assert len(kafkarec.scan(data)) == len(list(kafkarec.batches(data)))
 assert "site-packages" in kafkarec.__file__, kafkarec.__file__
 assert not {"pyarrow", "pandas", "polars"} & set(sys.modules)
 """
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SAMPLE = ROOT / "tests" / "vectors" / "vectors" / "v2-multi-batch.bin"
 
 
@@ -116,8 +116,7 @@ def install(executable: str, what: str, *wanted: object) -> None:
         run(python, "-m", "pip", "install", "--quiet", "--log", log, "--disable-pip-version-check", *wanted)
         if what == "the sources":
             no_warning(log.read_text())
-        for codec in CODECS:
-            run(python, "-c", SMOKE, codec, cwd=folder, may_complain=False)
+        run(python, "-c", SMOKE, cwd=folder, may_complain=False)
         for verb in ("scan", "cat"):
             if not run(kafkarec, verb, SAMPLE, cwd=folder, may_complain=False):
                 raise SystemExit(f"release: {what}: kafkarec {verb} printed nothing")

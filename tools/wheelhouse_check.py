@@ -19,8 +19,8 @@ sys.path.insert(0, wheel)
 from spark_udfs import bootstrap
 kafkarec = bootstrap.kafkarec
 from pathlib import Path
-files = [file for codec in ("none", "gzip", "snappy", "lz4", "zstd")
-         for file in sorted(Path(vectors).glob(f"v*-{codec}-*.bin"))[:4]]
+codecs = [codec.name.lower() for codec in kafkarec.Compression]
+files = [file for codec in codecs for file in sorted(Path(vectors).glob(f"v*-{codec}-*.bin"))[:4]]
 for file in files:
     batches = json.loads(file.with_suffix(".json").read_text())["batches"]
     expected = [record for batch in batches if not batch["isControl"] for record in batch["records"]]
