@@ -59,7 +59,7 @@ def build(folder: Path, platforms: list[Platform], pythons: list[str]) -> None:
     run("git", "archive", "--format=tar", "-o", folder / "source.tar", "HEAD", cwd=ROOT)
     run("tar", "-xf", folder / "source.tar", "-C", source)
     with ThreadPoolExecutor() as pool:
-        sdist = pool.submit(run, TOOLS / "python", "-m", "build", "--sdist", "--outdir", OUT, source)
+        sdist = pool.submit(run, sys.executable, "setup.py", "-q", "sdist", "--dist-dir", OUT, cwd=source)
         checkout, committed = (wheelhouse_build.files_below(each, wheelhouse_build.SOURCES) for each in (ROOT, source))
         compiled = ROOT if checkout == committed else source  # the checkout's modules are there already
         wheels = wheelhouse_build.kafkarec_wheels(compiled, platforms, OUT)
