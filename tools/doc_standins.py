@@ -101,10 +101,8 @@ def missing(needs: Sequence[str]) -> str | None:
         return "pyspark or Java is not installed"
     if "avro" in needs and not _avro():
         return "no from_avro for this Spark; run tools/kafka_jars"
-    return _no_broker() if "kafka" in needs else None
-
-
-def _no_broker() -> str | None:
+    if "kafka" not in needs:
+        return None
     from jvm_oracle import missing as without
     from kafka_session import CONNECTOR
 

@@ -63,13 +63,6 @@ def fill(platforms: list[Platform], pythons: list[str]) -> Path:
     return fat
 
 
-def has_all_of_these(stamp: Path, wanted: str, limits: set[str]) -> bool:
-    """Whether wheelhouse/ has been filled from the same files, with these limits or fewer."""
-    made_of, _, limited = stamp.read_text().partition(" ") if stamp.exists() else ("", "", "")
-    there = any(OUT.glob("spark_udfs-*.whl")) and any((ROOT / "spark_udfs" / "_trees").glob("*.zip"))
-    return there and made_of == wanted and set(limited.split()) <= limits
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="wheelhouse.py", description="Fills the wheelhouse; see the head of this file."
@@ -92,7 +85,9 @@ def main(arguments: list[str] | None = None) -> int:
         stamp = CACHE / "wheelhouse-made-of"
         wanted = wheelhouse_build.digest(wheelhouse_build.files_below(ROOT, MADE_OF))
         limits = {*filter(None, ("here" if options.here else "", options.python))}
-        if has_all_of_these(stamp, wanted, limits):
+        made_of, _, limited = stamp.read_text().partition(" ") if stamp.exists() else ("", "", "")
+        there = any(OUT.glob("spark_udfs-*.whl")) and any((ROOT / "spark_udfs" / "_trees").glob("*.zip"))
+        if there and made_of == wanted and {*limited.split()} <= limits:  # filled with these limits or fewer
             return 0
         stamp.unlink(missing_ok=True)
         print(f"filling {OUT.name}/", flush=True)

@@ -132,10 +132,13 @@ def cross_modules(root: Path, target: Platform) -> list[Path]:
     folder = CACHE / "cross" / f"{target.name}-{hashlib.sha256(repr(made_with).encode()).hexdigest()[:16]}"
     include = folder / "include"
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    for libc in ("gnu", "musl"):  # pyconfig.h under the names that Debian's asks for
+    # this interpreter's own pyconfig.h, not the one that chooses by machine
+    general = Path(sysconfig.get_config_h_filename())
+    own = general.parents[1] / (sysconfig.get_config_var("MULTIARCH") or "") / general.parent.name / general.name
+    for libc in ("gnu", "musl"):  # under the names that Debian's asks for
         place = include / f"{target.machine}-linux-{libc}" / version
         place.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(_pyconfig(), place / "pyconfig.h")
+        shutil.copyfile(own if own.exists() else general, place / "pyconfig.h")
     command: list[object] = [CROSS / "bin" / "python", "-m", "ziglang", "cc"]
     command += ["-target", target.target, *FLAGS, *(f"-D{define}" for define in DEFINES)]
     # macOS: the interpreter has the symbols of its C interface, and no library names them
@@ -151,10 +154,3 @@ def cross_modules(root: Path, target: Platform) -> list[Path]:
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(module, sources))
-
-
-def _pyconfig() -> Path:
-    """This interpreter's own pyconfig.h, not the one that chooses by machine."""
-    general = Path(sysconfig.get_config_h_filename())
-    own = general.parents[1] / (sysconfig.get_config_var("MULTIARCH") or "") / general.parent.name / general.name
-    return own if own.exists() else general

@@ -19,9 +19,11 @@ import shutil
 import struct
 import zipfile
 from collections.abc import Iterable
+from email import message_from_bytes
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from spark_udfs.bootstrap import FALLBACKS, TREES, TREES_FORMAT
@@ -232,15 +234,14 @@ def _libraries(wheels: set[Path]) -> dict[str, tuple[str, str, str]]:
         files = installed((wheel,))
         if name == "kafkarec":
             (metadata,) = (content for path, content in files.items() if path.endswith(".dist-info/METADATA"))
-            least = _lower_bounds(metadata.decode())
+            needed = map(Requirement, message_from_bytes(metadata).get_all("Requires-Dist", ()))
+            least = {
+                canonicalize_name(one.name): bound.version
+                for one in needed
+                for bound in one.specifier
+                if bound.operator == ">=" and "extra" not in str(one.marker)
+            }
         elif name not in _IN_FALLBACKS:
             modules = {path.split("/")[0].split(".")[0] for path in files if ".dist-info/" not in path}
             found |= {module: (name, str(version)) for module in modules}
     return {module: (*about, least.get(about[0], "0")) for module, about in sorted(found.items())}
-
-
-def _lower_bounds(metadata: str) -> dict[str, str]:
-    """`Requires-Dist: lz4>=4.3` -> {"lz4": "4.3"}, extras left out."""
-    lines = [line for line in re.findall(r"(?m)^Requires-Dist: (.+)$", metadata) if "extra ==" not in line]
-    found = [re.match(r"([\w.-]+?)\s*\(?>=\s*([\d.]+)", line) for line in lines]
-    return {canonicalize_name(each[1]): each[2] for each in found if each}
