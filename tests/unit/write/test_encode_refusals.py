@@ -238,8 +238,6 @@ def test_an_array_that_is_no_table(array):
 
 
 FACTS = {
-    "a codec's name": ({"compression": ["nonsense"]}, {"compression": "keep"}),
-    "a codec's name and more": ({"compression": ["lz4x"]}, {"compression": "keep"}),
     "magic 3": ({"magic": [3]}, {"magic": "keep"}),
     "magic 256": ({"magic": [256]}, {"magic": "keep"}),
     "zstd in magic 1": ({"magic": [1], "compression": ["zstd"]}, {"magic": "keep", "compression": "keep"}),
