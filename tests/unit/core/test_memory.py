@@ -1,4 +1,4 @@
-"""Every heap block that reading and exporting allocate: refused in turn, never overrun, freed.
+"""Every heap block that reading, writing and exporting allocate: refused in turn, never overrun, freed.
 
 Whichever allocation fails, the call raises MemoryError or a LimitExceededError with the place, or returns as if
 nothing had happened. No block leaks, and no result is partial.
@@ -15,9 +15,10 @@ import pytest
 import reading
 from allocations import Allocations
 from fake_file import FakeFile, read
+from foreign_arrow import as_arrow
 
 import kafkarec
-from kafkarec import _core
+from kafkarec import _core, _writer
 
 pytestmark = pytest.mark.core
 
@@ -46,6 +47,8 @@ MESSAGES = b"".join(
         ),
     ]
 )
+
+ROWS = [(n, n, b"k" * n * 30, b"v" * 900, [(f"h{n}", b"x")]) for n in range(60)]
 
 
 def by_hand(source, wanted=None):
@@ -123,6 +126,8 @@ WAYS = {
     "a table of batches": scanned,
     "arrays": lambda: [*map(by_hand, columns_to_export(), exports())],
     "lists": lists,
+    "rows, written": lambda: kafkarec.encode(ROWS, compression="lz4", batch_size=4096),
+    "Arrow, written": lambda: kafkarec.encode(as_arrow(ROWS), compression="zstd", batch_size=4096),
 }
 # way: all (position, base offset, record) that an error may name
 REFUSED = {
@@ -134,6 +139,8 @@ REFUSED = {
     "a table of batches": {(0, -1, None), (0, 0, None), (23106, 0, None), (32132, 1, None), (41166, 4, None)},
     "arrays": set(),
     "lists": {(0, 0, None), (9026, 1, None), (18060, 4, None)},
+    "rows, written": set(),
+    "Arrow, written": set(),
 }
 ROW = 104
 """Bytes per row of the table of batches."""
@@ -150,13 +157,13 @@ def place_of(error):
 def test_any_allocation_may_fail(way):
     call = WAYS[way]
     wanted = call()
-    with Allocations(_core) as heap:
+    with Allocations(_writer) as heap:  # and of _core
         assert call() == wanted
     assert (heap.overrun, heap.alive) == (0, 0)
     total, refusals, places, requested = heap.calls, 0, set(), set()
     assert total > 5
     for number in range(1, total + 1):
-        with Allocations(_core, refused=number) as heap:
+        with Allocations(_writer, refused=number) as heap:
             try:
                 assert call() == wanted
             except MemoryError:
