@@ -313,9 +313,3 @@ def test_the_results_have_a_row_for_every_workload():
     for title, rows in workloads.AXES.items():
         section = results.split(f"\n## {title}\n")[1].split("\n## ")[0]
         assert re.findall(r"^\| (\S.*?) \| [\d.]+ ", section, re.MULTILINE) == [*rows], title
-
-
-def test_ci_entry_can_be_executed():
-    entry = ROOT / ".ci" / "run"
-    assert os.access(entry, os.X_OK)
-    assert subprocess.run(["bash", "-n", str(entry)], check=False).returncode == 0

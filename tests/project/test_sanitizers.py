@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import checkouts
 import pytest
 from long_run import LONG
 from paths import ROOT, SUPPORT
@@ -78,10 +79,8 @@ def sanitized(tmp_path_factory):
     ).stdout.strip()
     if not Path(compiler_runtime).is_absolute():
         pytest.skip("this compiler has no libasan.so")
-    folder = tmp_path_factory.mktemp("sanitized")
-    for name in ("setup.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, folder / name)
-    shutil.copytree(ROOT / "kafkarec", folder / "kafkarec", ignore=shutil.ignore_patterns("*.so", "_*.c"))
+    folder = checkouts.copy(tmp_path_factory.mktemp("sanitized"), "*.so")
+    shutil.copy(ROOT / "pyproject.toml", folder)
     env = dict(os.environ, KAFKAREC_SANITIZE="address,undefined")
     built = subprocess.run(
         [sys.executable, "setup.py", "-q", "build_ext", "-i"],

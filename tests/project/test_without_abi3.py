@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import builders
+import checkouts
 import pytest
 from long_run import LONG
 from paths import ROOT
@@ -26,11 +27,9 @@ def test_a_build_for_one_interpreter_reads_a_record(tmp_path):
     """Of the module whose type Record is changed when it is imported; the others are those that are here."""
     if shutil.which(os.environ.get("CC", "gcc")) is None:
         pytest.skip("there is no compiler")
-    for name in ("setup.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
     others = [path.name for path in (ROOT / "kafkarec").glob("_*.pyx") if path.stem != "_core"]
-    left_out = shutil.ignore_patterns("__pycache__", "*.c", "_core*.so", *others)
-    shutil.copytree(ROOT / "kafkarec", tmp_path / "kafkarec", ignore=left_out)
+    checkouts.copy(tmp_path, "_core*.so", *others)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     build = [sys.executable, "setup.py", "-q", "build_ext", "-i"]
     env = dict(os.environ, KAFKAREC_ABI3="0", KAFKAREC_OPTIMIZE="-O0", PYTHONPATH=str(tmp_path))
     built = subprocess.run(build, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
