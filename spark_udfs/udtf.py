@@ -62,9 +62,7 @@ def record_tuples(value: bytes, chosen: FunctionOptions) -> Iterator[tuple[Any, 
     """A tuple per record in the order of kafka_decode's columns, and one for each damaged range between them."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    values = pa.array([value], pa.binary())
-    decoding.check_sizes(values, chosen)
-    for lists in decoding.decode_values(values, chosen):
+    for lists in decoding.decode_values(pa.array([value], pa.binary()), chosen):
         columns = lists.values.flatten()
         times = columns[_TIME].cast(pa.int64()).to_pylist()
         cells = [

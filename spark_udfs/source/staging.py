@@ -239,20 +239,18 @@ class StagingWriter:
 _PIECE_BYTES = 8 << 20
 
 
-def append_staged(
-    folder: str, parts: Sequence[StagedPartition], segments: Callable[[StagedPartition], Iterable[str]], **options: Any
-) -> range:
+def append_staged(folder: str, parts: Sequence[StagedPartition], segments: Iterable[str], **options: Any) -> range:
     """Appends to the log in a local folder; returns the range of the new offsets. Batches get their offsets and the
     log's leader epoch in header fields that the checksum does not cover.
 
-    segments: the paths of a part's segments, in order; options: of kafkarec.SegmentWriter
+    segments: their paths, in order; options: of kafkarec.SegmentWriter
     """
     first, offsets_given = parts[0], parts[0].offsets_given
     try:
         with kafkarec.SegmentWriter(folder, assign_offsets=not offsets_given, check_all=False, **options) as writer:
             end = writer.next_offset
             if not offsets_given or first.first_offset >= end:
-                for path in (path for part in parts for path in segments(part)):
+                for path in segments:
                     with open_segment(path, NO_STORAGE) as segment:
                         for begin, stop in segment.splits(_PIECE_BYTES):
                             writer.append(segment.raw(begin, stop - begin))

@@ -30,7 +30,7 @@ from spark_udfs.schema import CORRUPT
 
 from . import options, publishing
 from .publishing import publisher
-from .rows_by_partition import PartitionSplitter
+from .rows_by_partition import rows_by_partition
 from .staging import StagedPartition, WriteJob, check_topic, task_and_attempt
 from .worker_path import PicklesWithPackage
 
@@ -156,10 +156,8 @@ def stage_rows(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
     task, attempt = task_and_attempt()
     started = time.monotonic()
     with publisher(job).staging_writer(job, task, attempt) as staging:
-        splitter = PartitionSplitter(job, task)
-        for batch in _joined(batches):
-            for part in splitter.by_partition(batch):
-                staging.put(*part)
+        for part in rows_by_partition(job, task, _joined(batches)):
+            staging.put(*part)
         staged = staging.close()
     records, size = sum(one.records for one in staged), sum(one.size for one in staged)
     seconds = time.monotonic() - started
