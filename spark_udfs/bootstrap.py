@@ -23,6 +23,7 @@ sys.path. Standard library only; nothing happens at import: no threads, no open 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib
 import importlib.metadata
@@ -66,7 +67,6 @@ ROOT_VARIABLES = {
 Json = dict[str, Any]
 
 _lock = threading.Lock()
-_activation: Activation | None = None
 
 
 class BootstrapError(ImportError):
@@ -91,11 +91,8 @@ class Activation:
 
 def activate() -> Activation:
     """Makes `import kafkarec` work in this process; later calls return the same Activation. Raises BootstrapError."""
-    global _activation
     with _lock:
-        if _activation is None:
-            _activation = _activate()
-        return _activation
+        return _activate()
 
 
 class _ModuleAtFirstUse:
@@ -123,6 +120,7 @@ else:
     internal_topics = _ModuleAtFirstUse(f"{PACKAGE}.internal_topics")
 
 
+@functools.cache  # not of an error
 def _activate() -> Activation:
     index = trees_index()
     package = sys.modules.get(PACKAGE)

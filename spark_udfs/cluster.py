@@ -67,6 +67,7 @@ def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: A
 
 def call_in_task(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` in one task. The function is pickled by its name."""
+    ship(spark)
     frame = spark.range(0, 1, 1, 1).mapInArrow(partial(yield_result, partial(_outcome, function, arguments)), RESULT)
     ((error, result),) = unpickled_results(frame.collect())
     if error is not None:

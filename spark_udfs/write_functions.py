@@ -73,11 +73,8 @@ def sweep(
         Without it, `path` is a path of this machine; FileNotFoundError if there is no such folder
     storage_options: for a URL, as the option storageOptions of the job; None: from the environment
     """
-    given = path, older_than_hours, StorageOptions(storage_options or {})
-    if spark is None or not cluster.is_connect(spark):
-        return _sweep(*given)
-    cluster.ship(spark)
-    jobs: list[str] = cluster.call_in_task(spark, _sweep, *given)
+    storage = StorageOptions(storage_options or {})
+    jobs: list[str] = cluster.call_where_files_are(spark, _sweep, path, older_than_hours, storage)
     return jobs
 
 

@@ -251,14 +251,12 @@ class Bucket(Store):
         try:
             with _local_folder() as local:
                 yield local
-                if os.listdir(local):
+                files = ((parent, each) for parent, _, names in os.walk(local) for each in names)
+                paths = [os.path.join(*each) for each in files if not each[1].startswith(".")]
+                if paths:
                     check_begun()
-                    paths = [os.path.join(parent, each) for parent, _, names in os.walk(local) for each in names]
                     try:
-                        _in_parallel(
-                            upload_and_remove,
-                            sorted(path for path in paths if not os.path.basename(path).startswith(".")),
-                        )
+                        _in_parallel(upload_and_remove, sorted(paths))
                     finally:
                         check_begun()
         except BaseException:
