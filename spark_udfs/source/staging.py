@@ -196,8 +196,11 @@ class StagingWriter:
         one.records += table.num_rows
 
     def close(self) -> tuple[StagedPartition, ...]:
-        """Closes all logs; returns what was staged."""
-        self._close_writers()
+        """Closes all logs; returns what was staged so far."""
+        for key, writer in self._writers.items():
+            writer.close()
+            self._partitions[key].size = sum(segment.size for segment in writer.segments)
+        self._writers.clear()
         return tuple(self._partitions[key] for key in sorted(self._partitions))
 
     def close_after_error(self) -> None:
@@ -212,7 +215,7 @@ class StagingWriter:
         if key in self._writers:
             return self._writers[key]
         if len(self._writers) >= MAX_OPEN_WRITERS:
-            self._close_writers()
+            self.close()
         topic, partition = key
         folder = os.path.join(self._folder, f"{topic}-{partition}")
         make_attempt_folder(folder)
@@ -225,12 +228,6 @@ class StagingWriter:
         )
         self._writers[key] = writer
         return writer
-
-    def _close_writers(self) -> None:
-        for key, writer in self._writers.items():
-            writer.close()
-            self._partitions[key].size = sum(segment.size for segment in writer.segments)
-        self._writers.clear()
 
 
 # ---- on the driver: staged segments that are appended to a log -------------------------------------------
