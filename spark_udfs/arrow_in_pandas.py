@@ -47,9 +47,9 @@ class PandasUdfOverArrow:
         self.__name__ = body.__name__
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        serializer = worker_serializer_class()
+        serializer, arrays = worker_serializer_class(), self.body(map(_arrow_arguments, batches))
         if serializer is None:
-            yield from map(_as_objects, self.body(map(_arrow_arguments, batches)))
+            yield from (_in_pandas(array, _as_objects) for array in arrays)
             return
         input_too = (
             False  # whether these are the worker's batches themselves, and not what another function makes of them
@@ -59,7 +59,7 @@ class PandasUdfOverArrow:
             function = reduced[1][0]
             input_too = inspect.isfunction(function) and function.__code__.co_filename.endswith("worker.py")
         with _serializer_patched(serializer, input_too):
-            yield from map(_series_with_arrow, self.body(map(_arrow_arguments, batches)))
+            yield from (_in_pandas(array, pd.arrays.ArrowExtensionArray) for array in arrays)
 
 
 def worker_serializer_class() -> Any:
@@ -97,12 +97,12 @@ def _serializer_patched(serializer: Any, input_too: bool) -> Iterator[None]:
             setattr(serializer, name, method)
 
 
-def _series_with_arrow(array: pa.Array) -> Any:
+def _in_pandas(array: pa.Array, convert: Callable[[pa.Array], Any]) -> Any:
     if pa.types.is_struct(array.type):
         fields = zip(array.type, array.flatten(), strict=True)
-        made: Any = ArrowFrame({field.name: pd.arrays.ArrowExtensionArray(child) for field, child in fields})
+        made: Any = ArrowFrame({field.name: convert(child) for field, child in fields})
     else:
-        made = ArrowSeries(pd.arrays.ArrowExtensionArray(array))
+        made = ArrowSeries(convert(array))
     object.__setattr__(made, "arrow", array)
     return made
 
@@ -123,7 +123,4 @@ def _arrow_array(column: Any) -> pa.Array:
 
 
 def _as_objects(array: pa.Array) -> Any:
-    if not pa.types.is_struct(array.type):
-        return pd.Series(array.to_pylist(), dtype=object)
-    fields = zip(array.type, array.flatten(), strict=True)
-    return pd.DataFrame({field.name: pd.Series(child.to_pylist(), dtype=object) for field, child in fields})
+    return pd.Series(array.to_pylist(), dtype=object)

@@ -23,6 +23,7 @@ sys.path. Standard library only; nothing happens at import: no threads, no open 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib
 import importlib.metadata
@@ -66,7 +67,6 @@ ROOT_VARIABLES = {
 Json = dict[str, Any]
 
 _lock = threading.Lock()
-_activation: Activation | None = None
 
 
 class BootstrapError(ImportError):
@@ -91,11 +91,8 @@ class Activation:
 
 def activate() -> Activation:
     """Makes `import kafkarec` work in this process; later calls return the same Activation. Raises BootstrapError."""
-    global _activation
     with _lock:
-        if _activation is None:
-            _activation = _activate()
-        return _activation
+        return _activate()
 
 
 class _ModuleAtFirstUse:
@@ -123,6 +120,7 @@ else:
     internal_topics = _ModuleAtFirstUse(f"{PACKAGE}.internal_topics")
 
 
+@functools.cache  # not of an error
 def _activate() -> Activation:
     index = trees_index()
     package = sys.modules.get(PACKAGE)
@@ -192,9 +190,9 @@ def _installed_version() -> str | None:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.origin:
         return None
-    path = os.path.join(os.path.dirname(spec.origin), "_version.py")
-    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
-        if match := re.search(r'__version__ = "([^"]+)"', file.read()):
+    with contextlib.suppress(OSError):
+        text = Path(spec.origin).with_name("_version.py").read_text("utf-8")
+        if match := re.search(r'__version__ = "([^"]+)"', text):
             return match[1]
     return None
 
@@ -249,12 +247,9 @@ def trees_index() -> Json | None:
 def _read_own_file(name: str) -> bytes | None:
     """The bytes of one file of this package, None where there is no such file."""
     try:
-        if IS_ARCHIVE:
-            with zipfile.ZipFile(ORIGIN) as archive:
-                return archive.read(name)
-        with open(os.path.join(ORIGIN, *name.split("/")), "rb") as file:
-            return file.read()
-    except (KeyError, FileNotFoundError):
+        folder = zipfile.Path(ORIGIN) if IS_ARCHIVE else Path(ORIGIN)
+        return folder.joinpath(name).read_bytes()
+    except FileNotFoundError:
         return None
     except (OSError, zipfile.BadZipFile) as error:
         raise BootstrapError(f"cannot read {name} in {ORIGIN}: {error}") from None

@@ -67,7 +67,8 @@ def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: A
 
 def call_in_task(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` in one task. The function is pickled by its name."""
-    frame = spark.range(0, 1, 1, 1).mapInArrow(partial(_call_body, function, arguments), RESULT)
+    ship(spark)
+    frame = spark.range(0, 1, 1, 1).mapInArrow(partial(yield_result, partial(_outcome, function, arguments)), RESULT)
     ((error, result),) = unpickled_results(frame.collect())
     if error is not None:
         raise error(result)
@@ -75,30 +76,28 @@ def call_in_task(spark: Any, function: Callable[..., Any], *arguments: Any) -> A
 
 
 @report_cause_first
-def _call_body(function: Callable[..., Any], arguments: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
-    for _ in batches:
-        outcome: tuple[type[Exception] | None, Any]
-        try:
-            outcome = None, function(*arguments)
-        except _RAISED_AGAIN as error:
-            outcome = next(each for each in _RAISED_AGAIN if isinstance(error, each)), str(error)
-        yield result_batch(outcome)
-
-
-def result_batch(value: Any) -> Any:
-    """In a task: a value for the driver, as a record batch of the schema RESULT."""
-    import pyarrow as pa  # type: ignore[import-untyped]
-
-    return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], ["result"])
+def _outcome(
+    function: Callable[..., Any], arguments: tuple[Any, ...], batches: Iterator[Any]
+) -> tuple[type[Exception] | None, Any]:
+    """In a task: None and the result, or the class and the text of an error that is raised again on the driver."""
+    for _ in batches:  # Spark wants them read
+        pass
+    try:
+        return None, function(*arguments)
+    except _RAISED_AGAIN as error:
+        return next(each for each in _RAISED_AGAIN if isinstance(error, each)), str(error)
 
 
 def yield_result(body: Callable[[Any], Any], argument: Any) -> Iterator[Any]:
-    """The body of a task with one result: what `body` returns for the splits or batches of the task."""
-    yield result_batch(body(argument))
+    """The body of a task with one result, a record batch of the schema RESULT: what `body` returns for the splits or
+    batches of the task."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(body(argument))], pa.binary())], ["result"])
 
 
 def unpickled_results(rows: Iterable[Any]) -> list[Any]:
-    """On the driver: the values in the rows that `result_batch` has made."""
+    """On the driver: the results of tasks, from their rows."""
     return [pickle.loads(row[0]) for row in rows]
 
 

@@ -70,7 +70,6 @@ class Explode:
         for batch in batches:
             *kept, given = batch.columns
             values = checked_array(given, "binary", "kafka_explode")
-            check_sizes(values, chosen)
             names = [*batch.schema.names[:-1], *(column.name for column in RECORD_COLUMNS)]
             done = 0
             for lists in decode_values(values, chosen):
@@ -120,7 +119,13 @@ def _spark_arrays(
     chosen: FunctionOptions,
     columns: Columns,
 ) -> Iterator[pa.ListArray]:
-    """The pieces of `each(values)` as Spark's arrays."""
+    """The pieces of `each(values)` as Spark's arrays. ValueError for a value above max_value_bytes."""
+    largest = pc.max(pc.binary_length(values)).as_py() or 0
+    if largest > chosen.max_value_bytes:
+        raise ValueError(
+            f"a value has {largest} bytes, and max_value_bytes is {chosen.max_value_bytes}: Spark holds values in its "
+            f'heap several times. For files use spark.read.format("kafkarec"), which reads them in pieces'
+        )
     try:
         for piece in each(values):
             damage: DamageInValues = piece.damage
@@ -179,23 +184,11 @@ def is_no_batch(error: kafkarec.KafkaRecordError) -> bool:
     return error.position == 0 and error.reason in _NO_FRAME
 
 
-def check_sizes(values: pa.Array, chosen: FunctionOptions) -> None:
-    """ValueError for a value above max_value_bytes."""
-    largest = pc.max(pc.binary_length(values)).as_py() or 0
-    if largest > chosen.max_value_bytes:
-        raise ValueError(
-            f"a value has {largest} bytes, and max_value_bytes is {chosen.max_value_bytes}: Spark holds values in its "
-            f'heap several times. For files use spark.read.format("kafkarec"), which reads them in pieces'
-        )
-
-
 def _checked_arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, FunctionOptions]]:
     """(values, options) per input batch."""
     call = f"{name}(value[, mode])"
     for values, chosen in values_and_options(batches, call, FunctionOptions(), function_options.from_literal):
-        binary = checked_array(values, "binary", name)
-        check_sizes(binary, chosen)
-        yield binary, chosen
+        yield checked_array(values, "binary", name), chosen
 
 
 def to_spark_lists(piece: kafkarec.RecordLists, columns: Columns, damage: DamageInValues = ()) -> pa.ListArray:

@@ -79,9 +79,12 @@ def _probe(number: int) -> bytes:
 
 def describe_process() -> NamedValues:
     """This process, as plain values: Python, machine, libc, and how kafkarec became importable (or why not)."""
+    parts = os.getcwd().split(os.sep)  # .../app-20260101-0000/0; Spark Connect adds a folder of the session below that
+    if parts[-1] == os.environ.get("SPARK_JOB_ARTIFACT_UUID"):
+        parts.pop()
     report: NamedValues = {
         "host": socket.gethostname(),
-        "executor": _executor_name(),
+        "executor": "/".join(parts[-2:]),
         "pid": os.getpid(),
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -124,12 +127,3 @@ def missing_packages_problem(python: str, packages: str) -> str:
         f"{python}, the Python of Spark's workers, has no {packages}: queries with kafkarec will fail, some with "
         f"'Python worker exited unexpectedly' alone. Install pyarrow and pandas for it, or set PYSPARK_PYTHON"
     )
-
-
-def _executor_name() -> str:
-    """A name for this executor, from its working folder: .../app-20260101-0000/0; Spark Connect adds a folder of the
-    session below that."""
-    parts = os.getcwd().split(os.sep)
-    if parts[-1] == os.environ.get("SPARK_JOB_ARTIFACT_UUID"):
-        parts.pop()
-    return "/".join(parts[-2:])

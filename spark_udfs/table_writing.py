@@ -140,8 +140,7 @@ def write_table(
     """
     began = time.monotonic()
     _check_arguments(format, value_as, compression, mode)
-    named = {} if columns is None else {"columns": columns}
-    chosen = read_options(spark, path, {**options, **named, "mode": read_mode}, "write_table")
+    chosen = read_options(spark, path, {**options, "columns": columns, "mode": read_mode}, "write_table")
     cluster.ship(spark)
     log_to_stderr()
     found = cluster.call_where_files_are(spark, key_types, chosen)
@@ -222,18 +221,21 @@ def _plan_and_begin(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -
     overwrite = "static" if mode == "overwrite" else None
     job = WriteJob(target, uuid4().hex, overwrite, WriteOptions(storageOptions=storage))
     listing = Listing(chosen)
-    empty = _Plan(job, [], table.get("job"), table_starts, table_ends, {}, {}, [])
-    plan = listing.retry(lambda found: _plan_partitions(chosen, empty, batch.select_and_warn(listing, found)))
+
+    def plan_listed(found: Partitions) -> _Plan:
+        empty = _Plan(job, [], table.get("job"), table_starts, table_ends, {}, {}, [])
+        return _plan_partitions(chosen, empty, batch.select_and_warn(listing, found))
+
+    plan = listing.retry(plan_listed)
     columns.check_key_values((split for task in plan.tasks for split in task), layout.wanted)
     publisher.begin(job)
     return plan
 
 
-def _plan_partitions(chosen: ReadOptions, empty: _Plan, listed: Partitions) -> _Plan:
+def _plan_partitions(chosen: ReadOptions, plan: _Plan, listed: Partitions) -> _Plan:
     """What the table lacks: of each partition the offsets from its end there to the log's planned end. DataLoss where
     the log does not have them, unless failOnDataLoss is false."""
     listed = selection.with_ranges(chosen, listed)
-    plan = empty._replace(starts={}, ends={}, notes=[])  # again for each listing
     spans = {}
     for key in sorted(listed):
         log, (first, last) = GrowingLog(chosen), listed[key].wanted

@@ -49,22 +49,18 @@ class KafkaExplode:
     @report_cause_first
     def eval(self, value: bytes | None, mode: str = FunctionOptions.mode, **given: Any) -> Iterator[tuple[Any, ...]]:
         """The records of one value; none for NULL. The arguments are checked in `analyze`."""
-        if value is None:
-            return iter(())
-        return record_tuples(bytes(value), _cached_options(mode=mode, **given))
+        return record_tuples(value, _cached_options(mode=mode, **given))
 
 
 _cached_options = cache(function_options.from_keywords)
 
 
 @report_cause_first
-def record_tuples(value: bytes, chosen: FunctionOptions) -> Iterator[tuple[Any, ...]]:
+def record_tuples(value: bytes | None, chosen: FunctionOptions) -> Iterator[tuple[Any, ...]]:
     """A tuple per record in the order of kafka_decode's columns, and one for each damaged range between them."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    values = pa.array([value], pa.binary())
-    decoding.check_sizes(values, chosen)
-    for lists in decoding.decode_values(values, chosen):
+    for lists in decoding.decode_values(pa.array([value], pa.binary()), chosen):
         columns = lists.values.flatten()
         times = columns[_TIME].cast(pa.int64()).to_pylist()
         cells = [

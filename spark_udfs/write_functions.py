@@ -37,25 +37,20 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
         )
     order = [name for name in ("topic", "partition") if name in df.columns]
     ordered = df.repartition(*order).sortWithinPartitions(*order, "offset")
-    if capabilities.why_missing(capabilities.WRITE):
-        _write_by_map(ordered, option_texts(path, options), mode)
+    if not capabilities.why_missing(capabilities.WRITE):
+        ordered.write.format("kafkarec").mode(mode).options(**options).save(path)
         return
-    ordered.write.format("kafkarec").mode(mode).options(**options).save(path)
-
-
-def _write_by_map(df: Any, given: Mapping[str, str], mode: str) -> None:
-    """As Spark uses the data source's writer: a message from each task, then commit, or abort after a failure."""
     from .source import writing
 
     if mode not in ("append", "overwrite"):
         raise ValueError(f'mode must be "append" or "overwrite", not {mode!r}')
     cluster.ship(df.sparkSession)
-    job = writing.writer(given, df.schema, "static" if mode == "overwrite" else None)
+    # as Spark uses the data source's writer: a message from each task, then commit, or abort after a failure
+    job = writing.writer(option_texts(path, options), df.schema, "static" if mode == "overwrite" else None)
     messages: list[Any] = []
     try:
-        messages += cluster.unpickled_results(
-            df.mapInArrow(partial(cluster.yield_result, job.write), cluster.RESULT).collect()
-        )
+        tasks = ordered.mapInArrow(partial(cluster.yield_result, job.write), cluster.RESULT)
+        messages += cluster.unpickled_results(tasks.collect())
         job.commit(messages)
     except BaseException:
         job.abort(messages)
@@ -78,11 +73,8 @@ def sweep(
         Without it, `path` is a path of this machine; FileNotFoundError if there is no such folder
     storage_options: for a URL, as the option storageOptions of the job; None: from the environment
     """
-    given = path, older_than_hours, StorageOptions(storage_options or {})
-    if spark is None or not cluster.is_connect(spark):
-        return _sweep(*given)
-    cluster.ship(spark)
-    jobs: list[str] = cluster.call_in_task(spark, _sweep, *given)
+    storage = StorageOptions(storage_options or {})
+    jobs: list[str] = cluster.call_where_files_are(spark, _sweep, path, older_than_hours, storage)
     return jobs
 
 

@@ -132,19 +132,19 @@ class Bucket(Store):
             self._fs.copy_file(self._path(source), self._path(target))
 
     def delete(self, name: str) -> None:
-        with self._ignoring_missing(), self._errors_named(name):
+        with self._errors_named(name, may_be_missing=True):
             self._fs.delete_file(self._path(name))
 
     def drop(self, folder: str) -> None:
         """Deletes everything below a folder."""
-        with self._ignoring_missing(), self._errors_named(folder):
+        with self._errors_named(folder, may_be_missing=True):
             self._fs.delete_dir(self._path(folder))
 
     # ---- read
 
     def read(self, name: str) -> bytes | None:
         """The content of a small object; None: it does not exist."""
-        with self._ignoring_missing(), self._errors_named(name), self._fs.open_input_file(self._path(name)) as file:
+        with self._errors_named(name, may_be_missing=True), self._fs.open_input_file(self._path(name)) as file:
             return bytes(file.read())
         return None
 
@@ -172,25 +172,19 @@ class Bucket(Store):
         return f"{self._root}/{name}" if name else self._root
 
     @contextmanager
-    def _errors_named(self, name: str) -> Iterator[None]:
+    def _errors_named(self, name: str, *, may_be_missing: bool = False) -> Iterator[None]:
+        """may_be_missing: no error if the object does not exist; a missing bucket stays one"""
         url = f"{self.path}/{name}" if name else self.path
         try:
             yield
         except Exception as error:
             failure = distributed.remote_error(error, url, self._endpoint)
+            if may_be_missing and failure.kind == "not_found":
+                return
             if failure.kind == "denied":
                 words = f"{failure}; writing also needs s3:PutObject and s3:DeleteObject"
                 failure = type(failure)(words, failure.filename or "", failure.kind)
             raise failure from error
-
-    @contextmanager
-    def _ignoring_missing(self) -> Iterator[None]:
-        """Ignores that an object does not exist; a missing bucket stays an error."""
-        try:
-            yield
-        except FileNotFoundError as error:
-            if getattr(error, "kind", "not_found") != "not_found":
-                raise
 
     # ---- the lock
 
@@ -257,14 +251,12 @@ class Bucket(Store):
         try:
             with _local_folder() as local:
                 yield local
-                if os.listdir(local):
+                files = ((parent, each) for parent, _, names in os.walk(local) for each in names)
+                paths = [os.path.join(*each) for each in files if not each[1].startswith(".")]
+                if paths:
                     check_begun()
-                    paths = [os.path.join(parent, each) for parent, _, names in os.walk(local) for each in names]
                     try:
-                        _in_parallel(
-                            upload_and_remove,
-                            sorted(path for path in paths if not os.path.basename(path).startswith(".")),
-                        )
+                        _in_parallel(upload_and_remove, sorted(paths))
                     finally:
                         check_begun()
         except BaseException:
@@ -329,7 +321,7 @@ class Bucket(Store):
             added = append_staged(
                 scratch,
                 rest,
-                lambda part: self._download_segments(staging, part, f"{scratch}.copy"),
+                self._downloaded_segments(staging, rest, f"{scratch}.copy"),
                 segment_bytes=job.options.segmentBytes,
                 leader_epoch=epoch,
                 start_offset=None if rest[0].offsets_given else offsets[1],
@@ -376,13 +368,12 @@ class Bucket(Store):
                 break
         return end, leader_epoch(lambda file: self.read(f"{name}/{file}"))
 
-    def _download_segments(self, staging: str, part: StagedPartition, path: str) -> Iterator[str]:
-        """Each segment that a task has staged in turn, as a local file."""
-        for one in part.files:
-            if one.name.endswith(".log"):
-                self.download(f"{staging}/{part.folder}/{one.name}", path)
-                yield path
-                os.unlink(path)
+    def _downloaded_segments(self, staging: str, parts: Sequence[StagedPartition], path: str) -> Iterator[str]:
+        """Each segment that tasks have staged in turn, as a local file."""
+        for name in (f"{part.folder}/{one.name}" for part in parts for one in part.files if one.name.endswith(".log")):
+            self.download(f"{staging}/{name}", path)
+            yield path
+            os.unlink(path)
 
     # ---- publish
 

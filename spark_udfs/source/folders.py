@@ -181,10 +181,6 @@ class SharedFolder(Store):
         """Makes one partition's future folder; returns its row. A new log starts with links to the first task's
         segments; everything else is appended."""
         target, made = self._path(name), os.path.join(job.folder, _NEW, name)
-
-        def segments(part: StagedPartition) -> list[str]:
-            return _segments(os.path.join(job.folder, part.folder))
-
         with _writer_locked(target):
             before = _last_segment(target)
             appends = before is not None and not job.overwrite
@@ -201,7 +197,7 @@ class SharedFolder(Store):
             added = append_staged(
                 made,
                 appended,
-                segments,
+                (path for part in appended for path in _segments(os.path.join(job.folder, part.folder))),
                 segment_bytes=job.options.segmentBytes if limit is None else min(limit, job.options.segmentBytes),
                 leader_epoch=leader_epoch(SharedFolder(made).read),
             )
@@ -305,7 +301,11 @@ def _clone_for_appending(folder: str, target: str, appended: int) -> int | None:
     os.makedirs(target)
     last = (_segments(folder) or [""])[-1]
     size = os.path.getsize(last) if last else 0
-    copied = appended > 0 and (size < max(SMALL_SEGMENT, appended) or not _ends_with_a_batch(last))
+    copied = appended > 0
+    if copied and size >= max(SMALL_SEGMENT, appended):
+        with suppress(ValueError), open_segment(last, NO_STORAGE) as segment:  # a writer cuts off what is no batch
+            last_batch(segment)
+            copied = False
     for entry in list(os.scandir(folder)):
         if entry.name == WRITER_LOCK or not entry.is_file(follow_symlinks=False):
             continue
@@ -322,14 +322,6 @@ def _clone_for_appending(folder: str, target: str, appended: int) -> int | None:
             os.fsync(file.fileno())
     distributed.sync_folder(target)
     return size if appended and not copied else None
-
-
-def _ends_with_a_batch(path: str) -> bool:
-    """Whether a log ends with a whole batch with a right checksum; a writer cuts off what follows the last one."""
-    with suppress(ValueError), open_segment(path, NO_STORAGE) as segment:
-        last_batch(segment)
-        return True
-    return False
 
 
 def _remove(folder: str) -> None:

@@ -120,7 +120,7 @@ class Publisher:
             # what readers take for files with rows
             gone = [name for name in gone if name.endswith(FILE_OF_A_TABLE) and not re.search("(^|/)[_.]", name)]
             table = {"job": job.job_id, **table_content}
-            return {"job": job.job_id, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
+            return {"files": moved, "gone": gone, "table": table}
 
         self._commit_once(job, _new_journal)
 
@@ -134,14 +134,15 @@ class Publisher:
 
     def _commit_once(self, job: WriteJob, prepare: Callable[[], NamedValues]) -> NamedValues | None:
         """The journal of the job, which is finished; None: it was done before."""
+        identity = {"job": job.job_id, "query": job.query, "batch": job.batch}
         with self.store.locked(job.job_id):
-            if self._is_done(job.job_id, job.query, job.batch):
+            if self._is_done(identity):
                 self._clean_up(job.job_id)
                 return None
             self._finish_others(job.job_id, "nothing of this job is written; an earlier job,")
             journal = self._read_journal(job.job_id)
             if not journal:
-                journal = prepare()
+                journal = identity | prepare()
                 self.store.heartbeat()
                 try:
                     self._put_json(_journal_name(job.job_id), journal)
@@ -235,7 +236,7 @@ class Publisher:
         rows = self.store.prepare_partitions(job, parts, {name: ids.get(name.rpartition("-")[0]) for name in parts})
         for row in rows:
             self.store.check_unchanged(row)
-        return {"job": job.job_id, "query": job.query, "batch": job.batch, "partitions": rows}
+        return {"partitions": rows}
 
     def _not_staged_error(self, job: WriteJob, name: str) -> FileNotFoundError:
         path = self.store.path
@@ -273,7 +274,7 @@ class Publisher:
         """Steps 3 to 5, as far as an earlier attempt has not done them."""
         job, query = journal["job"], journal["query"]
         try:
-            if not self._is_done(job, query, journal["batch"]):
+            if not self._is_done(journal):
                 if "table" in journal:
                     self.store.replace_files(journal["gone"], journal["files"])
                     self._put_json(TABLE, journal["table"])
@@ -298,11 +299,11 @@ class Publisher:
             f"writes there finishes it, or spark_udfs.sweep({path!r}, 0), once this is no more: {error}"
         )
 
-    def _is_done(self, job: str, query: str | None, batch: int) -> bool:
-        if query is None:
-            return any(self._read_json(mark).get("job") == job for mark in (SUCCESS, TABLE))
-        known = self._read_json(STREAMS).get(query)
-        return known is not None and known["batch"] >= batch
+    def _is_done(self, journal: NamedValues) -> bool:
+        if journal["query"] is None:
+            return any(self._read_json(mark).get("job") == journal["job"] for mark in (SUCCESS, TABLE))
+        known = self._read_json(STREAMS).get(journal["query"])
+        return known is not None and known["batch"] >= journal["batch"]
 
     def _clean_up(self, job: str) -> None:
         """Deletes the journal first: if that fails, the job must not count as finished, as a later job marks itself
@@ -381,4 +382,4 @@ def _path_and_names(path: str, storage: StorageOptions) -> tuple[str, list[str]]
         raise ValueError(f"kafkarec cannot write to {scheme + is_url if is_url else path}. {FOLDERS}")
     store = Publisher(path, storage).store
     store.check_access()
-    return store.path, [*store.list_folders(), *(one.name for one in store.list_files(below=False))]
+    return store.path, [one.name for one in store.list_entries("", below=False)]

@@ -1,4 +1,4 @@
-"""In a task: splits a batch of rows into one table per topic and partition; rows keep their order
+"""In a task: splits batches of rows into one table per topic and partition; rows keep their order
 
 value, key   binary (a string becomes its UTF-8 bytes)
 topic        from the option, else from the column
@@ -17,7 +17,7 @@ Kafka fills a batch of one partition before it goes on to another one; here batc
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,51 +29,37 @@ from spark_udfs.schema import CORRUPT, NamedValues
 from .staging import WriteJob
 
 
-class PartitionSplitter:
-    """Splits the batches of one task."""
-
-    def __init__(self, job: WriteJob, task: int) -> None:
-        self._job = job
-        self._next = task  # the partition of the next record without a key
-
-    def by_partition(self, batch: Any) -> Iterator[tuple[str, int, Any, bool]]:
-        """(topic, partition, table, whether it has offsets) for each partition in a RecordBatch."""
+def rows_by_partition(job: WriteJob, task: int, batches: Iterable[Any]) -> Iterator[tuple[str, int, Any, bool]]:
+    """(topic, partition, table, whether it has offsets) for each partition in each RecordBatch of a task."""
+    first = task  # the partition of the next record without a key
+    for batch in batches:
         if not batch.num_rows:
-            return
-        columns = {name: batch.column(name) for name in self._job.columns}
+            continue
+        columns = {name: batch.column(name) for name in job.columns}
         corrupt = columns.pop(CORRUPT, None)
         if corrupt is not None and corrupt.null_count < len(corrupt):
             raise ValueError(f"a row with {CORRUPT} is damage, not a record: keep only rows with {CORRUPT} IS NULL")
         table = pa.table(_record_columns(columns))
-        one = self._job.options.topic
-        for topic, rows in _rows_by_label(
-            columns["topic"] if one is None else pa.repeat(pa.scalar(one), batch.num_rows)
-        ):
-            own = table if rows is None else table.take(rows)
-            given = columns.get("partition", pa.nulls(batch.num_rows, pa.int64()))
-            if rows is not None:
-                given = given.take(rows)
-            for partition, within in _rows_by_label(self._partitions(topic, own, given)):
+        given = columns.get("partition", pa.nulls(batch.num_rows, pa.int64())).cast(pa.int64())
+        one = job.options.topic
+        topics = columns["topic"] if one is None else pa.repeat(pa.scalar(one), batch.num_rows)
+        for topic, rows in _rows_by_label(topics):
+            own, partitions = (table, given) if rows is None else (table.take(rows), given.take(rows))
+            if partitions.null_count:
+                missing = partitions.is_null()
+                keys = own.column("key").combine_chunks().cast(pa.large_binary()).filter(missing)
+                assigned = assign_partitions(keys, first, job.options.numPartitions or job.existing.get(topic, 1))
+                partitions = pc.replace_with_mask(partitions, missing, pa.array(assigned))
+                first += len(keys)
+            for partition, within in _rows_by_label(partitions):
                 part = own if within is None else own.take(within)
                 if "offset" not in part.column_names:
                     yield topic, partition, part, False
                     continue
-                missing = part.column("offset").null_count
-                if 0 < missing < part.num_rows:
+                lacking = part.column("offset").null_count
+                if 0 < lacking < part.num_rows:
                     raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
-                yield topic, partition, part.drop_columns(["offset"]) if missing else part, not missing
-
-    def _partitions(self, topic: str, table: Any, given: Any) -> Any:
-        """The partition of each row: from the column `given`, and from the partitioner where that is null."""
-        if not given.null_count:
-            return given
-        missing = given.is_null()
-        keys = table.column("key").combine_chunks().cast(pa.large_binary()).filter(missing)
-        numbers = pc.fill_null(given.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()
-        count = self._job.options.numPartitions or self._job.existing.get(topic, 1)
-        numbers[np.asarray(missing)] = assign_partitions(keys, self._next, count)
-        self._next += len(keys)
-        return pa.array(numbers)
+                yield topic, partition, part.drop_columns(["offset"]) if lacking else part, not lacking
 
 
 def _record_columns(columns: NamedValues) -> NamedValues:

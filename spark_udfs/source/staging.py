@@ -196,8 +196,11 @@ class StagingWriter:
         one.records += table.num_rows
 
     def close(self) -> tuple[StagedPartition, ...]:
-        """Closes all logs; returns what was staged."""
-        self._close_writers()
+        """Closes all logs; returns what was staged so far."""
+        for key, writer in self._writers.items():
+            writer.close()
+            self._partitions[key].size = sum(segment.size for segment in writer.segments)
+        self._writers.clear()
         return tuple(self._partitions[key] for key in sorted(self._partitions))
 
     def close_after_error(self) -> None:
@@ -212,7 +215,7 @@ class StagingWriter:
         if key in self._writers:
             return self._writers[key]
         if len(self._writers) >= MAX_OPEN_WRITERS:
-            self._close_writers()
+            self.close()
         topic, partition = key
         folder = os.path.join(self._folder, f"{topic}-{partition}")
         make_attempt_folder(folder)
@@ -226,12 +229,6 @@ class StagingWriter:
         self._writers[key] = writer
         return writer
 
-    def _close_writers(self) -> None:
-        for key, writer in self._writers.items():
-            writer.close()
-            self._partitions[key].size = sum(segment.size for segment in writer.segments)
-        self._writers.clear()
-
 
 # ---- on the driver: staged segments that are appended to a log -------------------------------------------
 
@@ -239,20 +236,18 @@ class StagingWriter:
 _PIECE_BYTES = 8 << 20
 
 
-def append_staged(
-    folder: str, parts: Sequence[StagedPartition], segments: Callable[[StagedPartition], Iterable[str]], **options: Any
-) -> range:
+def append_staged(folder: str, parts: Sequence[StagedPartition], segments: Iterable[str], **options: Any) -> range:
     """Appends to the log in a local folder; returns the range of the new offsets. Batches get their offsets and the
     log's leader epoch in header fields that the checksum does not cover.
 
-    segments: the paths of a part's segments, in order; options: of kafkarec.SegmentWriter
+    segments: their paths, in order; options: of kafkarec.SegmentWriter
     """
     first, offsets_given = parts[0], parts[0].offsets_given
     try:
         with kafkarec.SegmentWriter(folder, assign_offsets=not offsets_given, check_all=False, **options) as writer:
             end = writer.next_offset
             if not offsets_given or first.first_offset >= end:
-                for path in (path for part in parts for path in segments(part)):
+                for path in segments:
                     with open_segment(path, NO_STORAGE) as segment:
                         for begin, stop in segment.splits(_PIECE_BYTES):
                             writer.append(segment.raw(begin, stop - begin))

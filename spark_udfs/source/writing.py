@@ -30,7 +30,7 @@ from spark_udfs.schema import CORRUPT
 
 from . import options, publishing
 from .publishing import publisher
-from .rows_by_partition import PartitionSplitter
+from .rows_by_partition import rows_by_partition
 from .staging import StagedPartition, WriteJob, check_topic, task_and_attempt
 from .worker_path import PicklesWithPackage
 
@@ -66,10 +66,21 @@ def writer(given: options.Given, schema: Any, overwrite: str | None, *, is_strea
     columns and paths that cannot be written."""
     if is_stream:
         given = {name: text for name, text in given.items() if name.lower() not in _SPARK_OPTIONS}
-        return Writer(plan_job(given, schema, overwrite), is_stream)
-    job = plan_job(given, schema, overwrite)._replace(job_id=str(uuid4()))
-    publisher(job).begin(job)
-    return Writer(job, is_stream)
+    chosen = options.parse_for_write(given)
+    path, existing = publishing.resolve_folder(chosen.path, chosen.storageOptions)
+    names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
+    if chosen.topic is not None:
+        check_topic(chosen.topic)
+    elif "topic" not in names:
+        raise ValueError("no topic: add the column topic, or set the option topic")
+    # so that a wrong level is an error here and not in every task
+    kafkarec.encode([(0, 0, None, b"", [])], compression=chosen.compression, level=chosen.level)
+    overwrite = overwrite and (chosen.partitionOverwriteMode or overwrite)
+    job_id = "" if is_stream else str(uuid4())
+    job = WriteJob(path, job_id, overwrite, chosen, columns=names, existing=existing)
+    if not is_stream:
+        publisher(job).begin(job)
+    return Writer(job)
 
 
 class Writer(PicklesWithPackage, DataSourceStreamArrowWriter, DataSourceArrowWriter):
@@ -78,12 +89,12 @@ class Writer(PicklesWithPackage, DataSourceStreamArrowWriter, DataSourceArrowWri
     job: of a stream without id, query and batch, which only its tasks know
     """
 
-    def __init__(self, job: WriteJob, is_stream: bool) -> None:
-        self.job, self.is_stream = job, is_stream
+    def __init__(self, job: WriteJob) -> None:
+        self.job = job
 
     @report_cause_first
     def write(self, iterator: Iterator[Any]) -> StagedMessage:
-        if not self.is_stream:
+        if self.job.job_id:
             return stage_rows(self.job, iterator)
         context = TaskContext.get()
         query, batch = (context.getLocalProperty(name) if context else None for name in (_QUERY, _BATCH))
@@ -111,26 +122,8 @@ class Writer(PicklesWithPackage, DataSourceStreamArrowWriter, DataSourceArrowWri
     def _written_job(self, messages: Sequence[Any]) -> WriteJob | None:
         """The job that the messages are of. None: a stream's batch without any; its next commit or a sweep removes what
         is staged."""
-        jobs = [message.job for message in messages if message is not None] if self.is_stream else [self.job]
+        jobs = [self.job] if self.job.job_id else [message.job for message in messages if message is not None]
         return next(iter(jobs), None)
-
-
-# ---- on the driver, before anything is written --------------------------------------------------------------
-
-
-def plan_job(given: options.Given, schema: Any, overwrite: str | None) -> WriteJob:
-    """The job, without an id."""
-    chosen = options.parse_for_write(given)
-    path, existing = publishing.resolve_folder(chosen.path, chosen.storageOptions)
-    names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
-    if chosen.topic is not None:
-        check_topic(chosen.topic)
-    elif "topic" not in names:
-        raise ValueError("no topic: add the column topic, or set the option topic")
-    # so that a wrong level is an error here and not in every task
-    kafkarec.encode([(0, 0, None, b"", [])], compression=chosen.compression, level=chosen.level)
-    overwrite = overwrite and (chosen.partitionOverwriteMode or overwrite)
-    return WriteJob(path, "", overwrite, chosen, columns=names, existing=existing)
 
 
 def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -156,10 +149,8 @@ def stage_rows(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
     task, attempt = task_and_attempt()
     started = time.monotonic()
     with publisher(job).staging_writer(job, task, attempt) as staging:
-        splitter = PartitionSplitter(job, task)
-        for batch in _joined(batches):
-            for part in splitter.by_partition(batch):
-                staging.put(*part)
+        for part in rows_by_partition(job, task, _joined(batches)):
+            staging.put(*part)
         staged = staging.close()
     records, size = sum(one.records for one in staged), sum(one.size for one in staged)
     seconds = time.monotonic() - started

@@ -209,7 +209,7 @@ def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         if "://" not in path:
             return listed(path, storage)
         store = Dying(path, storage)
-        return path, [*store.list_folders(), *(one.name for one in store.list_files(below=False))]
+        return path, [one.name for one in store.list_entries("", below=False)]
 
     monkeypatch.setattr(publishing, "Bucket", Dying)
     monkeypatch.setattr(publishing, "_path_and_names", of_bucket)
