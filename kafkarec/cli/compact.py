@@ -15,7 +15,7 @@ from kafkarec.support.command_line import command
 
 from . import FINE, input_logs, new_log, shared_options
 from .problems import rerun_command
-from .shared_options import WrongUse
+from .shared_options import WrongUse, add_option
 
 DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.4 does. Removes older records, records
 without a key, data of aborted transactions, and tombstones and markers past their delete horizon. Offsets do not
@@ -46,18 +46,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("delete-retention-ms", "how long tombstones and markers are kept (delete.retention.ms, default a day)"),
         ("producer-expiration-ms", "how long a producer's state is kept (producer.id.expiration.ms, default a day)"),
     ):
-        group.add_argument(f"--{name}", type=_milliseconds, default=86_400_000, metavar="MS", help=what)
-    group.add_argument(
-        "--now",
-        type=shared_options.time_ms,
-        metavar="T",
-        help="the time that these are counted from: ISO 8601, ms, -1h (default: now)",
+        add_option(group, f"--{name} MS", what, _milliseconds, default=86_400_000)
+    add_option(
+        group,
+        "--now T",
+        "the time that these are counted from: ISO 8601, ms, -1h (default: now)",
+        shared_options.time_ms,
     )
-    group.add_argument(
-        "--max-decompressed-message-bytes",
-        type=shared_options.size_parser(1, _LARGEST_LIMIT),
-        metavar="SIZE",
-        help="stop at a larger record in a compressed batch, as a cleaner with this max.decompressed.message.bytes",
+    add_option(
+        group,
+        "--max-decompressed-message-bytes SIZE",
+        "stop at a larger record in a compressed batch, as a cleaner with this max.decompressed.message.bytes",
+        shared_options.size_parser(1, _LARGEST_LIMIT),
     )
     shared_options.add_decompressed_limit(parser)
     new_log.add_format(parser)

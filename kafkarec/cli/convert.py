@@ -16,7 +16,7 @@ from kafkarec.storage.output_rules import is_stream
 
 from . import DAMAGED, input_logs, new_log, shared_options
 from .problems import DamageReporter, rerun_command, say
-from .shared_options import WrongUse
+from .shared_options import WrongUse, add_option
 
 DESCRIPTION = """Rewrites a log with another codec, level, batch size or magic. Offsets, timestamps, keys, values,
 headers, producers and transactions do not change. Batches that need no change are copied byte for byte. Conversion to
@@ -34,24 +34,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser)
     new_log.add_output(parser)
     group = parser.add_argument_group("the new batches")
-    group.add_argument(
-        "--magic",
-        choices=(*map(str, reversed(MAGICS)), "keep"),
-        default="2",
-        help="the record format (default 2); keep: unchanged",
+    add_option(
+        group, f"--magic {'|'.join(map(str, reversed(MAGICS)))}|keep", "the record format (default 2); keep: unchanged"
     )
     new_log.add_compression(group, "unchanged")
-    group.add_argument(
-        "--batch-size",
-        type=shared_options.batch_size,
-        metavar="SIZE",
-        help="join adjacent batches up to this size before compression, and split larger ones (default: unchanged)",
+    add_option(
+        group,
+        "--batch-size SIZE",
+        "join adjacent batches up to this size before compression, and split larger ones (default: unchanged)",
+        shared_options.batch_size,
     )
-    group.add_argument(
-        "--on-loss",
-        choices=("count", "raise"),
-        default="count",
-        help="what magic 1 and 0 cannot store: count it, or write nothing and report it (raise), which needs -o",
+    add_option(
+        group,
+        "--on-loss count|raise",
+        "what magic 1 and 0 cannot store: count it, or write nothing and report it (raise), which needs -o",
     )
     text = "at damage: stop and write no file (raise), or leave damaged batches out (skip)"
     shared_options.add_errors(parser, text)

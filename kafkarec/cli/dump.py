@@ -22,7 +22,7 @@ from kafkarec.support.command_line import command
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
 from .output_files import Sink
 from .problems import exit_status, remark, say
-from .shared_options import CouldNot, InputPath
+from .shared_options import CouldNot, InputPath, add_option
 
 DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.
 Nothing is written or changed (Kafka's tool truncates an .index that does not end with a whole entry)."""
@@ -63,33 +63,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="files to print (.log .checkpoint .index .timeindex .txnindex .snapshot), URLs of such files, folders "
         "(their logs in offset order), or - for a log on standard input",
     )
-    parser.add_argument(
-        "--files",
-        type=_split,
-        action="append",
-        default=[],
-        metavar="A,B",
-        help="files to print, as an option of Kafka's tool",
+    add_option(
+        parser, "--files A,B", "files to print, as an option of Kafka's tool", _split, action="append", default=[]
     )
     shared_options.add_flags(parser, _FLAGS)
     for which in ("key", "value"):
-        parser.add_argument(
-            f"--{which}-decoder-class",
+        add_option(
+            parser,
+            f"--{which}-decoder-class CLASS",
+            "Kafka's StringDecoder (UTF-8, the default), IntegerDecoder or LongDecoder; others are not supported",
             nargs="?",
             const=decoders.STRING_CLASS,
-            metavar="CLASS",
-            help="Kafka's StringDecoder (UTF-8, the default), IntegerDecoder or LongDecoder; others are not supported",
         )
-    parser.add_argument(
-        "--max-message-size",
-        type=_bytes,
-        default=5 << 20,
-        metavar="BYTES",
-        help="size of the largest batch (default 5242880)",
+    add_option(
+        parser, "--max-message-size BYTES", "size of the largest batch (default 5242880)", _bytes, default=5 << 20
     )
-    parser.add_argument(
-        "--max-bytes", type=_bytes, default=INT_MAX, metavar="BYTES", help="read only this many bytes of a log"
-    )
+    add_option(parser, "--max-bytes BYTES", "read only this many bytes of a log", _bytes, default=INT_MAX)
     shared_options.add_decompressed_limit(parser)
     shared_options.add_output_file(parser)
 

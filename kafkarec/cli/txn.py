@@ -29,7 +29,7 @@ from kafkarec.support.text_table import NOTHING, counted, duration_text, or_noth
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .problems import say
-from .shared_options import CouldNot
+from .shared_options import CouldNot, add_option
 
 DESCRIPTION = """Lists transactions that are open, hanging (open for longer than a coordinator allows) or aborted, with
 producer, first offset and duration. Reports how far a read_committed consumer can read and since when it waits, and
@@ -70,22 +70,22 @@ def states(text: str) -> tuple[str, ...]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "segments, partition folders, a broker's data folder, URLs, or - for standard input"
     shared_options.add_inputs(parser, text)
-    parser.add_argument("--fail-if-hanging", action="store_true", help="exit with status 1 if a transaction hangs")
-    parser.add_argument(
-        "--hanging-after",
-        type=duration,
+    add_option(parser, "--fail-if-hanging", "exit with status 1 if a transaction hangs")
+    add_option(
+        parser,
+        "--hanging-after TIME",
+        "when an open transaction counts as hanging: 900s, 15m, 2h (default 15m, as transaction.max.timeout.ms)",
+        duration,
         default=transactions.HANGING_AFTER,
-        metavar="TIME",
-        help="when an open transaction counts as hanging: 900s, 15m, 2h (default 15m, as transaction.max.timeout.ms)",
     )
-    parser.add_argument(
-        "--state",
-        type=states,
+    add_option(
+        parser,
+        "--state A,B",
+        "the states to list, of open, hanging, aborted, committed (default: all but committed)",
+        states,
         default=("open", "hanging", "aborted"),
-        metavar="A,B",
-        help="the states to list, of open, hanging, aborted, committed (default: all but committed)",
     )
-    parser.add_argument("--all", action="store_true", help="print all lines, not only one screen")
+    add_option(parser, "--all", "print all lines, not only one screen")
     shared_options.add_format_and_output(parser)
 
 
