@@ -6,7 +6,6 @@ import argparse
 import time
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.compact import CleanerStats, cleaned
@@ -67,13 +66,9 @@ def run(args: argparse.Namespace) -> int:
     if args.now is not None and args.now < 0:
         raise WrongUse("--now must be in 1970 or later")
     logs = input_logs.find(args)
-    options: dict[str, Any] = {
-        "now": int(time.time() * 1000) if args.now is None else args.now,
-        "delete_retention_ms": args.delete_retention_ms,
-        "producer_expiration_ms": args.producer_expiration_ms,
-        "max_decompressed_bytes": args.max_decompressed_bytes,
-        "max_decompressed_message_bytes": args.max_decompressed_message_bytes,
-    }
+    if args.now is None:
+        args.now = int(time.time() * 1000)  # the same for all partitions
+    options = shared_options.arguments_for(cleaned, args)
     try:
         done = new_log.rewrite(args, logs, partial(cleaned, **options), passes=2)
     except KafkaRecordError as error:

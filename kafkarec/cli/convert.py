@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from kafkarec.errors import KafkaRecordError, UnsupportedCompressionError
 from kafkarec.format.enums import CODEC_NAMES
@@ -66,16 +65,7 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse(f"--magic {magic} does not support {args.compression}; use one of {usable}")
     logs = input_logs.find(args)
     damage_reporter = DamageReporter(args, input_logs.segments(logs)[-1].path)
-    options: dict[str, Any] = {
-        "magic": magic,
-        "compression": args.compression,
-        "level": args.level,
-        "batch_size": args.batch_size,
-        "on_loss": args.on_loss,
-        "errors": args.errors,
-        "max_decompressed_bytes": args.max_decompressed_bytes,
-        "threads": shared_options.threads(args),
-    }
+    options = shared_options.arguments_for(converted_batches, args) | {"magic": magic}
 
     def report(log: Log, conversion: Conversion) -> None:
         """Report damage that was left out, what was restored, and an incomplete batch at the end."""

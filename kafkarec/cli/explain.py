@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         place = _find_batch(logs[0].segments, args)
         name = shown_name(str(place.segment.path))
         data, remark = _bytes_of(place)
-        explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
+        explanation = explain(data, **shared_options.arguments_for(explain, args))
         restored = restored_at(place)
         explanation = replace(explanation, position=place.position)
     report = _document(explanation, restored, name, remark, redact=args.redact, full=args.full)

@@ -89,21 +89,10 @@ def run(args: argparse.Namespace) -> int:
             report = salvage(
                 sources,
                 out,
-                as_partition=args.as_partition,
-                new_cluster=args.new_cluster,
-                keep_end=args.keep_end,
-                merge_different=args.merge_different,
-                dry_run=args.dry_run,
-                topic=args.topic,
-                partition=args.partition,
                 check_free_space=not args.ignore_space,
-                max_decompressed_bytes=args.max_decompressed_bytes,
-                undecided=args.undecided,
-                threads=shared_options.threads(args),
                 restore=not args.no_repair,
-                use=args.use,
-                read_once=args.read_once,
                 progress=tick,
+                **shared_options.arguments_for(salvage, args),
             )
     except KafkaRecordError:
         raise

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
@@ -280,6 +281,12 @@ def threads(args: argparse.Namespace) -> int:
     """Return the number of threads for local files."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return args.threads or min(usable, _MOST_BY_DEFAULT)
+
+
+def arguments_for(operation: Callable[..., Any], args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that have the names of parameters of an operation."""
+    found = {name: value for name, value in vars(args).items() if name in signature(operation).parameters}
+    return found | {"threads": threads(args)} if "threads" in found else found
 
 
 def add_errors(

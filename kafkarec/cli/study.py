@@ -160,7 +160,7 @@ def run(args: argparse.Namespace) -> int:
 def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found, dict[str, int]]:
     """Return the study of each partition that was read, by name, and how much was read of all."""
     found: list[tuple[str, Study]] = []
-    other_sizes = []
+    other_sizes, options = [], shared_options.arguments_for(study, args)
     with progress.show_share() as tick:
         sizes = [sum(map(size_or_zero, log.segments)) for log in logs]
         samples = sizes if args.all else sample_shares(sizes, args.sample)
@@ -173,13 +173,8 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found,
             try:
                 one = study(
                     log,
-                    formats=args.record_formats,
-                    codecs=args.codecs,
-                    batch_sizes=args.batch_sizes,
-                    sample=None if args.all else sample,
-                    max_decompressed_bytes=args.max_decompressed_bytes,
-                    threads=shared_options.threads(args),
                     done=partial(lambda before, own, share: tick(before + own * share), done / whole, sample / whole),
+                    **options | {"formats": args.record_formats, "sample": None if args.all else sample},
                 )
                 found.append((name, one))
             except NothingToTry as error:
