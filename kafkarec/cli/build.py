@@ -237,8 +237,12 @@ class BatchesFromRows:
         for name, cell in self._defaults.items():  # here, as the rows held before these may have the column
             if good.column(name) is None:
                 good.set_column(name, [cell] * len(good))
-        if _EPOCH in self._defaults:
-            self._set_absent_epochs(good)
+        if _EPOCH in self._defaults:  # the latest one before a row without, as a leader sets it; 0 in a new log
+            epochs: list[int | None] = []
+            for epoch in good.column(_EPOCH) or ():
+                epochs.append(self._latest_epoch if epoch == _LATEST else epoch)
+                self._latest_epoch = max(self._latest_epoch, epochs[-1] or 0)
+            good.set_column(_EPOCH, epochs)
         self._held.append(good)
         self._gathered += len(good)
         if self._gathered >= len(self._held[0]):  # not for each block, as a batch may be larger than many blocks
@@ -248,14 +252,6 @@ class BatchesFromRows:
         """Yield the batches of the rows that are left."""
         if self._held:
             yield from self._batches_of_held(last=True)
-
-    def _set_absent_epochs(self, rows: RowBlock) -> None:
-        """Give rows the latest leader epoch before them, as a leader does; 0 in a new log."""
-        epochs: list[int | None] = []
-        for epoch in rows.column(_EPOCH) or ():
-            epochs.append(self._latest_epoch if epoch == _LATEST else epoch)
-            self._latest_epoch = max(self._latest_epoch, epochs[-1] or 0)
-        rows.set_column(_EPOCH, epochs)
 
     # ---- offsets
 

@@ -16,7 +16,7 @@ from kafkarec.storage.log_reading import Selection
 from kafkarec.storage.ranges import RecordRange
 
 from . import input_cells, input_logs, output_files, progress, shared_options
-from .cat_writers import CONTROL, ArrowWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter
+from .cat_writers import CONTROL, WRITERS, ArrowWriter, FolderWriter, JsonWriter
 from .json_lines import CONSTANT_COLUMNS, FORMS, constant_columns
 from .problems import DamageReporter, remark
 from .record_pieces import RecordReader, demand_followable, followed, latest_per_key, why_empty
@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_threads(parser)
     shared_options.add_decompressed_limit(parser)
     shared_options.add_errors(parser)
-    shared_options.add_format_and_output(parser, ("json", "csv", "parquet", "arrow"))
+    shared_options.add_format_and_output(parser, tuple(WRITERS))
     add_option(
         parser,
         "--partition-by A,B",
@@ -152,7 +152,7 @@ def _writer(
     sources: Sequence[Segment],
     columns: Sequence[str],
 ) -> JsonWriter | ArrowWriter:
-    iso_times = args.time_format == "iso"
+    iso_times, shown = args.time_format == "iso", columns
     forms = {"key": args.key_as, "value": args.value_as}
     internal = [source.topic in internal_topics.TOPICS for source in sources]
     decoded = [name for name in ("key", "value") if name in columns and forms[name] == "utf8"]
@@ -170,16 +170,14 @@ def _writer(
         known = {
             name for name in CONSTANT_COLUMNS if any(constant_columns(source)[name] is not None for source in sources)
         }
-        shown = [name for name in columns if args.columns or name not in CONSTANT_COLUMNS or name in known]
+        shown = tuple(name for name in columns if args.columns or name not in CONSTANT_COLUMNS or name in known)
         if isinstance(sink, str):
-            return FolderWriter(sink, args.output, args.partition_by, shown, decoded)
+            return FolderWriter(sink, args.output, args.partition_by, shown, decoded, forms, iso_times)
         if sink.is_terminal:
             raise WrongUse(
                 f"--format {args.format} is binary and cannot be printed on a terminal; add -o FILE or a pipe"
             )
-        return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoded)
-    assert not isinstance(sink, str)
-    return (CsvWriter if args.format == "csv" else JsonWriter)(sink, columns, forms, decoded, iso_times)
+    return WRITERS[args.format](sink, shown, decoded, forms, iso_times)
 
 
 def _key_bytes(text: str, form: str) -> bytes:

@@ -97,14 +97,8 @@ def run(args: argparse.Namespace) -> int:
         return WRONG_USE
     options = DumpOptions(
         print_data=bool(args.print_data_log or args.key_decoder_class or args.value_decoder_class),
-        deep=args.deep_iteration,
-        skip_metadata=args.skip_record_metadata,
-        verify_index=args.verify_index_only,
-        index_sanity=args.index_sanity_check,
-        max_message_size=args.max_message_size,
-        max_bytes=args.max_bytes,
         decode=decode,
-        limit=args.max_decompressed_bytes,
+        **shared_options.arguments_for(DumpOptions, args),
     )
     try:
         with (

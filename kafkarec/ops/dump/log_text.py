@@ -39,11 +39,11 @@ def log_text(
     end = source.size if whole else min(source.size, options.max_bytes)
     position = 0
     for piece in pieces(source, 0, end):
-        records = _PieceRecords(piece, options.limit)
+        records = _PieceRecords(piece, options.max_decompressed_bytes)
         for number, frame in enumerate(piece.frames):
             batch = batch_at(source, piece, frame)
             yield batch_line(batch)
-            if not (options.decoder or options.deep):
+            if not (options.decoder or options.deep_iteration):
                 continue
             if not isinstance(batch.header, V2Header):
                 yield from message_lines(batch, options, consecutive)

@@ -92,7 +92,7 @@ def offset_index_text(file: DumpedFile, mismatches: Mismatches, index: ByteSourc
     if not slots:
         yield f"{file.display_path} is empty.\n"
         return
-    if file.options.index_sanity:
+    if file.options.index_sanity_check:
         yield _sanity_line(file, index, OffsetIndex.layout.size, slots[-1][0])
         return
     for number, (relative, position) in enumerate(slots):
@@ -112,7 +112,7 @@ def offset_index_text(file: DumpedFile, mismatches: Mismatches, index: ByteSourc
         found = _last_offset(batch)
         if found != offset:
             mismatches.add("index_mismatch", file.absolute, offset, found)
-        if not file.options.verify_index:
+        if not file.options.verify_index_only:
             yield f"offset: {offset} position: {position}\n"
 
 
@@ -120,9 +120,9 @@ def time_index_text(
     file: DumpedFile, mismatches: Mismatches, index: ByteSource, log: ByteSource, offset_index: ByteSource
 ) -> Iterator[str]:
     """The lines of a .timeindex file; `offset_index`: the .index file of the same segment."""
-    base, path, limit = file.base_offset, file.absolute, file.options.limit
+    base, path, limit = file.base_offset, file.absolute, file.options.max_decompressed_bytes
     offsets, times = _index_slots(offset_index, OffsetIndex.layout), _index_slots(index, TimeIndex.layout)
-    if file.options.index_sanity:
+    if file.options.index_sanity_check:
         first, last = (times[0], times[-1]) if times else ((0, 0), (0, 0))
         if last[0] < first[0]:
             _refuse_index(index, f"the last timestamp {last[0]} is below the first, {first[0]}")
@@ -153,7 +153,7 @@ def time_index_text(
             break
         else:
             mismatches.add("offset_missing", path, offset, -1)
-        if not file.options.verify_index:
+        if not file.options.verify_index_only:
             yield f"timestamp: {timestamp} offset: {offset}\n"
         previous = timestamp
 
