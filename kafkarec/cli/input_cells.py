@@ -178,11 +178,15 @@ def _demand_no_internal_objects(name: str, cells: Cells, topics: Cells) -> None:
 
 def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | None] | None:
     """Return the bytes of keys or values from their columns in the input (plain, _base64, _hex); None without any."""
-    parts = [
-        _cells_as_bytes(column, columns[column], as_)
-        for column, as_ in ((name, form), (f"{name}_base64", "base64"), (f"{name}_hex", "hex"))
-        if column in columns
-    ]
+    parts: list[list[bytes | None]] = []
+    for column, as_ in ((name, form), (f"{name}_base64", "base64"), (f"{name}_hex", "hex")):
+        if column not in columns:
+            continue
+        (convert, words, wanted), hint = FORMS[as_], ""
+        if as_ == "utf8":
+            convert = str.encode if bytes not in set(map(type, columns[column])) else convert
+            hint = f" (--{name}-as json accepts it, and int32 or int64 a number)"
+        parts.append(converted_cells(column, columns[column], convert, words, wanted, hint))
     parts = [cells for cells in parts if cells.count(None) < len(cells)] or parts[:1]
     if len(parts) < 2:
         return parts[0] if parts else None
@@ -193,16 +197,6 @@ def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | N
             raise BadCell(f"{name}: is given twice, as {name} and as {name}_base64 or {name}_hex")
         merged.append(given[0] if given else None)
     return merged
-
-
-def _cells_as_bytes(name: str, cells: Cells, form: str) -> list[bytes | None]:
-    convert, words, wanted = FORMS[form]
-    hint = ""
-    if form == "utf8":
-        is_text = bytes not in set(map(type, cells))
-        convert = str.encode if is_text else convert
-        hint = f" (--{name}-as json accepts it, and int32 or int64 a number)"
-    return converted_cells(name, cells, convert, words, wanted, hint)
 
 
 def _base64_bytes(cell: str) -> bytes:

@@ -231,7 +231,9 @@ def add_inputs(
 ) -> None:
     """Add the paths of logs, and the options that name their partition. others: parameters of add_argument"""
     parser.add_argument("paths", type=InputPath, metavar="PATH", help=text, **{"nargs": "+", **others})
-    add_partition(parser)
+    add_option(parser, "--topic TOPIC", "the topic, if the folder's name does not contain it")
+    text = "the partition, if the folder's name does not contain it"
+    add_option(parser, "--partition PARTITION", text, partition)
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: Mapping[str, str]) -> None:
@@ -244,12 +246,6 @@ def add_columns(parser: argparse.ArgumentParser, known: Sequence[str], purpose: 
     """Add --columns, out of `known`."""
     text = f"{purpose}; there are {', '.join(known)}{more}"
     add_option(parser, "--columns A,B", text, names_parser(known))
-
-
-def add_partition(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name the partition of files."""
-    add_option(parser, "--topic TOPIC", "the topic, if the folder's name does not contain it")
-    add_option(parser, "--partition PARTITION", "the partition, if the folder's name does not contain it", partition)
 
 
 def add_range(parser: argparse.ArgumentParser, rows: str) -> None:

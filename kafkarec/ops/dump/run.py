@@ -77,9 +77,6 @@ class DumpedFile(NamedTuple):
         """The part of the name before the first dot, as in Kafka."""
         return self.name.split(".")[0]
 
-    def neighbour(self, suffix: str) -> str:
-        return os.path.join(os.path.dirname(self.display_path), self.stem + suffix)
-
 
 def _index_slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
     size = min(source.size, INT_MAX) // layout.size * layout.size
@@ -312,7 +309,8 @@ def _index_dumper(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
     def lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
         parse_long(file.stem)
         with ExitStack() as files:
-            paths = *map(file.neighbour, suffixes), file.display_path
+            folder = os.path.dirname(file.display_path)
+            paths = *(os.path.join(folder, file.stem + suffix) for suffix in suffixes), file.display_path
             *others, index = (files.enter_context(closing(file.opened(path))) for path in paths)
             yield from text(file, mismatches, index, *others)
 

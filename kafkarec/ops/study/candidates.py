@@ -70,12 +70,6 @@ class RecordFormat:
         made = converted_batches(data, magic=self.magic, **tried.options, errors="skip", max_decompressed_bytes=limit)
         return ConvertedPiece(b"".join(made), made.stats.batches_out, made.stats.losses, len(made.damage))
 
-    def columns_to_encode(self, columns: RecordColumns, made: bytes, limit: int) -> RecordColumns:
-        """What `encode` writes: the records of the piece, or what this format has of them."""
-        if self.magic == BATCH_MAGIC:
-            return columns
-        return decode(made, max_decompressed_bytes=limit)
-
     def encode(self, columns: RecordColumns, tried: Candidate) -> bytes:
         """The records in this format."""
         return encode(columns, magic=self.magic, **tried.options)
