@@ -60,9 +60,9 @@ def json_texts(
         for is_control, key, value in table.zip_columns(*NEEDED):
             try:
                 record = control.as_json(control.parse(key, value)) if is_control else None
+                cells.append(None if record is None else json.dumps(record, ensure_ascii=False, separators=(",", ":")))
             except kafkarec.KafkaRecordError as error:
-                record = {"unreadable": str(error)}
-            cells.append(None if record is None else json.dumps(record, ensure_ascii=False, separators=(",", ":")))
+                cells.append(json.dumps({"unreadable": str(error)}))
     return texts
 
 
