@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import chain
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
@@ -35,7 +36,6 @@ from kafkarec.storage.output_rules import STANDARD_INPUT
 from .batch_lines import (
     DumpedBatch,
     absolute_path,
-    batch_at,
     checked_codec,
     java_path,
     optional_long,
@@ -47,6 +47,7 @@ from .log_text import log_text, records_of
 from .record_lines import ConsecutiveCheck, DumpOptions, Mismatches, messages
 
 _WARM_BYTES = 8192
+_INDEXED_BYTES = 16 << 10  # read at once behind an entry of an .index
 
 
 Open = Callable[[str], ByteSource]
@@ -99,7 +100,7 @@ def offset_index_text(file: DumpedFile, mismatches: Mismatches, index: ByteSourc
         _demand_inside(index, log, offset, position)
         max_message_size = file.options.max_message_size
         end = min(log.size, position + max_message_size)
-        batch = next(_batches(log, position, end, UP_TO_MAGIC), None)
+        batch = next(chain.from_iterable(pieces(log, position, end, UP_TO_MAGIC)), None)
         if batch is None:
             _refuse_index(
                 index,
@@ -131,7 +132,7 @@ def time_index_text(
             return
         offset, position = base + relative, _position_for(offsets, relative)
         _demand_inside(index, log, offset, position)
-        for batch in _batches(log, position, log.size, 1 << 16):
+        for batch in chain.from_iterable(pieces(log, position, log.size, _INDEXED_BYTES)):
             found = _last_offset(batch)
             if found < offset:
                 continue
@@ -173,12 +174,6 @@ def _position_for(slots: list[tuple[int, ...]], relative: int) -> int:
         else:
             low = middle
     return slots[low][1]
-
-
-def _batches(log: ByteSource, start: int, end: int, window: int) -> Iterator[DumpedBatch]:
-    for piece in pieces(log, start, end, window):
-        for frame in piece.frames:
-            yield batch_at(log, piece, frame)
 
 
 def _last_offset(batch: DumpedBatch) -> int:
