@@ -85,7 +85,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     paths = [path for files in args.files for path in files]
-    paths += [path for given in args.paths for path in _files_of(given)]
+    for path in args.paths:
+        found = []
+        if path != STANDARD_INPUT and not remote.is_url(path) and os.path.isdir(path):
+            input_logs.open_input(path)  # refuses the store of a plugin
+            found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES) and names.is_segment(name))
+        paths += [os.path.join(path, name) for name in found] or [path]
     if not paths:
         say("no files given: kafkarec dump PATH..., or --files A,B (see kafkarec dump --help)")
         return WRONG_USE
@@ -179,12 +184,3 @@ def _split(files: str) -> list[str]:
     while len(words) > 1 and not words[-1]:
         words.pop()
     return [InputPath(word) if word else word for word in words]
-
-
-def _files_of(path: str) -> list[str]:
-    """Return the logs of a folder in the order of their offsets; any other path unchanged."""
-    if path == STANDARD_INPUT or remote.is_url(path) or not os.path.isdir(path):
-        return [path]
-    input_logs.open_input(path)  # refuses the store of a plugin
-    found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES))
-    return [os.path.join(path, name) for name in found if names.is_segment(name)] or [path]
