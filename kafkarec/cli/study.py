@@ -290,7 +290,7 @@ def _format_drawbacks(row: Outcome) -> str:
     notes = [f"loses {', '.join(lost)}"] if lost else []
     if row.refused:
         notes.append(f"without {counted(row.refused, 'batch')} that it cannot hold")
-    if FORMATS[row.candidate.format].no_broker:
+    if FORMATS[row.candidate.format].proposal is not None:
         notes.append("no broker reads it")
     return "; ".join(notes)
 
