@@ -25,8 +25,10 @@ def version_of(package: str) -> str | None:
 
 
 def build_info() -> dict[str, Any]:
-    """Versions and implementations in use, for `doctor`: the package, its build, checksums, each codec."""
+    """Versions and implementations in use, for `doctor`: the package, its build, checksums, each codec with its library
+    (pip name), its version (None: missing), and how payloads are read and written. Imports all these libraries."""
     from kafkarec import _core
+    from kafkarec.codecs import CODECS
 
     routines = _core.ROUTINES
     return {
@@ -40,7 +42,11 @@ def build_info() -> dict[str, Any]:
         },
         "crc32": _routine_text(routines.crc32),
         "wrong_checksums": list(map(_routine_text, routines.wrong)),
-        "codecs": _codecs(),
+        "codecs": {
+            codec.name: {"library": codec.pip_name, "version": version_of(codec.pip_name), "how": _how_called(codec)}
+            for codec in CODECS
+            if codec.pip_name
+        },
     }
 
 
@@ -48,20 +54,6 @@ def _routine_text(routine: Routine) -> str:
     if routine.library is None:
         return f"kafkarec's {routine.function}"
     return f"{routine.library} {version_of(routine.library)} {routine.function}"
-
-
-def _codecs() -> dict[str, dict[str, str | None]]:
-    """Codec name -> library (its pip name), version (None: missing), how payloads are read and written.
-
-    Imports all the libraries.
-    """
-    from kafkarec.codecs import CODECS
-
-    return {
-        codec.name: {"library": codec.pip_name, "version": version_of(codec.pip_name), "how": _how_called(codec)}
-        for codec in CODECS
-        if codec.pip_name
-    }
 
 
 def _how_called(codec: Codec) -> str | None:

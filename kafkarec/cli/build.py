@@ -31,7 +31,7 @@ from . import DAMAGED, FINE, input_formats, new_log, progress, shared_options
 from .input_cells import FORMS, ROW_COLUMNS, Refuse, RowBlock, RowSource
 from .input_logs import shown_name
 from .problems import say
-from .shared_options import InputPath, WrongUse
+from .shared_options import InputPath, WrongUse, add_option
 
 DESCRIPTION = """Builds a log from rows: JSON Lines as cat prints them, CSV, Arrow IPC or Parquet. Missing columns have
 defaults: no key, no headers, no timestamp, the offset after that of the previous row. The log is a .log file, a
@@ -59,38 +59,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT",
         help="files of rows; - or nothing: standard input",
     )
-    parser.add_argument(
-        "--from",
-        "--format",
+    add_option(
+        parser,
+        f"--from --format {'|'.join(input_formats.FORMATS)}",
+        "the input's format (default: by its name and its first bytes)",
+        shared_options.row_format,
         dest="form",
-        choices=input_formats.FORMATS,
-        type=lambda name: shared_options.SAME_FORMAT.get(name, name),
-        help="the input's format (default: by its name and its first bytes)",
+        default=None,
     )
     shared_options.add_columns(parser, ROW_COLUMNS, "use only these columns")
     for name in ("key", "value"):
-        parser.add_argument(
-            f"--{name}-as",
-            choices=tuple(FORMS),
-            default="utf8",
-            help=f"how the {name} column is encoded (default utf8); {name}_base64 and {name}_hex are always read",
+        add_option(
+            parser,
+            f"--{name}-as {'|'.join(FORMS)}",
+            f"how the {name} column is encoded (default utf8); {name}_base64 and {name}_hex are always read",
         )
     text = "a row that cannot be written: write nothing (raise), or leave it out and report it (skip)"
     shared_options.add_errors(parser, text)
     new_log.add_output(parser)
     group = parser.add_argument_group("fields of the rows and batches")
     new_log.add_compression(group, "none")
-    group.add_argument(
-        "--batch-size",
-        type=shared_options.size,
+    add_option(
+        group,
+        "--batch-size SIZE",
+        "the size of a full batch, as the producer's batch.size (default 16k)",
+        shared_options.size,
         default=16384,
-        metavar="SIZE",
-        help="the size of a full batch, as the producer's batch.size (default 16k)",
     )
-    group.add_argument("--magic", type=int, choices=MAGICS, help="the record format (default 2)")
-    group.add_argument(
-        "--base-offset", type=int, metavar="N", help="number the records from N on, instead of by the column"
+    add_option(
+        group,
+        f"--magic {'|'.join(map(str, MAGICS))}",
+        "the record format (default 2)",
+        int,
+        choices=MAGICS,
+        default=None,
     )
+    add_option(group, "--base-offset N", "number the records from N on, instead of by the column", int)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -233,8 +237,12 @@ class BatchesFromRows:
         for name, cell in self._defaults.items():  # here, as the rows held before these may have the column
             if good.column(name) is None:
                 good.set_column(name, [cell] * len(good))
-        if _EPOCH in self._defaults:
-            self._set_absent_epochs(good)
+        if _EPOCH in self._defaults:  # the latest one before a row without, as a leader sets it; 0 in a new log
+            epochs: list[int | None] = []
+            for epoch in good.column(_EPOCH) or ():
+                epochs.append(self._latest_epoch if epoch == _LATEST else epoch)
+                self._latest_epoch = max(self._latest_epoch, epochs[-1] or 0)
+            good.set_column(_EPOCH, epochs)
         self._held.append(good)
         self._gathered += len(good)
         if self._gathered >= len(self._held[0]):  # not for each block, as a batch may be larger than many blocks
@@ -244,14 +252,6 @@ class BatchesFromRows:
         """Yield the batches of the rows that are left."""
         if self._held:
             yield from self._batches_of_held(last=True)
-
-    def _set_absent_epochs(self, rows: RowBlock) -> None:
-        """Give rows the latest leader epoch before them, as a leader does; 0 in a new log."""
-        epochs: list[int | None] = []
-        for epoch in rows.column(_EPOCH) or ():
-            epochs.append(self._latest_epoch if epoch == _LATEST else epoch)
-            self._latest_epoch = max(self._latest_epoch, epochs[-1] or 0)
-        rows.set_column(_EPOCH, epochs)
 
     # ---- offsets
 

@@ -16,10 +16,11 @@ from kafkarec.storage.log_reading import Selection
 from kafkarec.storage.ranges import RecordRange
 
 from . import input_cells, input_logs, output_files, progress, shared_options
-from .cat_writers import CONTROL, ArrowWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter
+from .cat_writers import CONTROL, WRITERS, ArrowWriter, FolderWriter, JsonWriter
 from .json_lines import CONSTANT_COLUMNS, FORMS, constant_columns
 from .problems import DamageReporter, remark
 from .record_pieces import RecordReader, demand_followable, followed, latest_per_key, why_empty
+from .shared_options import WrongUse, add_option
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
 Keys and values that are UTF-8 are strings; others are base64 in key_base64 and value_base64.
@@ -44,60 +45,58 @@ COLUMNS = (*DEFAULT_COLUMNS, *(name for name in RECORD_FIELDS if name not in DEF
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser)
     shared_options.add_range(parser, "records")
-    parser.add_argument(
-        "--follow",
-        "-f",
-        action="store_true",
-        help="wait for new batches, segments and ends of transactions, as tail -f does, until Ctrl-C or -n rows",
+    add_option(
+        parser,
+        "--follow -f",
+        "wait for new batches, segments and ends of transactions, as tail -f does, until Ctrl-C or -n rows",
     )
-    parser.add_argument(
-        "--key",
+    add_option(
+        parser,
+        "--key K",
+        "only records with this key, encoded as --key-as says; several: with one of these keys",
         action="append",
-        metavar="K",
-        help="only records with this key, encoded as --key-as says; several: with one of these keys",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--latest-per-key",
-        action="store_true",
-        help="of the selected records only the last one of each key in its partition; reads the log twice",
+        "of the selected records only the last one of each key in its partition; reads the log twice",
     )
-    parser.add_argument(
-        "--isolation",
-        choices=("read_uncommitted", "read_committed"),
-        default="read_uncommitted",
-        help="read_committed: without aborted records, and only up to the first open transaction",
+    add_option(
+        parser,
+        "--isolation read_uncommitted|read_committed",
+        "read_committed: without aborted records, and only up to the first open transaction",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--control",
-        action="store_true",
-        help="also print control records, decoded in a column control, the last one if --columns does not name it",
+        "also print control records, decoded in a column control, the last one if --columns does not name it",
     )
     more = " (with the records of --control)"
     shared_options.add_columns(parser, COLUMNS, "the columns to print, in this order", more)
     for field in ("key", "value"):
-        parser.add_argument(
-            f"--{field}-as",
-            choices=tuple(FORMS),
-            default="utf8",
-            help=f"how to print the {field}; bytes that cannot be printed so are printed as {field}_base64",
+        add_option(
+            parser,
+            f"--{field}-as {'|'.join(FORMS)}",
+            f"how to print the {field}; bytes that cannot be printed so are printed as {field}_base64",
         )
-    parser.add_argument(
-        "--time-format",
-        choices=("ms", "iso"),
-        default="ms",
-        help="how JSON and CSV print timestamps: milliseconds since 1970 (ms, the default) or ISO 8601 in UTC (iso)",
+    add_option(
+        parser,
+        "--time-format ms|iso",
+        "how JSON and CSV print timestamps: milliseconds since 1970 (ms, the default) or ISO 8601 in UTC (iso)",
     )
-    parser.add_argument("--raw", action="store_true", help="do not decode the records of internal topics")
+    add_option(parser, "--raw", "do not decode the records of internal topics")
     shared_options.add_threads(parser)
     shared_options.add_decompressed_limit(parser)
     shared_options.add_errors(parser)
-    shared_options.add_format_and_output(parser, ("json", "csv", "parquet", "arrow"))
-    parser.add_argument(
-        "--partition-by",
-        type=shared_options.names_parser(PARTITION_COLUMNS),
-        metavar="A,B",
-        help="write the new folder -o DIR of Parquet files in folders topic=NAME, date=DAY (UTC, of the timestamp) or "
-        "both, in this order",
+    shared_options.add_format_and_output(parser, tuple(WRITERS))
+    add_option(
+        parser,
+        "--partition-by A,B",
+        (
+            "write the new folder -o DIR of Parquet files in folders topic=NAME, date=DAY (UTC, of the timestamp) or "
+            "both, in this order"
+        ),
+        shared_options.names_parser(PARTITION_COLUMNS),
     )
 
 
@@ -109,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         columns += (CONTROL,)
     with_control = CONTROL in columns
     if args.latest_per_key and with_control:
-        raise shared_options.WrongUse("--latest-per-key leaves out control records; leave out --control")
+        raise WrongUse("--latest-per-key leaves out control records; leave out --control")
     logs = input_logs.find(args)
     sources = input_logs.segments(logs)
     damage_reporter = DamageReporter(args, sources[-1].path)
@@ -153,7 +152,7 @@ def _writer(
     sources: Sequence[Segment],
     columns: Sequence[str],
 ) -> JsonWriter | ArrowWriter:
-    iso_times = args.time_format == "iso"
+    iso_times, shown = args.time_format == "iso", columns
     forms = {"key": args.key_as, "value": args.value_as}
     internal = [source.topic in internal_topics.TOPICS for source in sources]
     decoded = [name for name in ("key", "value") if name in columns and forms[name] == "utf8"]
@@ -161,26 +160,24 @@ def _writer(
         decoded = []
     if args.format in ("arrow", "parquet"):
         if iso_times:
-            raise shared_options.WrongUse(f"--time-format is for json and csv; timestamps in {args.format} have a type")
+            raise WrongUse(f"--time-format is for json and csv; timestamps in {args.format} have a type")
         for name in ("key", "value"):
             if forms[name] != "utf8" and not (name == "key" and args.key):
-                raise shared_options.WrongUse(f"--{name}-as is for json and csv; a {name} in {args.format} is bytes")
+                raise WrongUse(f"--{name}-as is for json and csv; a {name} in {args.format} is bytes")
         if decoded and not all(internal):
             remark("keys and values of internal topics stay bytes, as there are other topics; read them alone")
             decoded = []
         known = {
             name for name in CONSTANT_COLUMNS if any(constant_columns(source)[name] is not None for source in sources)
         }
-        shown = [name for name in columns if args.columns or name not in CONSTANT_COLUMNS or name in known]
+        shown = tuple(name for name in columns if args.columns or name not in CONSTANT_COLUMNS or name in known)
         if isinstance(sink, str):
-            return FolderWriter(sink, args.output, args.partition_by, shown, decoded)
+            return FolderWriter(sink, args.output, args.partition_by, shown, decoded, forms, iso_times)
         if sink.is_terminal:
-            raise shared_options.WrongUse(
+            raise WrongUse(
                 f"--format {args.format} is binary and cannot be printed on a terminal; add -o FILE or a pipe"
             )
-        return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoded)
-    assert not isinstance(sink, str)
-    return (CsvWriter if args.format == "csv" else JsonWriter)(sink, columns, forms, decoded, iso_times)
+    return WRITERS[args.format](sink, shown, decoded, forms, iso_times)
 
 
 def _key_bytes(text: str, form: str) -> bytes:
@@ -188,5 +185,5 @@ def _key_bytes(text: str, form: str) -> bytes:
         try:
             return input_cells.FORMS[form][0](int(text) if form.startswith("int") else text)
         except (ValueError, OverflowError):
-            raise shared_options.WrongUse(f"--key {text!r} is not {form}, as --key-as requires") from None
+            raise WrongUse(f"--key {text!r} is not {form}, as --key-as requires") from None
     return text.encode("utf-8", "surrogateescape")

@@ -34,7 +34,6 @@ from kafkarec.tables.records import RecordColumns
 
 from . import json_lines
 from .json_lines import CONSTANT_COLUMNS, FORMS, constant_columns, escaped_json, json_or_none
-from .output_files import Sink
 from .shared_options import errors_named, pyarrow_for
 
 NEEDED = ("is_control", "key", "value")  # by json_texts
@@ -57,37 +56,39 @@ def json_texts(
                 messages[name].append(None if tree is None else json_text(tree))
         texts |= messages
     if CONTROL in names:
-        rows = table.zip_columns(*NEEDED)
-        texts[CONTROL] = [_control_cell(key, value) if is_control else None for is_control, key, value in rows]
+        texts[CONTROL] = cells = list[str | None]()
+        for is_control, key, value in table.zip_columns(*NEEDED):
+            try:
+                record = control.as_json(control.parse(key, value)) if is_control else None
+                cells.append(None if record is None else json.dumps(record, ensure_ascii=False, separators=(",", ":")))
+            except kafkarec.KafkaRecordError as error:
+                cells.append(json.dumps({"unreadable": str(error)}))
     return texts
 
 
-def _control_cell(key: bytes | None, value: bytes | None) -> str:
-    try:
-        return json.dumps(control.as_json(control.parse(key, value)), ensure_ascii=False, separators=(",", ":"))
-    except kafkarec.KafkaRecordError as error:
-        return json.dumps({"unreadable": str(error)})
+class RecordWriter:
+    """Writes records to a sink.
 
-
-class JsonWriter:
-    """Writes JSON Lines as `cat --help` describes them. `decoded`: see json_texts."""
+    names       the columns, in order
+    decoded     see `json_texts`
+    forms       key, value -> a key of FORMS, for JSON and CSV; `iso_times` is, too
+    """
 
     timestamp_unit = "int64"
 
     def __init__(
-        self,
-        sink: Sink,
-        names: Sequence[str],
-        forms: Mapping[str, str],
-        decoded: Sequence[str],
-        iso_times: bool,
+        self, sink: Any, names: Sequence[str], decoded: Sequence[str], forms: Mapping[str, str], iso_times: bool
     ) -> None:
-        self._sink = sink
-        self._decoded = decoded
-        self._names = list(names)
-        self._forms = forms
-        self._iso_times = iso_times
+        self._sink, self._names, self._decoded, self._forms, self._iso_times = sink, names, decoded, forms, iso_times
         self.needed_columns: Sequence[str] = NEEDED if CONTROL in names or decoded else ()
+
+    def finish(self, decode: Mapping[str, Any]) -> None:
+        """End the output. decode: the options of the pieces"""
+        self._sink.flush()
+
+
+class JsonWriter(RecordWriter):
+    """Writes JSON Lines as `cat --help` describes them."""
 
     def write(self, source: SegmentFile, table: RecordColumns) -> None:
         """Write records of a segment."""
@@ -102,15 +103,11 @@ class JsonWriter:
         self._sink.write(lines)
         self._sink.flush()
 
-    def finish(self, decode: Mapping[str, Any]) -> None:
-        """End the output."""
-        self._sink.flush()
-
 
 Texts = dict[str, Any]  # column -> array of its texts
 
 
-class ArrowWriter:
+class ArrowWriter(RecordWriter):
     """Writes an Arrow IPC stream; a file whose name ends with .feather gets the format of Arrow files.
 
     With `decoded`, key and value are JSON text, and bytes that are not a message are in key_base64, as in CSV. Control
@@ -120,15 +117,13 @@ class ArrowWriter:
     format = "arrow"
     timestamp_unit = "ms"
 
-    def __init__(self, sink: Any, names: Sequence[str], decoded: Sequence[str]) -> None:
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._pa = pyarrow_for(f"--format {self.format}")
-        self._sink = sink
         self._out: Any = None
-        self._names = list(names)
-        self._decoded = decoded
-        self.needed_columns: Sequence[str] = NEEDED if CONTROL in names or decoded else ()
 
     def write(self, source: SegmentFile, table: RecordColumns) -> None:
+        """Write records of a segment."""
         texts, known = self._json_arrays(source, table), constant_columns(source)
         for batch in self._pa.RecordBatchReader.from_stream(table):  # one, as a window is of one chunk
             self._write_batch(self._batch_to_write(batch, known, texts), known)
@@ -164,13 +159,13 @@ class ArrowWriter:
         return {name: shown} | ({f"{name}_base64": base64_column(pa, batch.column(name), shown)} if is_decoded else {})
 
     def finish(self, decode: Mapping[str, Any]) -> None:
-        """End the output; without records it has a schema and no batches. decode: the options of the pieces"""
+        """End the output; without records it has a schema and no batches."""
         if self._out is None:
             empty = self._pa.table(kafkarec.decode(b"", **decode))
             batch = self._pa.RecordBatch.from_pylist([], schema=empty.schema)
             self._open_writer(self._batch_to_write(batch, {}, {}).schema)
         self._out.close()
-        self._sink.flush()
+        super().finish(decode)
 
     def _write_batch(self, batch: Any, known: Mapping[str, Any]) -> None:
         """Write a batch. known: its columns topic, partition and file, shown or not."""
@@ -205,8 +200,8 @@ class ParquetWriter(ArrowWriter):
     group_rows = 1 << 20
     group_bytes = 32 << 20
 
-    def __init__(self, sink: Sink, names: Sequence[str], decoded: Sequence[str]) -> None:
-        super().__init__(sink, names, decoded)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._held: list[Any] = []
         self._rows = self._bytes = 0
 
@@ -236,11 +231,9 @@ class FolderWriter(ArrowWriter):
 
     format = "parquet"
 
-    def __init__(
-        self, folder: str, shown_name: str, by: Sequence[str], names: Sequence[str], decoded: Sequence[str]
-    ) -> None:
+    def __init__(self, folder: str, shown_name: str, by: Sequence[str], names: Sequence[str], *arguments: Any) -> None:
         needed = [name for name in ("timestamp",) if DATE in by and name not in names]
-        super().__init__(None, [*names, *needed], decoded)
+        super().__init__(None, [*names, *needed], *arguments)
         self._shown_name = shown_name
         self.needed_columns = [*self.needed_columns, *needed]
         self._files = PartitionedFiles(folder, by, name="part", leave_out=needed)
@@ -285,20 +278,13 @@ class CsvWriter(ArrowWriter):
     format = "csv"
     timestamp_unit = "int64"
 
-    def __init__(
-        self,
-        sink: Sink,
-        names: Sequence[str],
-        forms: Mapping[str, str],
-        decoded: Sequence[str],
-        iso_times: bool,
-    ) -> None:
-        super().__init__(sink, names, decoded)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         import pyarrow.compute as functions  # type: ignore[import-untyped,unused-ignore]
 
         self._functions = functions
-        self._forms = forms
-        self._as_json = [name for name in names if name == "headers" or (name == "timestamp" and iso_times)]
+        as_json = ("headers", *("timestamp",) * self._iso_times)
+        self._as_json = [name for name in self._names if name in as_json]
 
     def _json_arrays(self, source: SegmentFile, table: RecordColumns) -> Texts:
         pa, functions, texts = self._pa, self._functions, super()._json_arrays(source, table)
@@ -338,3 +324,12 @@ class CsvWriter(ArrowWriter):
         self._sink.write((",".join(schema.names) + "\n").encode())
         options = self._pa.csv.WriteOptions(include_header=False)
         return self._pa.csv.CSVWriter(self._sink, schema, write_options=options)
+
+
+WRITERS: dict[str, type[JsonWriter | ArrowWriter]] = {
+    "json": JsonWriter,
+    "csv": CsvWriter,
+    "parquet": ParquetWriter,
+    "arrow": ArrowWriter,
+}
+"""By the value of --format."""

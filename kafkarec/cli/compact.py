@@ -6,7 +6,6 @@ import argparse
 import time
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.compact import CleanerStats, cleaned
@@ -15,7 +14,7 @@ from kafkarec.support.command_line import command
 
 from . import FINE, input_logs, new_log, shared_options
 from .problems import rerun_command
-from .shared_options import WrongUse
+from .shared_options import WrongUse, add_option
 
 DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.4 does. Removes older records, records
 without a key, data of aborted transactions, and tombstones and markers past their delete horizon. Offsets do not
@@ -46,18 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("delete-retention-ms", "how long tombstones and markers are kept (delete.retention.ms, default a day)"),
         ("producer-expiration-ms", "how long a producer's state is kept (producer.id.expiration.ms, default a day)"),
     ):
-        group.add_argument(f"--{name}", type=_milliseconds, default=86_400_000, metavar="MS", help=what)
-    group.add_argument(
-        "--now",
-        type=shared_options.time_ms,
-        metavar="T",
-        help="the time that these are counted from: ISO 8601, ms, -1h (default: now)",
+        add_option(group, f"--{name} MS", what, _milliseconds, default=86_400_000)
+    add_option(
+        group,
+        "--now T",
+        "the time that these are counted from: ISO 8601, ms, -1h (default: now)",
+        shared_options.time_ms,
     )
-    group.add_argument(
-        "--max-decompressed-message-bytes",
-        type=shared_options.size_parser(1, _LARGEST_LIMIT),
-        metavar="SIZE",
-        help="stop at a larger record in a compressed batch, as a cleaner with this max.decompressed.message.bytes",
+    add_option(
+        group,
+        "--max-decompressed-message-bytes SIZE",
+        "stop at a larger record in a compressed batch, as a cleaner with this max.decompressed.message.bytes",
+        shared_options.size_parser(1, _LARGEST_LIMIT),
     )
     shared_options.add_decompressed_limit(parser)
     new_log.add_format(parser)
@@ -67,13 +66,9 @@ def run(args: argparse.Namespace) -> int:
     if args.now is not None and args.now < 0:
         raise WrongUse("--now must be in 1970 or later")
     logs = input_logs.find(args)
-    options: dict[str, Any] = {
-        "now": int(time.time() * 1000) if args.now is None else args.now,
-        "delete_retention_ms": args.delete_retention_ms,
-        "producer_expiration_ms": args.producer_expiration_ms,
-        "max_decompressed_bytes": args.max_decompressed_bytes,
-        "max_decompressed_message_bytes": args.max_decompressed_message_bytes,
-    }
+    if args.now is None:
+        args.now = int(time.time() * 1000)  # the same for all partitions
+    options = shared_options.arguments_for(cleaned, args)
     try:
         done = new_log.rewrite(args, logs, partial(cleaned, **options), passes=2)
     except KafkaRecordError as error:

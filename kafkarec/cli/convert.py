@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from kafkarec.errors import KafkaRecordError, UnsupportedCompressionError
 from kafkarec.format.enums import CODEC_NAMES
@@ -16,7 +15,7 @@ from kafkarec.storage.output_rules import is_stream
 
 from . import DAMAGED, input_logs, new_log, shared_options
 from .problems import DamageReporter, rerun_command, say
-from .shared_options import WrongUse
+from .shared_options import WrongUse, add_option
 
 DESCRIPTION = """Rewrites a log with another codec, level, batch size or magic. Offsets, timestamps, keys, values,
 headers, producers and transactions do not change. Batches that need no change are copied byte for byte. Conversion to
@@ -34,24 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser)
     new_log.add_output(parser)
     group = parser.add_argument_group("the new batches")
-    group.add_argument(
-        "--magic",
-        choices=(*map(str, reversed(MAGICS)), "keep"),
-        default="2",
-        help="the record format (default 2); keep: unchanged",
+    add_option(
+        group, f"--magic {'|'.join(map(str, reversed(MAGICS)))}|keep", "the record format (default 2); keep: unchanged"
     )
     new_log.add_compression(group, "unchanged")
-    group.add_argument(
-        "--batch-size",
-        type=shared_options.batch_size,
-        metavar="SIZE",
-        help="join adjacent batches up to this size before compression, and split larger ones (default: unchanged)",
+    add_option(
+        group,
+        "--batch-size SIZE",
+        "join adjacent batches up to this size before compression, and split larger ones (default: unchanged)",
+        shared_options.batch_size,
     )
-    group.add_argument(
-        "--on-loss",
-        choices=("count", "raise"),
-        default="count",
-        help="what magic 1 and 0 cannot store: count it, or write nothing and report it (raise), which needs -o",
+    add_option(
+        group,
+        "--on-loss count|raise",
+        "what magic 1 and 0 cannot store: count it, or write nothing and report it (raise), which needs -o",
     )
     text = "at damage: stop and write no file (raise), or leave damaged batches out (skip)"
     shared_options.add_errors(parser, text)
@@ -70,16 +65,7 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse(f"--magic {magic} does not support {args.compression}; use one of {usable}")
     logs = input_logs.find(args)
     damage_reporter = DamageReporter(args, input_logs.segments(logs)[-1].path)
-    options: dict[str, Any] = {
-        "magic": magic,
-        "compression": args.compression,
-        "level": args.level,
-        "batch_size": args.batch_size,
-        "on_loss": args.on_loss,
-        "errors": args.errors,
-        "max_decompressed_bytes": args.max_decompressed_bytes,
-        "threads": shared_options.threads(args),
-    }
+    options = shared_options.arguments_for(converted_batches, args) | {"magic": magic}
 
     def report(log: Log, conversion: Conversion) -> None:
         """Report damage that was left out, what was restored, and an incomplete batch at the end."""

@@ -49,10 +49,7 @@ def run(args: argparse.Namespace) -> int:
     shown = progress.show_bytes_read(lambda: progress.bytes_in([args.a, args.b]))
     with shared_options.value_errors_refused(), shown as tick:
         difference = compare(
-            args.a,
-            args.b,
-            max_decompressed_bytes=args.max_decompressed_bytes,
-            progress=lambda segment, end: tick(segment.path, end),
+            progress=lambda segment, end: tick(segment.path, end), **shared_options.arguments_for(compare, args)
         )
     for side in (difference.a, difference.b):
         if not side.segments:

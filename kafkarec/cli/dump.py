@@ -22,7 +22,7 @@ from kafkarec.support.command_line import command
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
 from .output_files import Sink
 from .problems import exit_status, remark, say
-from .shared_options import CouldNot, InputPath
+from .shared_options import CouldNot, InputPath, add_option
 
 DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.
 Nothing is written or changed (Kafka's tool truncates an .index that does not end with a whole entry)."""
@@ -63,40 +63,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="files to print (.log .checkpoint .index .timeindex .txnindex .snapshot), URLs of such files, folders "
         "(their logs in offset order), or - for a log on standard input",
     )
-    parser.add_argument(
-        "--files",
-        type=_split,
-        action="append",
-        default=[],
-        metavar="A,B",
-        help="files to print, as an option of Kafka's tool",
+    add_option(
+        parser, "--files A,B", "files to print, as an option of Kafka's tool", _split, action="append", default=[]
     )
     shared_options.add_flags(parser, _FLAGS)
     for which in ("key", "value"):
-        parser.add_argument(
-            f"--{which}-decoder-class",
+        add_option(
+            parser,
+            f"--{which}-decoder-class CLASS",
+            "Kafka's StringDecoder (UTF-8, the default), IntegerDecoder or LongDecoder; others are not supported",
             nargs="?",
             const=decoders.STRING_CLASS,
-            metavar="CLASS",
-            help="Kafka's StringDecoder (UTF-8, the default), IntegerDecoder or LongDecoder; others are not supported",
         )
-    parser.add_argument(
-        "--max-message-size",
-        type=_bytes,
-        default=5 << 20,
-        metavar="BYTES",
-        help="size of the largest batch (default 5242880)",
+    add_option(
+        parser, "--max-message-size BYTES", "size of the largest batch (default 5242880)", _bytes, default=5 << 20
     )
-    parser.add_argument(
-        "--max-bytes", type=_bytes, default=INT_MAX, metavar="BYTES", help="read only this many bytes of a log"
-    )
+    add_option(parser, "--max-bytes BYTES", "read only this many bytes of a log", _bytes, default=INT_MAX)
     shared_options.add_decompressed_limit(parser)
     shared_options.add_output_file(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     paths = [path for files in args.files for path in files]
-    paths += [path for given in args.paths for path in _files_of(given)]
+    for path in args.paths:
+        found = []
+        if path != STANDARD_INPUT and not remote.is_url(path) and os.path.isdir(path):
+            input_logs.open_input(path)  # refuses the store of a plugin
+            found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES) and names.is_segment(name))
+        paths += [os.path.join(path, name) for name in found] or [path]
     if not paths:
         say("no files given: kafkarec dump PATH..., or --files A,B (see kafkarec dump --help)")
         return WRONG_USE
@@ -108,14 +102,8 @@ def run(args: argparse.Namespace) -> int:
         return WRONG_USE
     options = DumpOptions(
         print_data=bool(args.print_data_log or args.key_decoder_class or args.value_decoder_class),
-        deep=args.deep_iteration,
-        skip_metadata=args.skip_record_metadata,
-        verify_index=args.verify_index_only,
-        index_sanity=args.index_sanity_check,
-        max_message_size=args.max_message_size,
-        max_bytes=args.max_bytes,
         decode=decode,
-        limit=args.max_decompressed_bytes,
+        **shared_options.arguments_for(DumpOptions, args),
     )
     try:
         with (
@@ -196,12 +184,3 @@ def _split(files: str) -> list[str]:
     while len(words) > 1 and not words[-1]:
         words.pop()
     return [InputPath(word) if word else word for word in words]
-
-
-def _files_of(path: str) -> list[str]:
-    """Return the logs of a folder in the order of their offsets; any other path unchanged."""
-    if path == STANDARD_INPUT or remote.is_url(path) or not os.path.isdir(path):
-        return [path]
-    input_logs.open_input(path)  # refuses the store of a plugin
-    found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES))
-    return [os.path.join(path, name) for name in found if names.is_segment(name)] or [path]

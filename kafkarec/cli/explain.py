@@ -28,7 +28,7 @@ from kafkarec.support.text_table import safe, system_reason
 
 from . import DAMAGED, FINE, input_logs, output_files, shared_options
 from .input_logs import shown_name
-from .shared_options import CouldNot, InputPath, WrongUse
+from .shared_options import CouldNot, InputPath, WrongUse, add_option
 
 DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
 right; for a compressed batch also its decompressed payload. A damaged batch is explained as far as it can be read,
@@ -48,17 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "path", type=InputPath, metavar="PATH", help="a file of record batches, a partition folder, or -"
     )
     which = parser.add_argument_group("which batch").add_mutually_exclusive_group()
-    which.add_argument("--at", type=_position, metavar="POSITION", help="the batch at this byte of the file")
-    which.add_argument("--offset", type=int, metavar="N", help="the batch that contains this offset")
-    parser.add_argument("--redact", action="store_true", help="hide the bytes of keys, values and headers")
-    parser.add_argument(
-        "--records",
-        type=lambda text: None if text == "all" else shared_options.count(text),
+    add_option(which, "--at POSITION", "the batch at this byte of the file", _position)
+    add_option(which, "--offset N", "the batch that contains this offset", int)
+    add_option(parser, "--redact", "hide the bytes of keys, values and headers")
+    add_option(
+        parser,
+        "--records N",
+        "records to print field by field, or all (default: 5)",
+        lambda text: None if text == "all" else shared_options.count(text),
         default=5,
-        metavar="N",
-        help="records to print field by field, or all (default: 5)",
     )
-    parser.add_argument("--full", action="store_true", help="print all bytes of long fields, not only the first 32")
+    add_option(parser, "--full", "print all bytes of long fields, not only the first 32")
     shared_options.add_page(parser, "an HTML page with every byte in colour")
     shared_options.add_decompressed_limit(parser)
     shared_options.add_format_and_output(parser)
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         place = _find_batch(logs[0].segments, args)
         name = shown_name(str(place.segment.path))
         data, remark = _bytes_of(place)
-        explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
+        explanation = explain(data, **shared_options.arguments_for(explain, args))
         restored = restored_at(place)
         explanation = replace(explanation, position=place.position)
     report = _document(explanation, restored, name, remark, redact=args.redact, full=args.full)

@@ -103,10 +103,9 @@ def converted_columns(columns: Mapping[str, Cells], forms: Mapping[str, str]) ->
         if kind == "+l":
             cells = [cell or None for cell in cells]  # most records have none
             out[name] = [pairs or [] for pairs in converted_cells(name, cells, _headers, _HEADERS_WORDS, list)]
-        elif kind in _BITS:
-            out[name] = checked_integers(name, cells, _BITS[kind])
         else:
-            out[name] = _checked_type(name, cells, *((bool, "true or false") if kind == "b" else (str, "text")))
+            _demand_kind(name, cells, kind)
+            out[name] = cells
     for name in BLOBS:
         if name in columns and forms[name] == "utf8":
             _demand_no_internal_objects(name, columns[name], columns.get("topic", ()))
@@ -136,21 +135,15 @@ def converted_cells(
         raise BadCell(f"{name}: {words} is expected, found {found}") from None
 
 
-def checked_integers(name: str, cells: Cells, bits: int) -> Cells:
-    """Check that the cells are None or integers of a width; return them."""
-    _checked_type(name, cells, int, "a whole number")
-    numbers = [cell for cell in cells if cell is not None]
-    limit = 1 << bits - 1
-    if numbers and not (-limit <= min(numbers) and max(numbers) < limit):
-        raise BadCell(f"{name}: a number of {bits} bits is expected, found a larger one")
-    return cells
-
-
-def _checked_type(name: str, cells: Cells, wanted: type, words: str) -> Cells:
-    """Check that the cells are None or of one type; return them."""
+def _demand_kind(name: str, cells: Cells, kind: str) -> None:
+    """Raise BadCell for cells that are neither None nor of a kind of column, an Arrow format."""
+    bits = _BITS.get(kind)
+    wanted, words = (int, "a whole number") if bits else (bool, "true or false") if kind == "b" else (str, "text")
     if set(map(type, cells)) - {wanted, type(None)}:
         raise BadCell(f"{name}: {words} is expected, found {type_name(cells[0])}")
-    return cells
+    numbers = [cell for cell in cells if cell is not None] if bits else []
+    if bits and numbers and not (-1 << bits - 1 <= min(numbers) and max(numbers) < 1 << bits - 1):
+        raise BadCell(f"{name}: a number of {bits} bits is expected, found a larger one")
 
 
 def _ms(cell: Any) -> Any:
@@ -178,11 +171,15 @@ def _demand_no_internal_objects(name: str, cells: Cells, topics: Cells) -> None:
 
 def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | None] | None:
     """Return the bytes of keys or values from their columns in the input (plain, _base64, _hex); None without any."""
-    parts = [
-        _cells_as_bytes(column, columns[column], as_)
-        for column, as_ in ((name, form), (f"{name}_base64", "base64"), (f"{name}_hex", "hex"))
-        if column in columns
-    ]
+    parts: list[list[bytes | None]] = []
+    for column, as_ in ((name, form), (f"{name}_base64", "base64"), (f"{name}_hex", "hex")):
+        if column not in columns:
+            continue
+        (convert, words, wanted), hint = FORMS[as_], ""
+        if as_ == "utf8":
+            convert = str.encode if bytes not in set(map(type, columns[column])) else convert
+            hint = f" (--{name}-as json accepts it, and int32 or int64 a number)"
+        parts.append(converted_cells(column, columns[column], convert, words, wanted, hint))
     parts = [cells for cells in parts if cells.count(None) < len(cells)] or parts[:1]
     if len(parts) < 2:
         return parts[0] if parts else None
@@ -193,16 +190,6 @@ def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | N
             raise BadCell(f"{name}: is given twice, as {name} and as {name}_base64 or {name}_hex")
         merged.append(given[0] if given else None)
     return merged
-
-
-def _cells_as_bytes(name: str, cells: Cells, form: str) -> list[bytes | None]:
-    convert, words, wanted = FORMS[form]
-    hint = ""
-    if form == "utf8":
-        is_text = bytes not in set(map(type, cells))
-        convert = str.encode if is_text else convert
-        hint = f" (--{name}-as json accepts it, and int32 or int64 a number)"
-    return converted_cells(name, cells, convert, words, wanted, hint)
 
 
 def _base64_bytes(cell: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,9 +18,8 @@ from kafkarec.storage.log_folders import LeftOut
 from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.storage.segment_summary import largest_known, least_known, summarize
-from kafkarec.support import text_table
 from kafkarec.support.command_line import command
-from kafkarec.support.text_table import byte_size, counted
+from kafkarec.support.text_table import NOTHING, byte_size, counted, or_nothing, timestamp_text
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .problems import exit_status, say
@@ -238,26 +237,31 @@ def _json_objects(
     yield {"kind": "total", "path": path, "segments": segments, "size": size, "fetched": opened.fetched}
 
 
+# title -> the cell of a line's values
+_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "bytes": lambda values: str(values["size"]),
+    "first": lambda values: or_nothing(values["first_offset"]),
+    "next": lambda values: or_nothing(values["next_offset"]),
+    "batches": lambda values: or_nothing(values["batches"]),
+    "records": lambda values: or_nothing(values["records"]),
+    "earliest": lambda values: timestamp_text(values["first_timestamp"]),
+    "latest": lambda values: timestamp_text(values["max_timestamp"]),
+    "codecs": lambda values: ", ".join(values["codecs"]) or NOTHING,
+    "notes": lambda values: "; ".join(values["notes"]),
+}
+
+
 def _columns(rows: Sequence[ListedRow], full: bool) -> list[tuple[str, list[str]]]:
-    owners, values = [_name(row, rows) for row in rows], [row.values for row in rows]
+    owners = [_name(row, rows) for row in rows]
     wide = max(map(len, owners))  # padding left-aligns names, even those that begin with a digit
-    columns = [
-        (("partition" if rows[0].is_partition else "segment").ljust(wide), [name.ljust(wide) for name in owners]),
-        ("bytes", [str(one["size"]) for one in values]),
-        ("first", [text_table.or_nothing(one["first_offset"]) for one in values]),
-        ("next", [text_table.or_nothing(one["next_offset"]) for one in values]),
-        ("earliest", [text_table.timestamp_text(one["first_timestamp"]) for one in values]),
-        ("latest", [text_table.timestamp_text(one["max_timestamp"]) for one in values]),
-        ("codecs" if full else "codecs (sampled)", [", ".join(one["codecs"]) or text_table.NOTHING for one in values]),
-        ("notes", ["; ".join(one["notes"]) for one in values]),
-    ]
-    if full:
-        counts = [(name, [text_table.or_nothing(one[name]) for one in values]) for name in ("batches", "records")]
-        columns[4:4] = counts
+    first = "partition" if rows[0].is_partition else "segment"
+    columns = [(first.ljust(wide), [name.ljust(wide) for name in owners])]
     if rows[0].is_partition:
-        columns.insert(1, ("segments", [str(len(row.segments)) for row in rows]))
-    if not any(columns[-1][1]):
-        columns.pop()
+        columns.append(("segments", [str(len(row.segments)) for row in rows]))
+    for title, cell in _COLUMNS.items():
+        cells = [cell(row.values) for row in rows]
+        if any(cells) and (full or title not in ("batches", "records")):
+            columns.append(("codecs (sampled)" if title == "codecs" and not full else title, cells))
     return columns
 
 

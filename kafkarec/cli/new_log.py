@@ -33,7 +33,7 @@ from kafkarec.support.text_table import byte_size, counted, safe
 
 from . import DAMAGED, input_logs, output_files, progress, shared_options
 from .problems import exit_status, higher_limit_option, rerun_command, say
-from .shared_options import WrongUse
+from .shared_options import WrongUse, add_option
 
 _APPEND = 1 << 20
 
@@ -47,55 +47,46 @@ class BadInput(KafkaRecordError):
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
-    group.add_argument(
-        "-o",
-        type=shared_options.output_path("-o", shared_options.LOG),
-        metavar="OUT",
+    add_option(
+        group,
+        "-o OUT",
+        "NAME.log: a file; orders-0: a partition folder; DIR/: a folder of those; default, and -: standard output",
+        shared_options.output_path("-o", shared_options.LOG),
         dest="output",
-        help="NAME.log: a file; orders-0: a partition folder; DIR/: a folder of those; default, and -: standard output",
     )
-    group.add_argument("--force", action="store_true", help="replace an existing file, but never an input")
-    group.add_argument(
-        "--segment-bytes",
-        type=shared_options.size,
+    add_option(group, "--force", "replace an existing file, but never an input")
+    add_option(
+        group,
+        "--segment-bytes SIZE",
+        "for folders: the largest size of a segment (default 1g)",
+        shared_options.size,
         default=1 << 30,
-        metavar="SIZE",
-        help="for folders: the largest size of a segment (default 1g)",
     )
-    group.add_argument(
-        "--index-interval",
-        type=shared_options.size,
+    add_option(
+        group,
+        "--index-interval SIZE",
+        "for folders: the topic's index.interval.bytes (default 4096)",
+        shared_options.size,
         default=4096,
-        metavar="SIZE",
-        help="for folders: the topic's index.interval.bytes (default 4096)",
     )
-    group.add_argument(
-        "--topic-id", metavar="ID", help="for folders: write partition.metadata with this topic id (22 characters)"
-    )
+    add_option(group, "--topic-id ID", "for folders: write partition.metadata with this topic id (22 characters)")
 
 
 _LEVELED = [codec for codec in codecs.CODECS if codec.default_level is not None]
 
 
 def add_compression(group: argparse._ArgumentGroup, default: str) -> None:
-    group.add_argument("--compression", choices=CODEC_NAMES, help=f"the codec (default: {default})")
-    group.add_argument(
-        "--level",
-        type=int,
-        metavar="N",
-        help="; ".join(
-            f"{one.name} {one.min_level} to {one.max_level} (default {one.default_level})" for one in _LEVELED
-        ),
+    add_option(group, f"--compression {'|'.join(CODEC_NAMES)}", f"the codec (default: {default})", default=None)
+    add_option(
+        group,
+        "--level N",
+        "; ".join(f"{one.name} {one.min_level} to {one.max_level} (default {one.default_level})" for one in _LEVELED),
+        int,
     )
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="format of the summary on standard error (default: text)",
-    )
+    add_option(parser, "--format text|json", "format of the summary on standard error (default: text)")
 
 
 def demand_level(compression: str | None, level: int | None) -> None:

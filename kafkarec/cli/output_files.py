@@ -96,17 +96,12 @@ def demand_safe_outputs(args: argparse.Namespace) -> Inputs:
         if path.kind == FILE and path != output_rules.STANDARD_OUTPUT:
             inputs.demand_file(path, path.option, args.force)
             if args.verb != "dump":  # of which it is an error with the status of Kafka's tool
-                _demand_folder_or_descriptor(path)
+                descriptor = output_rules.descriptor_of(path)
+                with errors_named(path):  # here, as some verbs open their output when their work is done
+                    os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
         elif not is_stream(path):
             inputs.demand_apart(path, named)
     return inputs
-
-
-def _demand_folder_or_descriptor(path: str) -> None:
-    """Raise CouldNot if it does not exist: some verbs open their output when their work is done."""
-    descriptor = output_rules.descriptor_of(path)
-    with errors_named(path):
-        os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
 
 
 def _arguments_of_type(values: Any, kind: type[P]) -> Iterator[P]:

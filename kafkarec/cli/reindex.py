@@ -29,14 +29,7 @@ from kafkarec.support.text_table import counted
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .problems import say
-from .shared_options import (
-    FOLDER,
-    CouldNot,
-    WrongUse,
-    errors_named,
-    number_parser,
-    output_path,
-)
+from .shared_options import FOLDER, CouldNot, WrongUse, add_option, errors_named, number_parser, output_path
 
 DESCRIPTION = """Rebuilds .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint from a log's batches,
 byte for byte as the recovery of Kafka 4.4 does, and reports how the old ones differ. Nothing is written to the log's
@@ -84,16 +77,16 @@ class RebuiltFile(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser, "partition folders, a broker's data folder, segments")
     help_ = "the new folder; it must be empty or not exist"
-    parser.add_argument("-o", type=output_path("-o", FOLDER), metavar="DIR", dest="output", help=help_)
-    parser.add_argument("--dry-run", action="store_true", help="compare only, write nothing")
-    parser.add_argument(
-        "--index-interval",
-        type=number_parser(f"bytes from 0 to {INT_MAX}", most=INT_MAX),
+    add_option(parser, "-o DIR", help_, output_path("-o", FOLDER), dest="output")
+    add_option(parser, "--dry-run", "compare only, write nothing")
+    add_option(
+        parser,
+        "--index-interval BYTES",
+        f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",
+        number_parser(f"bytes from 0 to {INT_MAX}", most=INT_MAX),
         default=DEFAULT_INTERVAL,
-        metavar="BYTES",
-        help=f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="json: a line for each file")
+    add_option(parser, "--format text|json", "json: a line for each file")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from kafkarec.storage.output_rules import STANDARD_INPUT
 
 from . import input_logs, output_files, progress, shared_options
 from .input_logs import standard_input_segment
-from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, output_path
+from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, add_option, output_path
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
 what is lost. Reads any file (a disk image, lost+found/#12345, - for standard input), partition folders and data
@@ -37,9 +37,7 @@ _ON_ANOTHER_DISK = "; salvage to a folder on another disk (on this one, the same
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser, "a file, a partition folder, a data folder, or -")
-    parser.add_argument(
-        "-o", type=output_path("-o", FOLDER), metavar="DIR", dest="output", help="a new or empty folder"
-    )
+    add_option(parser, "-o DIR", "a new or empty folder", output_path("-o", FOLDER), dest="output")
     shared_options.add_flags(
         parser,
         {
@@ -59,24 +57,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--ignore-space": "start even if the disk may become full",
         },
     )
-    parser.add_argument(
-        "--undecided",
-        choices=UNDECIDED_AS,
-        default=UNDECIDED_AS[0],
-        help="what to do about a transaction whose marker is lost in damage, if nothing proves how it ended: write a "
-        "marker, leave it open, or set its batches aside (default: abort)",
+    add_option(
+        parser,
+        f"--undecided {'|'.join(UNDECIDED_AS)}",
+        (
+            "what to do about a transaction whose marker is lost in damage, if nothing proves how it ended: write a "
+            "marker, leave it open, or set its batches aside (default: abort)"
+        ),
     )
-    parser.add_argument(
-        "--use",
-        type=InputPath,
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="also read this file, as .deleted or .cleaned",
+    add_option(
+        parser, "--use PATH", "also read this file, as .deleted or .cleaned", InputPath, action="append", default=[]
     )
     shared_options.add_threads(parser)
     shared_options.add_decompressed_limit(parser, "a batch that decompresses to more is set aside (default: 128m)")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    add_option(parser, "--format text|json", "default: text")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,21 +89,10 @@ def run(args: argparse.Namespace) -> int:
             report = salvage(
                 sources,
                 out,
-                as_partition=args.as_partition,
-                new_cluster=args.new_cluster,
-                keep_end=args.keep_end,
-                merge_different=args.merge_different,
-                dry_run=args.dry_run,
-                topic=args.topic,
-                partition=args.partition,
                 check_free_space=not args.ignore_space,
-                max_decompressed_bytes=args.max_decompressed_bytes,
-                undecided=args.undecided,
-                threads=shared_options.threads(args),
                 restore=not args.no_repair,
-                use=args.use,
-                read_once=args.read_once,
                 progress=tick,
+                **shared_options.arguments_for(salvage, args),
             )
     except KafkaRecordError:
         raise

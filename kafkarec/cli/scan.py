@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -112,7 +112,7 @@ def _in_range_of_times(window: BatchTable, args: argparse.Namespace) -> BatchTab
 def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several: bool) -> Iterator[Block]:
     """Yield a table for each piece, with short names, ISO times and - for null, and a line of totals. Of several files,
     the path comes first; chosen columns have one instead."""
-    path = None
+    path, shown = None, _COLUMNS if names is None else {name: name for name in names}
     batches = size = records = legacy = 0
     for source, table in pieces:
         if not len(table):
@@ -126,11 +126,9 @@ def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several
             size += row["size_in_bytes"]
             records += row["record_count"] or 0
             legacy += row["record_count"] is None
-        if names is None:
-            yield ReportTable.of(rows, _COLUMNS)
-        else:
-            known = constant_columns(source)
-            yield ReportTable([(name, [_cell(name, (row | known)[name]) for row in rows]) for name in names])
+            codec = row["compression"] or f"codec {row['attributes'] & 7}"  # 5 to 7 have no name
+            row |= constant_columns(source) | {"codec": codec, "notes": _notes(row)}
+        yield ReportTable([(title, [_cell(name, row[name]) for row in rows]) for title, name in shown.items()])
     uncounted = f" (not counting those inside {counted(legacy, 'message')} of magic 0 or 1)" if legacy else ""
     yield f"{counted(batches, 'batch')}, {counted(records, 'record')}{uncounted}, {counted(size, 'byte')}"
 
@@ -151,10 +149,6 @@ def _cell(name: str, value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _cell_of(name: str) -> Callable[[dict[str, Any]], str]:
-    return lambda row: _cell(name, row[name])
-
-
 def _notes(row: dict[str, Any]) -> str:
     notes = {
         "transactional": row["is_transactional"],
@@ -166,19 +160,19 @@ def _notes(row: dict[str, Any]) -> str:
     return ", ".join(note for note, holds in notes.items() if holds)
 
 
-# title -> the cell of a batch's row
-_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "position": _cell_of("position"),
-    "bytes": _cell_of("size_in_bytes"),
-    "base": _cell_of("base_offset"),
-    "last": _cell_of("last_offset"),
-    "records": _cell_of("record_count"),
-    "codec": lambda row: str(row["compression"] or f"codec {row['attributes'] & 7}"),  # 5 to 7 have no name
-    "magic": _cell_of("magic"),
-    "max timestamp": _cell_of("max_timestamp"),
-    "epoch": _cell_of("partition_leader_epoch"),
-    "producer": _cell_of("producer_id"),
-    "p.epoch": _cell_of("producer_epoch"),
-    "sequence": _cell_of("base_sequence"),
-    "notes": _notes,
+# title -> the column of a batch, or what is said of it
+_COLUMNS = {
+    "position": "position",
+    "bytes": "size_in_bytes",
+    "base": "base_offset",
+    "last": "last_offset",
+    "records": "record_count",
+    "codec": "codec",
+    "magic": "magic",
+    "max timestamp": "max_timestamp",
+    "epoch": "partition_leader_epoch",
+    "producer": "producer_id",
+    "p.epoch": "producer_epoch",
+    "sequence": "base_sequence",
+    "notes": "notes",
 }

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
@@ -20,8 +21,6 @@ from .problems import remark
 
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d|w)")
-# Other names of the format "json", which is JSON Lines for rows.
-SAME_FORMAT = {"jsonl": "json", "ndjson": "json"}
 # Suffix of a file of rows -> its format.
 SUFFIXES = {
     ".json": "json",
@@ -179,6 +178,11 @@ size = size_parser()
 batch_size = size_parser(1, INT_MAX)
 
 
+def row_format(name: str) -> str:
+    """Return a format; jsonl and ndjson are other names of json, which is JSON Lines for rows."""
+    return {"jsonl": "json", "ndjson": "json"}.get(name, name)
+
+
 def known_words(text: str, noun: str, known: Sequence[str]) -> list[str]:
     """Parse comma-separated words, one at least, out of `known`. noun: what each is, in a message"""
     chosen = [word.strip() for word in text.split(",") if word.strip()]
@@ -202,6 +206,23 @@ def names_parser(known: Sequence[str]) -> Callable[[str], list[str]]:
     return parse
 
 
+def add_option(
+    group: argparse._ActionsContainer, usage: str, text: str, parse: Callable[[str], Any] = str, **others: Any
+) -> None:
+    """Add an option. usage: as the help shows it, its names, then the word for its value, or the values that it takes,
+    of which the first is the default: "--last N", "--errors raise|skip". Without either it has no value"""
+    names = [word for word in usage.split() if word.startswith("-")]
+    shown = usage.split()[len(names) :]
+    if "|" in usage:
+        choices = shown[0].split("|")
+        others = {"type": parse, "choices": choices, "default": choices[0], **others}
+    elif shown:
+        others |= {"type": parse, "metavar": shown[0]}
+    else:
+        others["action"] = "store_true"
+    group.add_argument(*names, help=text, **others)
+
+
 def add_inputs(
     parser: argparse.ArgumentParser,
     text: str = "files of record batches (.log, .checkpoint or any other name), partition folders (their .log files in "
@@ -210,49 +231,45 @@ def add_inputs(
 ) -> None:
     """Add the paths of logs, and the options that name their partition. others: parameters of add_argument"""
     parser.add_argument("paths", type=InputPath, metavar="PATH", help=text, **{"nargs": "+", **others})
-    add_partition(parser)
+    add_option(parser, "--topic TOPIC", "the topic, if the folder's name does not contain it")
+    text = "the partition, if the folder's name does not contain it"
+    add_option(parser, "--partition PARTITION", text, partition)
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: Mapping[str, str]) -> None:
     """Add options without a value. flags: name -> help"""
     for flag, text in flags.items():
-        parser.add_argument(flag, action="store_true", help=text)
+        add_option(parser, flag, text)
 
 
 def add_columns(parser: argparse.ArgumentParser, known: Sequence[str], purpose: str, more: str = "") -> None:
     """Add --columns, out of `known`."""
     text = f"{purpose}; there are {', '.join(known)}{more}"
-    parser.add_argument("--columns", type=names_parser(known), metavar="A,B", help=text)
-
-
-def add_partition(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name the partition of files."""
-    parser.add_argument("--topic", help="the topic, if the folder's name does not contain it")
-    parser.add_argument("--partition", type=partition, help="the partition, if the folder's name does not contain it")
+    add_option(parser, "--columns A,B", text, names_parser(known))
 
 
 def add_range(parser: argparse.ArgumentParser, rows: str) -> None:
     group = parser.add_argument_group(f"which {rows}")
-    group.add_argument("--from-offset", type=offset, metavar="N", help="the first offset")
-    group.add_argument("--to-offset", type=offset, metavar="N", help="the end offset (exclusive)")
-    group.add_argument(
-        "--from-time",
-        type=time_ms,
-        metavar="T",
-        help="the earliest timestamp: ISO 8601 (UTC without an offset), ms since 1970, or -1h",
+    add_option(group, "--from-offset N", "the first offset", offset)
+    add_option(group, "--to-offset N", "the end offset (exclusive)", offset)
+    add_option(
+        group,
+        "--from-time T",
+        "the earliest timestamp: ISO 8601 (UTC without an offset), ms since 1970, or -1h",
+        time_ms,
     )
-    group.add_argument("--to-time", type=time_ms, metavar="T", help="the end timestamp (exclusive)")
+    add_option(group, "--to-time T", "the end timestamp (exclusive)", time_ms)
     some = group.add_mutually_exclusive_group()
-    some.add_argument("-n", type=count, metavar="N", dest="first", help=f"the first N {rows} only")
-    some.add_argument("--last", type=count, metavar="N", help=f"the last N {rows} only")
+    add_option(some, "-n N", f"the first N {rows} only", count, dest="first")
+    add_option(some, "--last N", f"the last N {rows} only", count)
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--threads",
-        type=number_parser("threads, 1 to 256", most=256, least=1),
-        metavar="N",
-        help=f"how many threads work; the result is the same (default: one per processor, up to {_MOST_BY_DEFAULT})",
+    add_option(
+        parser,
+        "--threads N",
+        f"how many threads work; the result is the same (default: one per processor, up to {_MOST_BY_DEFAULT})",
+        number_parser("threads, 1 to 256", most=256, least=1),
     )
 
 
@@ -262,11 +279,17 @@ def threads(args: argparse.Namespace) -> int:
     return args.threads or min(usable, _MOST_BY_DEFAULT)
 
 
+def arguments_for(operation: Callable[..., Any], args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that have the names of parameters of an operation."""
+    found = {name: value for name, value in vars(args).items() if name in signature(operation).parameters}
+    return found | {"threads": threads(args)} if "threads" in found else found
+
+
 def add_errors(
     parser: argparse.ArgumentParser,
     text: str = "at damage: print everything before it and stop (raise), or leave it out (skip)",
 ) -> None:
-    parser.add_argument("--errors", choices=("raise", "skip"), default="raise", help=f"{text}; both exit 1")
+    add_option(parser, "--errors raise|skip", f"{text}; both exit 1")
 
 
 def add_decompressed_limit(
@@ -274,22 +297,16 @@ def add_decompressed_limit(
 ) -> None:
     from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES  # not at the top: --help does without the core
 
-    parser.add_argument(
-        "--max-decompressed-bytes", type=size, default=MAX_DECOMPRESSED_BYTES, metavar="SIZE", help=text
-    )
+    add_option(parser, "--max-decompressed-bytes SIZE", text, size, default=MAX_DECOMPRESSED_BYTES)
 
 
 def add_page(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=f"also write {what} to FILE")
+    add_option(parser, "--html FILE", f"also write {what} to FILE", output_path("--html"))
 
 
 def add_format_and_output(parser: argparse.ArgumentParser, formats: Sequence[str] = ("text", "json")) -> None:
-    parser.add_argument(
-        "--format",
-        type=lambda name: SAME_FORMAT.get(name, name),
-        choices=formats,
-        help=f"default: by the suffix of -o, else {formats[0]}",
-    )
+    text = f"default: by the suffix of -o, else {formats[0]}"
+    add_option(parser, f"--format {'|'.join(formats)}", text, row_format, default=None)
     parser.set_defaults(formats=formats)
     add_output_file(parser)
 
@@ -317,15 +334,15 @@ def resolved_format(args: argparse.Namespace) -> str:
 
 def add_output_file(parser: argparse.ArgumentParser) -> None:
     """Add -o and --force of a verb that writes one file."""
-    parser.add_argument(
-        "-o",
-        type=output_path("-o"),
-        metavar="FILE",
+    add_option(
+        parser,
+        "-o FILE",
+        "write to FILE, which must not exist and appears when it is complete; default, and -: standard output",
+        output_path("-o"),
         dest="output",
-        help="write to FILE, which must not exist and appears when it is complete; default, and -: standard output",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--force",
-        action="store_true",
-        help="replace an existing FILE, but never an input, a file in a folder that contains one, or a file of a log",
+        "replace an existing FILE, but never an input, a file in a folder that contains one, or a file of a log",
     )

@@ -36,7 +36,7 @@ from kafkarec.support.text_table import NOTHING, byte_size, counted, or_nothing
 
 from . import DAMAGED, FINE, input_logs, new_log, output_files, progress, shared_options
 from .problems import say
-from .shared_options import CouldNot, WrongUse, output_path
+from .shared_options import CouldNot, WrongUse, add_option, output_path
 
 DESCRIPTION = """Estimates the size of a log with other codecs, levels, batch sizes and formats. Tries each of them on
 pieces spread over the log, with the code of convert, and writes nothing. Sizes are printed with their margin of error;
@@ -65,44 +65,48 @@ _COUNTED_TWICE = ("records_with_headers", "control_records")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser)
     group = parser.add_argument_group("what to try")
-    group.add_argument(
-        "--formats",
+    add_option(
+        group,
+        "--formats LIST",
+        (
+            f"record formats of {','.join(FORMATS)} (default 2); "
+            "0 and 1 lose headers, producers and markers; no broker reads 3 and header-first"
+        ),
+        _list_parser(format_name),
         dest="record_formats",
-        type=_list_parser(format_name),
         default=("2",),
-        metavar="LIST",
-        help=f"record formats of {','.join(FORMATS)} (default 2); "
-        "0 and 1 lose headers, producers and markers; no broker reads 3 and header-first",
     )
-    group.add_argument(
-        "--codecs",
-        type=_list_parser(_codec),
+    add_option(
+        group,
+        "--codecs LIST",
+        f"codecs, with or without a level (default {','.join(CODECS)})",
+        _list_parser(_codec),
         default=CODECS,
-        metavar="LIST",
-        help=f"codecs, with or without a level (default {','.join(CODECS)})",
     )
-    group.add_argument(
-        "--batch-sizes",
-        type=_list_parser(_batch_size),
+    add_option(
+        group,
+        "--batch-sizes LIST",
+        (
+            f"bytes before compression, as for convert; {UNCHANGED}: as they are (default "
+            f"{','.join(map(_size_text, BATCH_SIZES))})"
+        ),
+        _list_parser(_batch_size),
         default=BATCH_SIZES,
-        metavar="LIST",
-        help=f"bytes before compression, as for convert; {UNCHANGED}: as they are (default "
-        f"{','.join(map(_size_text, BATCH_SIZES))})",
     )
     some = parser.add_mutually_exclusive_group()
-    some.add_argument(
-        "--sample",
-        type=shared_options.size,
-        metavar="SIZE",
+    add_option(
+        some,
+        "--sample SIZE",
+        "how much to read, of all partitions together (default 16m); of many small ones, some are read",
+        shared_options.size,
         default=_SAMPLE,
-        help="how much to read, of all partitions together (default 16m); of many small ones, some are read",
     )
-    some.add_argument("--all", action="store_true", help="read everything")
+    add_option(some, "--all", "read everything")
     shared_options.add_threads(parser)
     shared_options.add_decompressed_limit(parser)
     shared_options.add_page(parser, "the report as an HTML page")
     help_ = "plot size against write speed to a .svg, .png or .pdf file"
-    parser.add_argument("--plot", type=output_path("--plot"), metavar="FILE", help=help_)
+    add_option(parser, "--plot FILE", help_, output_path("--plot"))
     shared_options.add_format_and_output(parser)
 
 
@@ -156,7 +160,7 @@ def run(args: argparse.Namespace) -> int:
 def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found, dict[str, int]]:
     """Return the study of each partition that was read, by name, and how much was read of all."""
     found: list[tuple[str, Study]] = []
-    other_sizes = []
+    other_sizes, options = [], shared_options.arguments_for(study, args)
     with progress.show_share() as tick:
         sizes = [sum(map(size_or_zero, log.segments)) for log in logs]
         samples = sizes if args.all else sample_shares(sizes, args.sample)
@@ -169,13 +173,8 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found,
             try:
                 one = study(
                     log,
-                    formats=args.record_formats,
-                    codecs=args.codecs,
-                    batch_sizes=args.batch_sizes,
-                    sample=None if args.all else sample,
-                    max_decompressed_bytes=args.max_decompressed_bytes,
-                    threads=shared_options.threads(args),
                     done=partial(lambda before, own, share: tick(before + own * share), done / whole, sample / whole),
+                    **options | {"formats": args.record_formats, "sample": None if args.all else sample},
                 )
                 found.append((name, one))
             except NothingToTry as error:
@@ -291,7 +290,7 @@ def _format_drawbacks(row: Outcome) -> str:
     notes = [f"loses {', '.join(lost)}"] if lost else []
     if row.refused:
         notes.append(f"without {counted(row.refused, 'batch')} that it cannot hold")
-    if FORMATS[row.candidate.format].no_broker:
+    if FORMATS[row.candidate.format].proposal is not None:
         notes.append("no broker reads it")
     return "; ".join(notes)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import kafkarec
 from kafkarec.internal_topics import transactional_ids
 from kafkarec.internal_topics.transactional_ids import TransactionalIdState
-from kafkarec.logs import Log, LogDir, Segment, logs_of
+from kafkarec.logs import Log, Segment, logs_of
 from kafkarec.report import Block, Commands, Document, ReportSection, ReportTable
 from kafkarec.sources.read_failures import is_of_one_file
 from kafkarec.state import transactions
@@ -29,7 +29,7 @@ from kafkarec.support.text_table import NOTHING, counted, duration_text, or_noth
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .problems import say
-from .shared_options import CouldNot
+from .shared_options import CouldNot, add_option
 
 DESCRIPTION = """Lists transactions that are open, hanging (open for longer than a coordinator allows) or aborted, with
 producer, first offset and duration. Reports how far a read_committed consumer can read and since when it waits, and
@@ -70,22 +70,22 @@ def states(text: str) -> tuple[str, ...]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "segments, partition folders, a broker's data folder, URLs, or - for standard input"
     shared_options.add_inputs(parser, text)
-    parser.add_argument("--fail-if-hanging", action="store_true", help="exit with status 1 if a transaction hangs")
-    parser.add_argument(
-        "--hanging-after",
-        type=duration,
+    add_option(parser, "--fail-if-hanging", "exit with status 1 if a transaction hangs")
+    add_option(
+        parser,
+        "--hanging-after TIME",
+        "when an open transaction counts as hanging: 900s, 15m, 2h (default 15m, as transaction.max.timeout.ms)",
+        duration,
         default=transactions.HANGING_AFTER,
-        metavar="TIME",
-        help="when an open transaction counts as hanging: 900s, 15m, 2h (default 15m, as transaction.max.timeout.ms)",
     )
-    parser.add_argument(
-        "--state",
-        type=states,
+    add_option(
+        parser,
+        "--state A,B",
+        "the states to list, of open, hanging, aborted, committed (default: all but committed)",
+        states,
         default=("open", "hanging", "aborted"),
-        metavar="A,B",
-        help="the states to list, of open, hanging, aborted, committed (default: all but committed)",
     )
-    parser.add_argument("--all", action="store_true", help="print all lines, not only one screen")
+    add_option(parser, "--all", "print all lines, not only one screen")
     shared_options.add_format_and_output(parser)
 
 
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     for one in partitions:
         if damage := one.listing.damage:
             more = f" (and {counted(len(damage) - 1, 'more damaged range')})" if len(damage) > 1 else ""
-            verify = command("verify", [one.path])
+            verify = command("verify", [one.log.path])
             say(f"{damage[0].detail}{more} [{damage[0].reason}]; markers may be lost: {verify}")
     for line in unread:
         say(line)
@@ -115,8 +115,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[PartitionTransactions]:
     """Yield the transactions of each log; a log that cannot be read adds a line to `unread` if there are others."""
-    first = args.paths[0]
-    opened = _open_paths(args)
+    first, is_one = args.paths[0], len(args.paths) == 1
+    named = (args.topic, args.partition) if is_one else (None, None)
+    each = [input_logs.open_input(path, *named) for path in args.paths]
+    each = [one.copy(path=one.name) if isinstance(one, Segment) and one.path == STANDARD_INPUT else one for one in each]
+    with shared_options.value_errors_refused():  # of several clusters
+        opened = each[0] if is_one else kafkarec.open(each, topic=args.topic, partition=args.partition)
     logs = list(logs_of(opened))
     unread += [] if isinstance(opened, Segment) else input_logs.unlisted_lines(opened)
     alone = isinstance(opened, Segment) and first != STANDARD_INPUT
@@ -134,33 +138,25 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
                         f"{log.topic}-{log.partition} is left out: {input_logs.failure_line(error, log.path)}"
                     )
                     continue
-                yield PartitionTransactions(log.path, log.topic, log.partition, len(log.segments), alone, listing, ids)
+                yield PartitionTransactions(log, alone, listing, ids)
     except OSError as error:
         raise CouldNot(input_logs.failure_line(error, first)) from error
 
 
 def _ticked(log: Log, tick: progress.Tick) -> Iterator[Segment]:
+    """Yield the segments of a log, and call `tick` after each."""
     for segment in order_by_content(log.segments):
         yield segment
         tick(segment.path, size_or_zero(segment))
 
 
-def _open_paths(args: argparse.Namespace) -> Segment | Log | LogDir:
-    alone = len(args.paths) == 1
-    named = (args.topic, args.partition) if alone else (None, None)
-    each = [input_logs.open_input(path, *named) for path in args.paths]
-    each = [one.copy(path=one.name) if isinstance(one, Segment) and one.path == STANDARD_INPUT else one for one in each]
-    with shared_options.value_errors_refused():  # of several clusters
-        return each[0] if alone else kafkarec.open(each, topic=args.topic, partition=args.partition)
-
-
 def _json_object(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, Any]:
     found = one.listing
     return {
-        "path": one.path,
-        "topic": one.topic,
-        "partition": one.partition,
-        "segments": one.segments,
+        "path": one.log.path,
+        "topic": one.log.topic,
+        "partition": one.log.partition,
+        "segments": len(one.log.segments),
         "next_offset": found.next_offset,
         "last_stable_offset": found.last_stable_offset,
         "max_timestamp": found.max_timestamp,
@@ -185,10 +181,7 @@ class PartitionTransactions(NamedTuple):
     ids     {producer id: its transactional id}, from `__transaction_state` beside the log
     """
 
-    path: str
-    topic: str | None
-    partition: int | None
-    segments: int
+    log: Log
     alone: bool
     listing: TransactionListing
     ids: Mapping[int, TransactionalIdState]
@@ -199,7 +192,8 @@ class PartitionTransactions(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.path if self.topic is None else f"{self.topic}-{self.partition}"
+        log = self.log
+        return log.path if log.topic is None else f"{log.topic}-{log.partition}"
 
     @property
     def stuck_ms(self) -> int | None:
@@ -275,7 +269,7 @@ def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool)
         yield f"{one.name}: no batch, so no transaction"
         return
     newest = "" if found.max_timestamp is None else f", newest record of {timestamp_text(found.max_timestamp)}"
-    yield f"{one.name}: {counted(one.segments, 'segment')}, log end {or_nothing(found.next_offset)}{newest}"
+    yield f"{one.name}: {counted(len(one.log.segments), 'segment')}, log end {or_nothing(found.next_offset)}{newest}"
     yield _consumers_text(one)
     for state in sorted(states, key=_WORST_FIRST.index):
         yield from _blocks_of_state(one, state, everything)
@@ -351,10 +345,10 @@ def commands(one: PartitionTransactions, txn: Transaction) -> list[tuple[str, st
             f"the transaction of offset {txn.first_offset} was aborted at offset {ended}, as .txnindex has it: the log "
             "lost its end; see what is missing"
         )
-        return [(what, command("verify", [one.path]))]
+        return [(what, command("verify", [one.log.path]))]
     partition = "--topic TOPIC --partition PARTITION"
-    if one.topic is not None and one.partition is not None:
-        partition = f"--topic {quoted(one.topic)} --partition {one.partition}"
+    if one.log.topic is not None and one.log.partition is not None:
+        partition = f"--topic {quoted(one.log.topic)} --partition {one.log.partition}"
     return [
         ("check with the broker that it still hangs", f"{_TOOL} find-hanging {partition}"),
         (

@@ -6,6 +6,7 @@ import argparse
 import importlib
 import re
 import sys
+from functools import cache
 from types import ModuleType
 from typing import NoReturn
 
@@ -37,13 +38,11 @@ class _Parser(argparse.ArgumentParser):
     """Prints an error in one line with the help command, instead of the usage text."""
 
     wrong_use = WRONG_USE
-    chosen: _Parser | None = None  # the parser of the verb
 
     def error(self, message: str) -> NoReturn:
         from .problems import say  # not at the top: it is loaded with any verb, and not needed for --help
 
-        verb = self.chosen or self
-        say(f"{message} (see {verb.prog} --help)")
+        say(f"{message} (see {self.prog} --help)")
         sys.exit(self.wrong_use)
 
 
@@ -51,8 +50,10 @@ def module_of(verb: str) -> ModuleType:
     return importlib.import_module(f".{verb}", __package__)
 
 
+@cache
 def parser_of(verb: str | None) -> argparse.ArgumentParser:
-    """Return the parser of all verbs. Only `verb` has its options, so no other verb's module is imported."""
+    """Return the parser of all verbs. Only `verb` has its options, so no other verb's module is imported. Kept, as a
+    process may run many command lines."""
     parser = _Parser(
         prog="kafkarec",
         description="Reads and writes Kafka's log segments and record batches without a broker.",
@@ -76,8 +77,8 @@ def parser_of(verb: str | None) -> argparse.ArgumentParser:
         )
         one._negative_number_matcher = re.compile(r"-\d")  # `--from-time -1h`: a value, not an option
         module.add_arguments(one)
-        parser.chosen = one
-        parser.wrong_use = one.wrong_use = getattr(module, "WRONG_USE", WRONG_USE)
+        one.wrong_use = getattr(module, "WRONG_USE", WRONG_USE)
+        parser.error = one.error  # type: ignore[method-assign]  # of the whole command line
         # Only for --help: main() removes it from the words first, so that it works in any position.
         one.add_argument("--debug", action="store_true", help="print a traceback if an error ends the run")
     return parser

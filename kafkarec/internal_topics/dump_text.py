@@ -22,6 +22,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite, isnan
@@ -30,7 +31,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError, LimitExceededError
-from kafkarec.format.message_schemas import MessageField, MessageSchema, MessageStruct
+from kafkarec.format.message_schemas import MessageField, MessageStruct
 from kafkarec.format.messages import MAX_OBJECTS, TAGGED, Cursor, MessageError, default_of, read_message, refuse
 
 from .topics import CONSUMER_MESSAGES, TOPICS, DecodedMessage, Topic, UnknownMessage, read_framed, read_key, read_value
@@ -47,10 +48,11 @@ def value_tree(part: DecodedMessage, unknown: bool = False) -> dict[str, Any]:
         for member, stored in zip(result["members"], part.fields["members"], strict=True):
             for name, kind in _EMBEDDED.items():
                 cursor = Cursor(stored[name], objects=left)
-                message = _member_message(kind.value, cursor)
+                with suppress(KafkaRecordError):  # other bytes than int16 version, then the message, stay bytes
+                    version = cursor.int16()
+                    message = read_message(kind.value, version, cursor)
+                    member[name] = struct_tree(kind.value.struct, version, message)
                 left = cursor.objects_left
-                if message is not None:
-                    member[name] = message
     return result
 
 
@@ -58,15 +60,6 @@ _EMBEDDED = {
     "subscription": CONSUMER_MESSAGES["ConsumerProtocolSubscription"],
     "assignment": CONSUMER_MESSAGES["ConsumerProtocolAssignment"],
 }
-
-
-def _member_message(schema: MessageSchema, cursor: Cursor) -> dict[str, Any] | None:
-    """The message of a member of a classic group: int16 version, then the message. None for any other bytes."""
-    try:
-        version = cursor.int16()
-        return struct_tree(schema.struct, version, read_message(schema, version, cursor))
-    except KafkaRecordError:
-        return None
 
 
 def struct_tree(of: MessageStruct, version: int, fields: dict[str, Any], unknown: bool = False) -> dict[str, Any]:

@@ -8,7 +8,7 @@ SourceBatch    one for each batch of a step, in order, empty ones too
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, wraps
+from functools import wraps
 from inspect import signature
 from itertools import accumulate
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
@@ -22,7 +22,7 @@ from kafkarec.recover.steps import Step
 from kafkarec.storage import opening
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.write.encoding import RecordInput, record_input_of
+from kafkarec.write.encoding import record_input_of
 from kafkarec.write.fields import BatchHeader
 
 Progress = Callable[[str, int], object]
@@ -161,14 +161,12 @@ def new_header(batch: SourceBatch) -> BatchHeader:
 
 def empty_batch(header: BatchHeader, max_timestamp: int) -> bytes:
     """A batch without records, as the log cleaner leaves one (DefaultRecordBatch.writeEmptyHeader)."""
-    return _empty_record_input().write(
+    return _NO_RECORDS.write(
         header._replace(log_append_time=max_timestamp, base_timestamp=-1, max_timestamp=max_timestamp)
     )
 
 
-@cache
-def _empty_record_input() -> RecordInput:
-    return record_input_of([])
+_NO_RECORDS = record_input_of([])
 
 
 class JoinedBatches(bytes):

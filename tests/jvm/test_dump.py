@@ -134,7 +134,7 @@ def test_paths_are_shown_as_java_shows_them(kafka, tmp_path):
     log = tmp_path / f"{STEMS[0]}.log"
     log.write_bytes(golden.vector("v2-snappy-create").bytes)
     odd = [f"{tmp_path}//./{log.name}", f"{tmp_path}/../{tmp_path.name}/{log.name}", tmp_path / "plain", "a.b"]
-    assert agree(ours(odd, deep=True), theirs(kafka, odd, ["--deep-iteration"]))
+    assert agree(ours(odd, deep_iteration=True), theirs(kafka, odd, ["--deep-iteration"]))
     missing = [tmp_path / "00000000000000000007.log"]
     assert ours(missing) == theirs(kafka, missing, []) == DumpResult(1, ours(missing).out, ())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import os
 import signal
@@ -16,10 +15,7 @@ from typing import Any
 import pytest
 from paths import ROOT
 
-from kafkarec.cli import app, main, run_verb
-
-# Thousands of calls in this process would each make the parsers of all verbs again.
-app.parser_of = run_verb.parser_of = functools.cache(app.parser_of)
+from kafkarec.cli import main
 
 COMMAND = [sys.executable, "-m", "kafkarec"]
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONUNBUFFERED="")

@@ -79,10 +79,10 @@ def _sections(lines: tuple[str, ...]) -> list[list[str]]:
 
 _OF_LOGS = {
     "--print-data-log": ("print_data", 0.8),
-    "--deep-iteration": ("deep", 0.3),
-    "--skip-record-metadata": ("skip_metadata", 0.2),
+    "--deep-iteration": ("deep_iteration", 0.3),
+    "--skip-record-metadata": ("skip_record_metadata", 0.2),
 }
-_OF_INDEXES = {"--verify-index-only": ("verify_index", 0.2), "--index-sanity-check": ("index_sanity", 0.2)}
+_OF_INDEXES = {"--verify-index-only": ("verify_index_only", 0.2), "--index-sanity-check": ("index_sanity_check", 0.2)}
 
 
 def random_words(maker: Maker, size: int, *, index: bool = False) -> tuple[list[str], dict[str, Any]]:

@@ -85,7 +85,7 @@ class Cleaning(Iterator[bytes | memoryview]):
                         stats.bytes_left_alone += end - stop
                         yield reread(segment, stop, end - stop)
                         stop = end
-        self._transactions.keep_entries_from(limit)
+        self._transactions.kept += [one.entry for one in known.aborted if one.last_offset >= limit]
 
     def _first_uncleanable(self, known: LogState) -> tuple[int, list[int | None]]:
         """The first uncleanable offset (LogCleanerManager.cleanableOffsets), and where it is in each segment; None: the

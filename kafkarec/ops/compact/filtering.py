@@ -134,16 +134,11 @@ class CleanedTransactions:
     """
 
     def __init__(self, aborted: Iterable[Aborted]) -> None:
-        self._all = tuple(aborted)
-        self._waiting = sorted(self._all, key=lambda one: one.first_offset, reverse=True)
+        self._waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
         self._aborted: dict[int, Aborted] = {}
         self._seen: set[int] = set()
         self._committed: set[int] = set()
         self.kept: list[AbortedTransaction] = []
-
-    def keep_entries_from(self, end_offset: int) -> None:
-        """Keeps the entries of markers at `end_offset` or later, which the pass does not clean."""
-        self.kept += [one.entry for one in self._all if one.last_offset >= end_offset]
 
     def on_batch_read(self, batch: SourceBatch) -> bool:
         """Whether the state of its transaction allows a batch to be removed (CleanedTransactionMetadata.onBatchRead,

@@ -13,12 +13,9 @@ from bisect import bisect_left, bisect_right
 from typing import Any, NamedTuple
 
 from kafkarec import codecs, damage
-from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import checksum, layout
-from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.java_integers import INT_MAX, increment_sequence
-from kafkarec.format.layout import LATEST_CODECS
 from kafkarec.ops.rewrite import SourceBatch, new_header
 from kafkarec.write.fields import BatchHeader
 
@@ -35,22 +32,6 @@ def too_wide_error(unit: SourceBatch, base: int, last: int) -> KafkaRecordError:
     where = f"in {unit.file} at byte" if unit.file else "at byte"
     message = f"the batch cannot be rewritten {where} {unit.position}: offset {last} is too far from the first, {base}"
     return unit.error("batch_not_rewritable", message)
-
-
-def codec_unfit_error(unit: SourceBatch, shape: Shape) -> KafkaRecordError:
-    """RecordsUtil.downConvert throws an UnsupportedCompressionTypeException, also for a batch without records."""
-    detail = f"magic {shape.magic} does not support {CODEC_NAMES[shape.codec]}; choose another compression"
-    known = LATEST_CODECS[shape.magic]
-    return refusal_of(unit, "unsupported_codec", expected=known, found=shape.codec, detail=detail)
-
-
-def as_damage(unit: SourceBatch, refusal: KafkaRecordError) -> Damage:
-    """The Damage entry, with errors="skip", for a good batch that is left out of the output."""
-    first = unit.base_offset if unit.base_offset is not None else unit.last_offset
-    end = unit.position + unit.size_in_bytes
-    reason, text = str(refusal.reason), str(refusal)
-    damage = Damage(unit.file, unit.position, unit.size_in_bytes, first, unit.last_offset, end, reason, text)
-    return damage.with_values(refusal.expected, refusal.found, refusal.cause)
 
 
 def recompressed_batch(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:

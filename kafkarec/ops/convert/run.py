@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kafkarec import codecs
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError, MissingCodecError
-from kafkarec.format.enums import Compression
+from kafkarec.format.enums import CODEC_NAMES, Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.ops.rewrite import JoinedBatches, Progress, SourceBatch, segments_of, steps, with_joined_output
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, checked_threads, request
@@ -20,8 +20,6 @@ from kafkarec.support.threads import run_in_threads
 
 from .new_batches import (
     RowGroup,
-    as_damage,
-    codec_unfit_error,
     count_batch_header_losses,
     count_losses,
     header_of,
@@ -204,7 +202,10 @@ class Conversion(Iterator[bytes]):
             self.stats.lost["control_records"] += unit.rows
             return True
         if shape.codec > LATEST_CODECS[shape.magic]:
-            self._raise_or_add_damage(unit, codec_unfit_error(unit, shape))
+            # RecordsUtil.downConvert throws an UnsupportedCompressionTypeException, also for a batch without records
+            detail = f"magic {shape.magic} does not support {CODEC_NAMES[shape.codec]}; choose another compression"
+            sides = {"expected": LATEST_CODECS[shape.magic], "found": shape.codec, "detail": detail}
+            self._raise_or_add_damage(unit, refusal_of(unit, "unsupported_codec", **sides))
             return True
         if goes_down and not unit.rows:
             self.stats.lost["empty_batches"] += 1
@@ -215,7 +216,11 @@ class Conversion(Iterator[bytes]):
     def _raise_or_add_damage(self, unit: SourceBatch, refusal: KafkaRecordError) -> None:
         if not self._request.skip or isinstance(refusal, MissingCodecError):
             raise refusal
-        self._damage.append(as_damage(unit, refusal))
+        first = unit.base_offset if unit.base_offset is not None else unit.last_offset
+        end = unit.position + unit.size_in_bytes
+        reason, text = str(refusal.reason), str(refusal)
+        damage = Damage(unit.file, unit.position, unit.size_in_bytes, first, unit.last_offset, end, reason, text)
+        self._damage.append(damage.with_values(refusal.expected, refusal.found, refusal.cause))
 
     def _copied_or_recompressed(self, unit: SourceBatch, shape: Shape) -> Iterator[NewBatch]:
         """The same bytes, or the same records with another codec."""

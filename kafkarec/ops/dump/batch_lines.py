@@ -53,67 +53,9 @@ WINDOW = 4 << 20
 _SHORTER = FieldFault("unreadable", detail="the file is shorter now than when it was opened")
 
 
-class Frame(NamedTuple):
-    """One batch. `at`: its position in the piece's data; `size`: including the size field; `offset`: its first
-    field."""
-
-    at: int
-    size: int
-    magic: int
-    offset: int
-
-
-class FilePiece(NamedTuple):
-    """Consecutive whole batches from byte `position` of the file on."""
-
-    position: int
-    data: memoryview
-    frames: list[Frame]
-
-
 def refuse(source: ByteSource, position: int, fault: FieldFault, offset: int | None = None) -> NoReturn:
     """Raises a fault as an error, where Kafka's tool ends with an exception. `offset`: of the batch."""
     raise error(fault.reason, fault._asdict() | {"file": source.name, "position": position, "base_offset": offset})
-
-
-def pieces(source: ByteSource, start: int, end: int, window: int = WINDOW) -> Iterator[FilePiece]:
-    """All batches between two bytes of a file. A size below 14 raises CorruptRecordError after the good batches."""
-    position = start
-    while position < end - UP_TO_MAGIC:
-        data = source.read_at(position, min(window, end - position))
-        if len(data) < UP_TO_MAGIC:
-            refuse(source, position, _SHORTER)
-        frames, at, needed = _frames(data, end - position)
-        if needed and not frames:
-            data = source.read_at(position, needed)
-            if len(data) < needed:
-                refuse(source, position, _SHORTER)
-            frames, at, _ = _frames(data, end - position)
-        if frames:
-            yield FilePiece(position, memoryview(data), frames)
-        position += at
-        if not needed and position < end - UP_TO_MAGIC:
-            offset, size, _, _ = START.unpack_from(data, at)
-            if size < LEAST_SIZE:
-                refuse(source, position, FieldFault("size_too_small", LEAST_SIZE, size), offset)
-            return
-
-
-def _frames(data: bytes, left: int) -> tuple[list[Frame], int, int]:
-    """(frames, their total size, bytes that the next one needs if it is cut off by the end of `data`, else 0)."""
-    frames: list[Frame] = []
-    at, have = 0, len(data)
-    while left - at > UP_TO_MAGIC:
-        if at + UP_TO_MAGIC > have:
-            return frames, at, UP_TO_MAGIC
-        offset, size, _, magic = START.unpack_from(data, at)
-        if size < LEAST_SIZE or size > left - at - LOG_OVERHEAD:
-            break
-        if at + LOG_OVERHEAD + size > have:
-            return frames, at, LOG_OVERHEAD + size
-        frames.append(Frame(at, LOG_OVERHEAD + size, magic, offset))
-        at += LOG_OVERHEAD + size
-    return frames, at, 0
 
 
 BOOL = ("false", "true")
@@ -148,21 +90,56 @@ class DumpedBatch(NamedTuple):
         refuse(self.source, self.position, fault, self.stored_offset)
 
 
-def batch_at(source: ByteSource, piece: FilePiece, frame: Frame) -> DumpedBatch:
-    """The batch of a frame. KafkaRecordError if the file has no whole header there."""
-    raw = piece.data[frame.at : frame.at + frame.size]
-    position = piece.position + frame.at
-    header: Any
-    if frame.magic >= layout.BATCH_MAGIC:
-        # Kafka reads the header from the file: if the batch is too small, it includes bytes after the batch.
-        stored = raw if frame.size >= layout.V2_OVERHEAD else source.read_at(position, layout.V2_OVERHEAD)
-        if len(stored) < layout.V2_OVERHEAD:
-            fault = FieldFault("batch_too_small", layout.V2_OVERHEAD, frame.size)
-            refuse(source, position, fault, frame.offset)
-        header = layout.v2_header(stored)
-    else:
-        header = layout.message_header(raw)
-    return DumpedBatch(source, position, raw, header)
+def pieces(source: ByteSource, start: int, end: int, window: int = WINDOW) -> Iterator[list[DumpedBatch]]:
+    """All batches between two bytes of a file, some at a time. KafkaRecordError, after the good batches, for a size
+    below 14, and for a header that the file does not have as a whole."""
+    position = start
+    while position < end - UP_TO_MAGIC:
+        data = source.read_at(position, min(window, end - position))
+        if len(data) < UP_TO_MAGIC:
+            refuse(source, position, _SHORTER)
+        batches, at, needed = _batches(source, position, data, end - position)
+        if needed and not batches:
+            data = source.read_at(position, needed)
+            if len(data) < needed:
+                refuse(source, position, _SHORTER)
+            batches, at, _ = _batches(source, position, data, end - position)
+        if batches:
+            yield batches
+        position += at
+        if not needed and position < end - UP_TO_MAGIC:
+            offset, size, _, _ = START.unpack_from(data, at)
+            if size < LEAST_SIZE:
+                refuse(source, position, FieldFault("size_too_small", LEAST_SIZE, size), offset)
+            if position + LOG_OVERHEAD + size <= end:
+                refuse(source, position, FieldFault("batch_too_small", layout.V2_OVERHEAD, LOG_OVERHEAD + size), offset)
+            return
+
+
+def _batches(source: ByteSource, position: int, data: bytes, left: int) -> tuple[list[DumpedBatch], int, int]:
+    """(batches, their total size, bytes that the next one needs if it is cut off by the end of `data`, else 0). data:
+    the bytes from `position` on, at which `left` bytes are left"""
+    batches: list[DumpedBatch] = []
+    at, have, view = 0, len(data), memoryview(data)
+    while left - at > UP_TO_MAGIC:
+        if at + UP_TO_MAGIC > have:
+            return batches, at, UP_TO_MAGIC
+        _, size, _, magic = START.unpack_from(data, at)
+        if size < LEAST_SIZE or size > left - at - LOG_OVERHEAD:
+            break
+        size += LOG_OVERHEAD
+        if at + size > have:
+            return batches, at, size
+        raw = stored = view[at : at + size]
+        if magic >= layout.BATCH_MAGIC and size < layout.V2_OVERHEAD:
+            # Kafka reads the header from the file: if the batch is too small, it includes bytes after the batch.
+            stored = memoryview(source.read_at(position + at, layout.V2_OVERHEAD))
+            if len(stored) < layout.V2_OVERHEAD:
+                break
+        header = layout.v2_header(stored) if magic >= layout.BATCH_MAGIC else layout.message_header(raw)
+        batches.append(DumpedBatch(source, position + at, raw, header))
+        at += size
+    return batches, at, 0
 
 
 def checked_codec(batch: DumpedBatch) -> int:

@@ -7,8 +7,7 @@ an uncompressed batch that the engine refuses the records are read one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
@@ -22,7 +21,7 @@ from kafkarec.format.single_fields import FieldFault
 from kafkarec.read import reader
 from kafkarec.sources.files import ByteSource
 
-from .batch_lines import DumpedBatch, FilePiece, Frame, batch_at, batch_line, pieces
+from .batch_lines import DumpedBatch, batch_line, pieces
 from .record_lines import ConsecutiveCheck, DumpOptions, Row, message_lines, record_lines
 
 
@@ -38,12 +37,11 @@ def log_text(
     whole = options.max_bytes == INT_MAX  # the whole file, even above 2 GiB, which Kafka's tool refuses
     end = source.size if whole else min(source.size, options.max_bytes)
     position = 0
-    for piece in pieces(source, 0, end):
-        records = _PieceRecords(piece, options.limit)
-        for number, frame in enumerate(piece.frames):
-            batch = batch_at(source, piece, frame)
+    for batches in pieces(source, 0, end):
+        records = _PieceRecords(batches, options.max_decompressed_bytes)
+        for number, batch in enumerate(batches):
             yield batch_line(batch)
-            if not (options.decoder or options.deep):
+            if not (options.decoder or options.deep_iteration):
                 continue
             if not isinstance(batch.header, V2Header):
                 yield from message_lines(batch, options, consecutive)
@@ -56,23 +54,21 @@ def log_text(
 
 
 class _PieceRecords:
-    """The records of one piece of a file. Batches that the engine reads as Kafka does are decoded together."""
+    """The records of consecutive batches. Those that the engine reads as Kafka does are decoded together."""
 
-    def __init__(self, piece: FilePiece, limit: int) -> None:
-        self._piece, self._limit = piece, limit
+    def __init__(self, batches: Sequence[DumpedBatch], limit: int) -> None:
+        self._batches, self._limit = batches, limit
         self._decoded: Iterator[Row] = iter(())
-        self._end = 0  # the frame at which they end
+        self._end = 0  # the batch at which they end
 
     def of(self, number: int, batch: DumpedBatch) -> Iterable[Row]:
-        """The records of the batch in this frame. The frames are asked for in order."""
-        data, frames = self._piece.data, self._piece.frames
+        """The records of the batch with this index. The batches are asked for in order."""
         if number >= self._end:
-            rest = map(frames.__getitem__, range(number, len(frames)))
-            run = list(takewhile(partial(_engine_reads_alike, data), rest))
+            run = list(takewhile(_engine_reads_alike, islice(self._batches, number, None)))
             if not run:
                 return records_of(batch, self._limit)
-            start, self._end = run[0].at, number + len(run)
-            self._decoded = _decoded(bytes(data[start : start + sum(frame.size for frame in run)]), self._limit)
+            self._end = number + len(run)
+            self._decoded = _decoded(b"".join(one.raw for one in run), self._limit)
         try:
             return list(islice(self._decoded, batch.header.record_count))
         except KafkaRecordError:
@@ -80,13 +76,13 @@ class _PieceRecords:
             return records_of(batch, self._limit)
 
 
-def _engine_reads_alike(data: memoryview, frame: Frame) -> bool:
+def _engine_reads_alike(batch: DumpedBatch) -> bool:
     """Whether the engine reads a batch as Kafka's tool does: of a known magic and codec, with records or without bytes
     of any."""
-    if frame.magic not in layout.BATCH_MAGICS or frame.size < layout.V2_OVERHEAD:
+    header, size = batch.header, len(batch.raw)
+    if header.magic not in layout.BATCH_MAGICS or size < layout.V2_OVERHEAD:
         return False
-    header = layout.v2_header(data, frame.at)
-    is_read = header.record_count > 0 or (header.record_count == 0 and frame.size == layout.V2_OVERHEAD)
+    is_read = header.record_count > 0 or (header.record_count == 0 and size == layout.V2_OVERHEAD)
     return is_read and header.attributes & layout.CODEC_MASK <= layout.LATEST_CODEC
 
 

@@ -131,22 +131,21 @@ def utf8_texts(key: Blob, value: Blob, offset: int) -> tuple[str | None, str | N
 
 
 class DumpOptions(NamedTuple):
-    """kafka-dump-log's flags, and `limit`.
+    """kafka-dump-log's options, and `max_decompressed_bytes` of a batch.
 
     decode      decoder of keys and values in place of UTF-8 text; implies print_data
     max_bytes   reads only batches that end within this many bytes
-    limit       max decompressed bytes of a batch
     """
 
     print_data: bool = False
-    deep: bool = False
-    skip_metadata: bool = False
-    verify_index: bool = False
-    index_sanity: bool = False
+    deep_iteration: bool = False
+    skip_record_metadata: bool = False
+    verify_index_only: bool = False
+    index_sanity_check: bool = False
     max_message_size: int = 5 << 20
     max_bytes: int = INT_MAX
     decode: Decode | None = None
-    limit: int = MAX_DECOMPRESSED_BYTES
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 
     @property
     def decoder(self) -> Decode | None:
@@ -162,7 +161,7 @@ def record_lines(
     KafkaRecordError, after the lines before it, for a record that cannot be read, or that its decoder refuses.
     """
     is_control, stamped = batch.header.attributes & layout.CONTROL, batch.timestamp_type
-    check, decode, bare = consecutive.check, options.decoder, options.skip_metadata
+    check, decode, bare = consecutive.check, options.decoder, options.skip_record_metadata
     lines: list[str] = []
     refused = None
     try:
@@ -208,8 +207,8 @@ class _Message(NamedTuple):
 def message_lines(batch: DumpedBatch, options: DumpOptions, consecutive: ConsecutiveCheck) -> Iterator[str]:
     """The lines of a plain message, or of the messages inside a compressed one. KafkaRecordError if a message ends
     before what its line shows of it."""
-    metadata, decode = not options.skip_metadata, options.decoder
-    for message in messages(batch, options.limit):
+    metadata, decode = not options.skip_record_metadata, options.decoder
+    for message in messages(batch, options.max_decompressed_bytes):
         consecutive.check(message.offset)
         raw, line = message.raw, ""
         if metadata or decode:

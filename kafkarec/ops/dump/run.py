@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import chain
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
@@ -35,7 +36,6 @@ from kafkarec.storage.output_rules import STANDARD_INPUT
 from .batch_lines import (
     DumpedBatch,
     absolute_path,
-    batch_at,
     checked_codec,
     java_path,
     optional_long,
@@ -47,6 +47,7 @@ from .log_text import log_text, records_of
 from .record_lines import ConsecutiveCheck, DumpOptions, Mismatches, messages
 
 _WARM_BYTES = 8192
+_INDEXED_BYTES = 16 << 10  # read at once behind an entry of an .index
 
 
 Open = Callable[[str], ByteSource]
@@ -77,9 +78,6 @@ class DumpedFile(NamedTuple):
         """The part of the name before the first dot, as in Kafka."""
         return self.name.split(".")[0]
 
-    def neighbour(self, suffix: str) -> str:
-        return os.path.join(os.path.dirname(self.display_path), self.stem + suffix)
-
 
 def _index_slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
     size = min(source.size, INT_MAX) // layout.size * layout.size
@@ -92,7 +90,7 @@ def offset_index_text(file: DumpedFile, mismatches: Mismatches, index: ByteSourc
     if not slots:
         yield f"{file.display_path} is empty.\n"
         return
-    if file.options.index_sanity:
+    if file.options.index_sanity_check:
         yield _sanity_line(file, index, OffsetIndex.layout.size, slots[-1][0])
         return
     for number, (relative, position) in enumerate(slots):
@@ -102,7 +100,7 @@ def offset_index_text(file: DumpedFile, mismatches: Mismatches, index: ByteSourc
         _demand_inside(index, log, offset, position)
         max_message_size = file.options.max_message_size
         end = min(log.size, position + max_message_size)
-        batch = next(_batches(log, position, end, UP_TO_MAGIC), None)
+        batch = next(chain.from_iterable(pieces(log, position, end, UP_TO_MAGIC)), None)
         if batch is None:
             _refuse_index(
                 index,
@@ -112,7 +110,7 @@ def offset_index_text(file: DumpedFile, mismatches: Mismatches, index: ByteSourc
         found = _last_offset(batch)
         if found != offset:
             mismatches.add("index_mismatch", file.absolute, offset, found)
-        if not file.options.verify_index:
+        if not file.options.verify_index_only:
             yield f"offset: {offset} position: {position}\n"
 
 
@@ -120,9 +118,9 @@ def time_index_text(
     file: DumpedFile, mismatches: Mismatches, index: ByteSource, log: ByteSource, offset_index: ByteSource
 ) -> Iterator[str]:
     """The lines of a .timeindex file; `offset_index`: the .index file of the same segment."""
-    base, path, limit = file.base_offset, file.absolute, file.options.limit
+    base, path, limit = file.base_offset, file.absolute, file.options.max_decompressed_bytes
     offsets, times = _index_slots(offset_index, OffsetIndex.layout), _index_slots(index, TimeIndex.layout)
-    if file.options.index_sanity:
+    if file.options.index_sanity_check:
         first, last = (times[0], times[-1]) if times else ((0, 0), (0, 0))
         if last[0] < first[0]:
             _refuse_index(index, f"the last timestamp {last[0]} is below the first, {first[0]}")
@@ -134,7 +132,7 @@ def time_index_text(
             return
         offset, position = base + relative, _position_for(offsets, relative)
         _demand_inside(index, log, offset, position)
-        for batch in _batches(log, position, log.size, 1 << 16):
+        for batch in chain.from_iterable(pieces(log, position, log.size, _INDEXED_BYTES)):
             found = _last_offset(batch)
             if found < offset:
                 continue
@@ -153,7 +151,7 @@ def time_index_text(
             break
         else:
             mismatches.add("offset_missing", path, offset, -1)
-        if not file.options.verify_index:
+        if not file.options.verify_index_only:
             yield f"timestamp: {timestamp} offset: {offset}\n"
         previous = timestamp
 
@@ -176,12 +174,6 @@ def _position_for(slots: list[tuple[int, ...]], relative: int) -> int:
         else:
             low = middle
     return slots[low][1]
-
-
-def _batches(log: ByteSource, start: int, end: int, window: int) -> Iterator[DumpedBatch]:
-    for piece in pieces(log, start, end, window):
-        for frame in piece.frames:
-            yield batch_at(log, piece, frame)
 
 
 def _last_offset(batch: DumpedBatch) -> int:
@@ -312,7 +304,8 @@ def _index_dumper(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
     def lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
         parse_long(file.stem)
         with ExitStack() as files:
-            paths = *map(file.neighbour, suffixes), file.display_path
+            folder = os.path.dirname(file.display_path)
+            paths = *(os.path.join(folder, file.stem + suffix) for suffix in suffixes), file.display_path
             *others, index = (files.enter_context(closing(file.opened(path))) for path in paths)
             yield from text(file, mismatches, index, *others)
 

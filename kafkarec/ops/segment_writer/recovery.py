@@ -19,7 +19,7 @@ import errno
 import fcntl
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -211,7 +211,7 @@ def _recover_segments(folder: str, log: PartitionFiles, settings: WriterSettings
     known = [entry for entry in epochs if entry.start_offset < recovered.next_offset]
     before = [entry._replace(start_offset=log_start) for entry in known if entry.start_offset <= log_start]
     recovered.epochs[:] = before[-1:] + [entry for entry in known if entry.start_offset > log_start]
-    drop_snapshots(folder, {offset for offset in snapshot_offsets(folder) if offset <= recovered.next_offset})
+    drop_snapshots(folder, lambda offset: offset <= recovered.next_offset)
     sync_folder(folder)
     return recovered
 
@@ -301,16 +301,11 @@ def _is_usable_index(data: bytes | None, made: bytes, suffix: str, base: int) ->
     return len(index) > 0 and index[len(index) - 1].offset >= base
 
 
-def snapshot_offsets(folder: str) -> Iterator[int]:
-    """Yields the offsets of a folder's producer snapshots."""
+def drop_snapshots(folder: str, keeps: Callable[[int], bool]) -> None:
+    """Removes the snapshots of a folder except those at offsets that are kept
+    (ProducerStateManager.removeStraySnapshots)."""
     for name in os.listdir(folder):
         known = names.segment(name)
-        if known is not None and name == snapshot_name(known.base_offset):
-            yield known.base_offset
-
-
-def drop_snapshots(folder: str, kept: set[int]) -> None:
-    """Removes the snapshots of a folder except those at `kept` (ProducerStateManager.removeStraySnapshots)."""
-    for offset in set(snapshot_offsets(folder)) - kept:
-        with suppress(FileNotFoundError):
-            os.unlink(os.path.join(folder, snapshot_name(offset)))
+        if known is not None and name == snapshot_name(known.base_offset) and not keeps(known.base_offset):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, name))

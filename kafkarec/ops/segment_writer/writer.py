@@ -144,7 +144,7 @@ class SegmentWriter:
             self._active.remove_old_indexes()
             self._active.sync()
         else:
-            drop_snapshots(self._folder, set())
+            drop_snapshots(self._folder, lambda offset: False)
             if requested is not None:
                 self._open_segment(requested, _now())
         if recovered.cut:
@@ -281,7 +281,8 @@ class SegmentWriter:
         if end > self._active.base:
             self._write_snapshot(end)
         if self._has_earlier_snapshots:  # such as that of the log's end when an earlier writer was closed
-            drop_snapshots(self._folder, {one.base_offset for one in self.segments} | {end})
+            kept = {one.base_offset for one in self.segments} | {end}
+            drop_snapshots(self._folder, kept.__contains__)
             self._has_earlier_snapshots = False
         self._write_epochs()
         sync_folder(self._folder)

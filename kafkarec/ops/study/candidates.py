@@ -12,7 +12,7 @@ as cut, 16384 ...     batches stay as they are, or adjacent ones are joined up t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
@@ -55,10 +55,11 @@ class ConvertedPiece(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordFormat:
-    """One format. magic: of the batches that `convert` makes; no_broker: whether no broker reads it."""
+    """One format. magic: of the batches that `convert` makes; proposal: a module of kafkarec.experimental, for a format
+    that no broker reads, which is written from uncompressed batches of magic 2"""
 
     magic: int
-    no_broker: bool = False
+    proposal: Any = None
 
     @property
     def codecs(self) -> tuple[str, ...]:
@@ -67,51 +68,32 @@ class RecordFormat:
 
     def write(self, data: bytes, tried: Candidate, limit: int) -> ConvertedPiece:
         """The bytes of a piece in this format; damaged batches are left out."""
-        made = converted_batches(data, magic=self.magic, **tried.options, errors="skip", max_decompressed_bytes=limit)
-        return ConvertedPiece(b"".join(made), made.stats.batches_out, made.stats.losses, len(made.damage))
-
-    def columns_to_encode(self, columns: RecordColumns, made: bytes, limit: int) -> RecordColumns:
-        """What `encode` writes: the records of the piece, or what this format has of them."""
-        if self.magic == BATCH_MAGIC:
-            return columns
-        return decode(made, max_decompressed_bytes=limit)
+        first = tried if self.proposal is None else tried._replace(compression="none", level=None)
+        made = converted_batches(data, magic=self.magic, **first.options, errors="skip", max_decompressed_bytes=limit)
+        written = b"".join(made)
+        if self.proposal is not None:
+            codec = {"compression": tried.compression, "level": tried.level}
+            written = self.proposal.from_v2(written, **codec, max_decompressed_bytes=limit)
+        return ConvertedPiece(written, made.stats.batches_out, made.stats.losses, len(made.damage))
 
     def encode(self, columns: RecordColumns, tried: Candidate) -> bytes:
         """The records in this format."""
+        if self.proposal is not None:
+            return bytes(self.proposal.encode(columns, **tried.options))
         return encode(columns, magic=self.magic, **tried.options)
 
     def decode(self, data: bytes, limit: int) -> RecordColumns:
         """The records of `data`, with checksums."""
-        return decode(data, control=True, max_decompressed_bytes=limit)
-
-
-@dataclass(frozen=True)
-class ProposedFormat(RecordFormat):
-    """A format of kafkarec.experimental, written from uncompressed batches of magic 2. module: has from_v2, encode,
-    decode."""
-
-    module: Any = None
-
-    def write(self, data: bytes, tried: Candidate, limit: int) -> ConvertedPiece:
-        plain = super().write(data, tried._replace(compression="none", level=None), limit)
-        codec = {"compression": tried.compression, "level": tried.level}
-        made = self.module.from_v2(plain.data, **codec, max_decompressed_bytes=limit)
-        return plain._replace(data=made)
-
-    def encode(self, columns: RecordColumns, tried: Candidate) -> bytes:
-        return bytes(self.module.encode(columns, **tried.options))
-
-    def decode(self, data: bytes, limit: int) -> RecordColumns:
-        made: RecordColumns = self.module.decode(data, control=True, max_decompressed_bytes=limit)
-        return made
+        read: Callable[..., RecordColumns] = decode if self.proposal is None else self.proposal.decode
+        return read(data, control=True, max_decompressed_bytes=limit)
 
 
 FORMATS: dict[str, RecordFormat] = {
     "0": RecordFormat(0),
     "1": RecordFormat(1),
     "2": RecordFormat(BATCH_MAGIC),
-    "3": ProposedFormat(BATCH_MAGIC, True, v3),
-    "header-first": ProposedFormat(BATCH_MAGIC, True, header_first),
+    "3": RecordFormat(BATCH_MAGIC, v3),
+    "header-first": RecordFormat(BATCH_MAGIC, header_first),
 }
 """By name."""
 

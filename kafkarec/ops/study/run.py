@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkarec.format.enums import Compression
+from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.ops.convert import converted_batches
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.reader import decode
@@ -28,7 +29,7 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.threads import run_in_threads
 from kafkarec.tables.records import RecordColumns
 
-from .candidates import BATCH_SIZES, CODECS, FORMATS, Candidate, ConvertedPiece, NotTried, candidates
+from .candidates import BATCH_SIZES, CODECS, FORMATS, Candidate, NotTried, candidates
 from .sampling import PIECE_BYTES, PIECES, pieces
 
 _LONG_ENOUGH = 0.05
@@ -36,21 +37,33 @@ _RUNS = 2
 _CLOCK_STEP = 1e-6
 
 
-def run_trial(
-    data: bytes, columns: RecordColumns, candidate: Candidate, limit: int
-) -> tuple[ConvertedPiece, float | None, float]:
-    """The output, and the CPU seconds of writing (None: the columns cannot be encoded) and reading. `columns`: the
-    decoded `data`."""
+class Trial(NamedTuple):
+    """A candidate, tried on a piece. before, after: bytes of the piece's good batches, and of what is made of them;
+    writing, reading: CPU seconds, None: the columns cannot be encoded"""
+
+    before: int
+    after: int
+    batches: int
+    losses: Mapping[str, int]
+    refused: int
+    writing: float | None
+    reading: float
+
+
+def run_trial(data: bytes, columns: RecordColumns, damaged: int, candidate: Candidate, limit: int) -> Trial:
+    """columns: the decoded `data`; damaged: how many batches of it are"""
     form = FORMATS[candidate.format]
     made = form.write(data, candidate, limit)
     writing: float | None
     try:
-        source = form.columns_to_encode(columns, made.data, limit)
+        # the records of the piece, or what magic 0 and 1 have of them
+        source = columns if form.magic == BATCH_MAGIC else decode(made.data, max_decompressed_bytes=limit)
         writing = cpu_seconds(lambda: form.encode(source, candidate))
     except ValueError:
         writing = None  # offsets of old message sets need not ascend; convert splits there, encode refuses
     reading = cpu_seconds(lambda: form.decode(made.data, limit))
-    return made, writing, reading
+    before, refused = sum(columns.batches.column("size_in_bytes")), max(0, made.refused - damaged)
+    return Trial(before, len(made.data), made.batches, made.losses, refused, writing, reading)
 
 
 def cpu_seconds(run: Callable[[], Any]) -> float:
@@ -168,50 +181,23 @@ class Study:
         return [one for one in self.outcomes if one.candidate.format == name]
 
 
-class CandidateTotals:
-    """The sum of the trials of one candidate."""
-
-    def __init__(self, candidate: Candidate) -> None:
-        self.candidate = candidate
-        self.pairs: list[tuple[int, int]] = []  # (bytes before, bytes after) of each piece
-        self.batches = 0
-        self.write_seconds: float | None = 0.0
-        self.read_seconds = 0.0
-        self.losses: Counter[str] = Counter()
-        self.refused = 0
-
-    def add(self, before: int, made: ConvertedPiece, writing: float | None, reading: float, damaged: int) -> None:
-        """before: bytes of the piece's good batches; damaged: how many others it has; the rest: see `run_trial`"""
-        self.pairs.append((before, len(made.data)))
-        self.batches += made.batches
-        self.read_seconds += reading
-        self.losses.update(made.losses)
-        self.refused += max(0, made.refused - damaged)
-        done = self.write_seconds
-        self.write_seconds = None if writing is None or done is None else done + writing
-
-    def outcome(self, size: int, plain: int, whole: bool) -> Outcome:
-        before, after = map(sum, zip(*self.pairs, strict=True))
-        share = after / before
-        margin = None if whole else _margin(self.pairs, share)
-        rates = (mb_per_second(plain, self.write_seconds), mb_per_second(plain, self.read_seconds))
-        return Outcome(
-            self.candidate, share, margin, round(share * size), self.batches, *rates, dict(self.losses), self.refused
-        )
+def _outcome(candidate: Candidate, trials: Sequence[Trial], size: int, plain: int, whole: bool) -> Outcome:
+    """The outcome of a candidate's trials on all pieces."""
+    before, after, batches, losses, refused, writing, reading = zip(*trials, strict=True)
+    share = sum(after) / sum(before)
+    margin = None
+    if len(trials) > 1 and not whole:  # twice the standard error of a ratio of sums, assuming independent pieces
+        squares = sum((new - share * old) ** 2 for old, new in zip(before, after, strict=True))
+        margin = 2 * sqrt(squares / (len(trials) * (len(trials) - 1))) / (sum(before) / len(trials))
+    rates = (mb_per_second(plain, None if None in writing else sum(writing)), mb_per_second(plain, sum(reading)))
+    lost: Counter[str] = Counter()
+    for each in losses:
+        lost.update(each)
+    return Outcome(candidate, share, margin, round(share * size), sum(batches), *rates, dict(lost), sum(refused))
 
 
 def mb_per_second(size: int, seconds: float | None) -> float | None:
     return size / seconds / _MB if seconds else None
-
-
-def _margin(pairs: Sequence[tuple[int, int]], share: float) -> float | None:
-    """Twice the standard error of a ratio of sums, assuming independent pieces."""
-    count = len(pairs)
-    if count < 2:
-        return None
-    squares = sum((after - share * before) ** 2 for before, after in pairs)
-    mean = sum(before for before, _ in pairs) / count
-    return 2 * sqrt(squares / (count * (count - 1))) / mean
 
 
 def mark_best_tradeoffs(outcomes: Sequence[Outcome]) -> None:
@@ -267,7 +253,7 @@ def study(
     """
     checked_threads(threads)
     wanted, not_tried = candidates(formats, codecs, batch_sizes)
-    totals = [CandidateTotals(candidate) for candidate in wanted]
+    trials: list[list[Trial]] = [[] for _ in wanted]
     opened = log if isinstance(log, PartitionFiles | SegmentFile) else opening.open(log)
     if not isinstance(opened, PartitionFiles | SegmentFile):
         raise TypeError("several partitions; study one at a time: [study(log) for log in kafkarec.open(...)]")
@@ -280,22 +266,22 @@ def study(
         columns = decode(piece, control=True, header_keys="binary", **limits)
         bytes_read += len(piece)
         damage += len(columns.damage)
-        before = sum(columns.batches.column("size_in_bytes"))
-        if not before:
+        if not len(columns.batches):
             continue
         count += 1
         conversion = converted_batches(piece, compression="none", **limits)
         plain = b"".join(conversion)
         makeup.add(columns, len(plain))
         reading += cpu_seconds(partial(decode, piece, control=True, **limits))
-        calls = [partial(run_trial, piece, columns, each, max_decompressed_bytes) for each in wanted]
-        for number, (total, trial) in enumerate(zip(totals, run_in_threads(iter(calls), threads), strict=True)):
-            total.add(before, *trial, len(conversion.damage))
-            share = (bytes_read - len(piece) * (1 - (number + 1) / len(totals))) / min(size, sample or size)
+        damaged = len(conversion.damage)
+        calls = [partial(run_trial, piece, columns, damaged, each, max_decompressed_bytes) for each in wanted]
+        for number, trial in enumerate(run_in_threads(iter(calls), threads)):
+            trials[number].append(trial)
+            share = (bytes_read - len(piece) * (1 - (number + 1) / len(trials))) / min(size, sample or size)
             done(min(1.0, share))
     if not count:
         raise NothingToTry(f"no good batch in {bytes_read} bytes")
-    outcomes = [total.outcome(size, makeup.plain, whole) for total in totals]
+    outcomes = [_outcome(*each, size, makeup.plain, whole) for each in zip(wanted, trials, strict=True)]
     mark_best_tradeoffs(outcomes)
     sampled = size if whole else bytes_read
     return Study(

@@ -66,7 +66,9 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[byte
                 break
             position -= segment.size
         least = max(0, position - each // 2)
-        indexed = _indexed_offset(segment, least)
+        entries = segment.index_entries(offset_index)
+        before = bisect_right(entries, least, key=lambda entry: entry.position)
+        indexed = entries[before - 1].offset if before else None  # of the last batch before it that has an entry
         least = max(least, read_to.get(segment.path, 0))
         # if the entry is wrong, no batch may be as late as its offset
         found = _batches_from(segment, least, each, indexed) or _batches_from(segment, least, each, None)
@@ -74,13 +76,6 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[byte
             begin, end = found
             read_to[segment.path] = end
             yield segment.raw(begin, end - begin)
-
-
-def _indexed_offset(segment: SegmentFile, position: int) -> int | None:
-    """An offset of the last batch before a position that is in the .index; None: there is none."""
-    entries = segment.index_entries(offset_index)
-    number = bisect_right(entries, position, key=lambda entry: entry.position)
-    return entries[number - 1].offset if number else None
 
 
 def _batches_from(segment: SegmentFile, least: int, length: int, start: int | None) -> tuple[int, int] | None:

@@ -133,7 +133,7 @@ def csv_of(table, names, forms, iso_times, decoded, known):
         return {name: list(islice(texts, len(window))) for name, texts in left.items()}
 
     source = SimpleNamespace(**known, path="f")
-    writer = CsvWriter(sink, names, forms, list(left), iso_times)
+    writer = CsvWriter(sink, names, list(left), forms, iso_times)
     with patch.object(cat_writers, "json_texts", texts_of):
         for window in slices(table):  # as cat cuts it
             writer.write(source, window)
