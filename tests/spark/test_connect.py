@@ -4,7 +4,8 @@ import pytest
 from connect_server import Client, Server
 from long_run import MINUTES
 from paths import SEGMENTS
-from source_rows import log_folder, spoil
+from plain_logs import log
+from source_rows import spoil
 
 import kafkarec
 
@@ -30,7 +31,7 @@ def both_clients(server, fat, other_version, tmp_path_factory):
     folder = tmp_path_factory.mktemp("clients")
     data = folder / "cluster"
     for number, path in enumerate(TXN):
-        log_folder(data / "bad" / f"orders-{number}", (0, spoil(path.read_bytes(), 3)))
+        log(data / "bad" / f"orders-{number}", (0, spoil(path.read_bytes(), 3)))
     ready, barrier = folder / "ready", folder / "go"
     other = Client("connect_version.py", other_version, folder / "2", server, str(SEGMENTS), str(ready), str(barrier))
     try:
