@@ -32,8 +32,9 @@ CONF = {"spark.sql.session.timeZone": "UTC", "spark.driver.memory": "1g"}
 RUNNING = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
-# ---- a session in this process, for all tests of the data source and the SQL functions: its workers import the packages
-# of this checkout
+# ---- a session in this process, for all tests of the data source and the SQL functions
+
+# Its workers import the packages of this checkout.
 
 
 @pytest.fixture(scope="session")
