@@ -12,6 +12,7 @@ import hypothesis
 import jvm_oracle
 import pytest
 from long_run import CORE, LONG
+from paths import ROOT
 
 hypothesis.settings.register_profile(
     "suite", max_examples=150, deadline=None, derandomize=True, database=None, print_blob=True
@@ -61,7 +62,16 @@ def kafka(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def fat():
-    """The fat wheel of these sources."""
-    import built_wheel  # of the Spark helpers, which the tests of the core do without
+    """The fat wheel of these sources, built again if one of them is newer."""
+    import wheelhouse  # of the tools, which the tests of the core do without
 
-    return built_wheel.current()
+    built = ROOT / "wheelhouse" / f"spark_udfs-{wheelhouse.version()}-py3-none-any.whl"
+    sources = [
+        path
+        for package in ("kafkarec", "spark_udfs", "pyspark_kafkarec")
+        for path in (ROOT / package).rglob("*.p*")
+        if "__pycache__" not in path.parts
+    ]
+    if not built.exists() or built.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        assert wheelhouse.main(["--no-check", "--here"]) == 0
+    return built

@@ -3,7 +3,7 @@
 import builders
 import pytest
 from paths import SEGMENTS
-from verify_reports import made
+from plain_logs import log
 
 import kafkarec
 
@@ -36,7 +36,7 @@ def test_on_loss_raise_needs_an_output_that_appears_at_the_end(run):
 
 def test_a_log_that_begins_with_a_gap_keeps_its_start(run, tmp_path):
     """Without its start offset, consumers with a position in the gap would be out of range."""
-    old = made(tmp_path, {5: [builders.good_batch(3, base_offset=90)]}, "orders-3")
+    old = log(tmp_path / "orders-3", (5, builders.good_batch(3, base_offset=90)))
     assert run("convert", old, "-o", tmp_path / "new", "--compression", "lz4").status == 0
     assert (tmp_path / "new" / "orders-3" / f"{5:020d}.log").exists()
 
@@ -44,7 +44,7 @@ def test_a_log_that_begins_with_a_gap_keeps_its_start(run, tmp_path):
 @pytest.mark.parametrize("verb", ["convert", "compact"])
 def test_a_log_that_ends_with_an_empty_segment_keeps_its_end(run, tmp_path, verb):
     """As `salvage --keep-end` writes it, so that no offset is given twice."""
-    old = made(tmp_path, {0: [builders.good_batch(5)], 10: []})
+    old = log(tmp_path / "orders-0", [builders.good_batch(5)], (10, b""))
     new = tmp_path / "new" / "orders-0"
     assert run(verb, old, "-o", new).status == 0
     assert {path.stem for path in new.glob("*.log")} == {path.stem for path in new.glob("*.index")}

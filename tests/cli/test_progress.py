@@ -14,6 +14,7 @@ import time
 import pytest
 from command import COMMAND, ENVIRONMENT, interruptible
 from paths import SEGMENTS
+from plain_logs import log
 
 import kafkarec.cli
 from kafkarec.cli import progress
@@ -214,10 +215,9 @@ progress._Bar.update = slowly
     ids=["file", "records", "report", "partition", "folder"],
 )
 def test_ctrl_c_leaves_no_incomplete_output(words, tmp_path):
-    folder, out = tmp_path / "orders-0", tmp_path / "out"
-    folder.mkdir()
+    folder = log(tmp_path / "orders-0", [(CODECS / f"{0:020}.log").read_bytes() * 400])
+    out = tmp_path / "out"
     out.mkdir()
-    (folder / f"{0:020}.log").write_bytes((CODECS / f"{0:020}.log").read_bytes() * 400)
     slow = with_customization(SLOW_BAR, tmp_path)
     arguments = [word.replace("OUT", str(out)) for word in words]
     status, printed, shown = on_a_terminal(

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import builders
+import plain_logs
 import pytest
 from command import assert_quiet_at_a_closed_pipe, interruptible
 
@@ -53,22 +54,17 @@ def logs(tmp_path_factory):
     """Logs of which each has segments of more than one stretch."""
     folder = tmp_path_factory.mktemp("logs")
 
-    def write(partition, segments):
-        (folder / partition).mkdir()
-        for base, data in segments.items():
-            (folder / partition / f"{base:020d}.log").write_bytes(data)
-
     def segment(base, batches, *codecs):
         return b"".join(plain(base + RECORDS * i, codecs[i % len(codecs)]) for i in range(batches))
 
-    write("plain-0", {0: segment(0, 500, "none"), 500 * RECORDS: segment(500 * RECORDS, 300, *CODECS)})
-    write("packed-0", {0: segment(0, 4000, "lz4", "zstd"), 4000 * RECORDS: segment(4000 * RECORDS, 800, "gzip")})
+    plain_logs.log(folder / "plain-0", [segment(0, 500, "none")], [segment(500 * RECORDS, 300, *CODECS)])
+    plain_logs.log(folder / "packed-0", [segment(0, 4000, "lz4", "zstd")], [segment(4000 * RECORDS, 800, "gzip")])
     hurt = bytearray(segment(0, 500, "none", "lz4", "none"))
     for at in (len(hurt) // 2, len(hurt) * 3 // 4):
         hurt[at : at + 30] = bytes(30)
-    write("hurt-0", {0: bytes(hurt), 500 * RECORDS: segment(500 * RECORDS, 400, "none")[:-7]})
-    write("many-0", {RECORDS * i: plain(RECORDS * i, CODECS[i % 5]) for i in range(30)})
-    write("txn-0", {0: transactions(1200)})
+    plain_logs.log(folder / "hurt-0", [hurt], [segment(500 * RECORDS, 400, "none")[:-7]])
+    plain_logs.log(folder / "many-0", *([plain(RECORDS * i, CODECS[i % 5])] for i in range(30)))
+    plain_logs.log(folder / "txn-0", [transactions(1200)])
     return folder
 
 

@@ -8,28 +8,28 @@ import pytest
 from command import interruptible
 from html_pages import parsed
 from paths import SEGMENTS
-from verify_reports import data_folder, good, made
+from plain_logs import batch, data_folder, log
 
-BAD = good(5)[:-1] + b"\xff"
+BAD = batch(5)[:-1] + b"\xff"
 
 
 @pytest.fixture
 def damaged(tmp_path):
     """A data folder: partitions with damage, with a gap between segments, with an anomaly, and many good ones."""
     data = tmp_path / "data"
-    made(data, {0: [good(0), BAD, good(10)]}, "orders-0")
-    made(data, {0: [good(0)], 20: [good(20)]}, "gap-0")
-    made(data, {0: [good(0, attributes=0x80)]}, "odd-0")
+    log(data / "orders-0", [batch(0), BAD, batch(10)])
+    log(data / "gap-0", [batch(0)], [batch(20)])
+    log(data / "odd-0", [batch(0, attributes=0x80)])
     data_folder(data, cleaner="")  # known: no log was cleaned
     for number in range(30):
-        made(data, {0: [good(0)]}, f"fine-{number}")
+        log(data / f"fine-{number}", [batch(0)])
     return data
 
 
 def test_what_is_beside_the_partitions_of_one_of_several_folders_is_told(run, damaged, tmp_path):
     disk = tmp_path / "disk"
-    made(disk, {0: [good(0)]}, f"old-0.{'a' * 32}-delete")
-    (disk / "#12345").write_bytes(good(7))
+    log(disk / f"old-0.{'a' * 32}-delete", [batch(0)])
+    (disk / "#12345").write_bytes(batch(7))
     (disk / "replication-offset-checkpoint").write_bytes(bytes(9))
     (disk / "gone-0").mkdir()
     (disk / "gone-0" / f"{7:020}.snapshot").touch()
@@ -53,7 +53,7 @@ def test_one_of_several_paths_is_an_empty_folder(run, damaged, tmp_path):
 
 
 def test_zeros_alone_tell_nothing(run, tmp_path):
-    ran = run("verify", made(tmp_path, {0: [bytes(1 << 20)]}))
+    ran = run("verify", log(tmp_path / "orders-0", [bytes(1 << 20)]))
     assert ran.status == 0 and ran.out.startswith(b"NO BATCHES: nothing is damaged, but there are only zeros: ")
 
 
@@ -62,14 +62,14 @@ def test_control_characters_and_markup_in_names_are_escaped(run, tmp_path):
     # together: a tag, its end, and control characters of a terminal
     path = tmp_path / "<script>alert(1)<" / "script>\x1b[2J&'\".log"
     path.parent.mkdir()
-    path.write_bytes(good(0) + BAD)
+    path.write_bytes(batch(0) + BAD)
     page = tmp_path / "page.html"
     ran = run("verify", path, "--html", page)
     assert ran.status == 1 and b"\x1b" not in ran.out
     text = page.read_text(encoding="utf-8")
     assert "<script" not in text and "&lt;script&gt;" in text and "\x1b" not in text
     no_text = tmp_path / "\udcff\udcfe.log"  # a name that is no UTF-8
-    no_text.write_bytes(good(0) + BAD)
+    no_text.write_bytes(batch(0) + BAD)
     for arguments in ((), ("--format", "json"), ("--html", page, "--force")):
         assert run("verify", no_text, *arguments).status == 1
 
@@ -87,16 +87,21 @@ def test_the_page_has_a_map_the_tables_and_the_next_command(run, damaged, tmp_pa
 
 
 def test_the_page_shows_the_bad_file_among_many(run, tmp_path):
-    segments = {5 * i: [good(5 * i)] for i in range(300)}
-    segments[1490] = [good(1490)[:-1] + b"\xff"]
-    run("verify", made(tmp_path, segments), "--html", tmp_path / "page.html")
+    segments = [[batch(5 * i)] for i in range(300)]
+    segments[298] = [batch(1490)[:-1] + b"\xff"]
+    run(
+        "verify",
+        log(tmp_path / "orders-0", *segments),
+        "--html",
+        tmp_path / "page.html",
+    )
     page = parsed(tmp_path / "page.html")
     assert f"{1490:020}.log" in page.text and f"{5:020}.log" not in page.text
     assert "299 more files, without findings" in page.text
 
 
 def test_a_page_with_10_000_damaged_ranges_stays_small(run, tmp_path):
-    folder = made(tmp_path, {0: [good(10 * i) + good(10 * i + 5)[:-1] + b"\xff" for i in range(10_000)]})
+    folder = log(tmp_path / "orders-0", [batch(10 * i) + batch(10 * i + 5)[:-1] + b"\xff" for i in range(10_000)])
     ran = run("verify", folder, "--html", tmp_path / "page.html")
     assert ran.status == 1 and len(ran.out.splitlines()) < 40
     page = parsed(tmp_path / "page.html")
@@ -106,9 +111,9 @@ def test_a_page_with_10_000_damaged_ranges_stays_small(run, tmp_path):
 
 def test_ctrl_c_ends_all_threads(tmp_path):
     """Exit status 130 at once, without output."""
-    block = b"".join(good(5 * i) for i in range(5000))
+    block = b"".join(batch(5 * i) for i in range(5000))
     for number in range(4):
-        made(tmp_path, {0: [block] * 60}, f"t-{number}")
+        log(tmp_path / f"t-{number}", [block] * 60)
     child = interruptible("verify", tmp_path, "--threads", "3")
     time.sleep(1.5)
     begin = time.monotonic()

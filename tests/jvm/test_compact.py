@@ -13,6 +13,7 @@ import broker_logs
 import builders
 import golden
 import jvm_oracle
+import plain_logs
 import pytest
 from compact_filter import BatchDecision, filter_to
 from random_logs import Maker
@@ -146,13 +147,12 @@ class Run:
         stable = kafkarec.decode(self.log.data, columns=[], isolation="read_committed").last_stable_offset
         assert stable is not None
         self.ours, self.theirs, self.out = (self.folder / name for name in ("ours-0", "theirs-0", "out"))
-        for place in (self.ours, self.theirs, self.out):
-            place.mkdir()
+        self.out.mkdir()
         # A broker cleans whole segments: one ends where the first open transaction begins.
         segments = self.log.segments(self.random.choice([1, 1, 2, 4]), stable)
-        for number, (base, data) in enumerate(segments):
-            for place in (self.ours, self.theirs):
-                (place / f"{base:020}.log").write_bytes(data)
+        for place in (self.ours, self.theirs):
+            plain_logs.log(place, *segments)
+        for number, (base, _) in enumerate(segments):
             modified = (self.log.now + 1000 * number) * 1_000_000
             os.utime(self.ours / f"{base:020}.log", ns=(modified, modified))
         self.start = segments[0][0]
@@ -195,8 +195,7 @@ class Run:
     def replace(self, cleaned):
         """Make the cleaned log the input of the next run."""
         shutil.rmtree(self.ours)
-        self.ours.mkdir()
-        (self.ours / f"{self.start:020}.log").write_bytes(cleaned)
+        plain_logs.log(self.ours, (self.start, cleaned))
         (self.ours / f"{self.start:020}.txnindex").write_bytes(txn_index.write(cleaned.aborted_transactions))
 
 

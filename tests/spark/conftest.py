@@ -10,7 +10,8 @@ import platform
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Any
 
 import fat_wheels
 import pytest
@@ -18,19 +19,59 @@ import spark_submit
 import spark_versions
 import wheelhouse_check
 import wheelhouse_pack
+import worker_daemon
 from paths import ROOT
-from source_session import spark_environment, spark_session  # noqa: F401
-from spark_submit import applications_removed, older_python
+from spark_submit import applications_removed, older_python, shared_spark
 
 import wheelhouse
-
-if TYPE_CHECKING:
-    pass
 
 # On the newest Spark the docs' own test runs that page.
 collect_ignore = [] if os.environ.get("KAFKAREC_SPARK_ENVIRONMENTS") else ["test_payloads.py"]
 
+CONF = {"spark.sql.session.timeZone": "UTC", "spark.driver.memory": "1g"}
 RUNNING = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+# ---- a session in this process, for all tests of the data source and the SQL functions
+
+# Its workers import the packages of this checkout.
+
+
+@pytest.fixture(scope="session")
+def spark_environment(tmp_path_factory) -> Iterator[dict[str, str]]:
+    """The session's settings; at the end the active session is stopped, even if a test has made a new one."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from pyspark.sql import SparkSession
+
+    before = dict(os.environ)
+    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_daemon.python(tmp_path_factory.mktemp("workers"), sys.executable)
+    os.environ["SPARK_HOME"], conf = shared_spark()
+    yield conf | CONF | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture
+def spark_session(spark_environment) -> Any:
+    """The session, with everything registered; a new one if a test has stopped it."""
+    from pyspark.sql import SparkSession
+
+    import spark_udfs
+
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in spark_environment.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark_udfs.register(spark)
+    return spark
+
+
+# ---- the others
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from long_run import examples
 from paths import SEGMENTS
-from source_rows import Read, log_folder, repeated, spoil
+from plain_logs import log
+from source_rows import Read, repeated, spoil
 
 import kafkarec
 import spark_udfs
@@ -72,7 +73,7 @@ def test_real_logs(options):
 
 @pytest.mark.parametrize("case", golden.vectors(), ids=str)
 def test_each_magic_and_codec(tmp_path, case):
-    log_folder(tmp_path / "t-0", (0, case.bytes))
+    log(tmp_path / "t-0", (0, case.bytes))
     assert counted(tmp_path) == read(tmp_path)
     offsets = [each.offset for each in kafkarec.decode(case.bytes, control=True)]
     if offsets and min(offsets) >= 0:
@@ -86,7 +87,7 @@ def test_nothing_is_decompressed_but_batches_that_a_bound_cuts(tmp_path):
     assert count(SEGMENTS, **ONE_BYTE) == 1617
     batches = kafkarec.scan(CODECS)
     compressed = next(each for each in batches if each["compression"] == "zstd" and each["record_count"] > 1)
-    log_folder(tmp_path / "t-0", (0, CODECS))
+    log(tmp_path / "t-0", (0, CODECS))
     at_border = {"t": {"0": compressed["base_offset"]}}
     assert count(tmp_path, startingOffsets=at_border, **ONE_BYTE) == 865 - compressed["base_offset"]
     within = {"t": {"0": compressed["base_offset"] + 1}}
@@ -101,7 +102,7 @@ def test_random_transactions(tmp_path, data):
     events = data.draw(transaction_logs.logs())
     end = events[-1].last + 1 if events else 1
     middle = data.draw(st.integers(0, end))
-    log_folder(tmp_path / "t-0", (0, b"".join(each.batch for each in events)))
+    log(tmp_path / "t-0", (0, transaction_logs.as_bytes(events)))
     for bounds in ({}, {"startingOffsets": {"t": {"0": middle}}}, {"endingOffsets": {"t": {"0": max(1, middle)}}}):
         for control in (False, True):
             options = {"isolationLevel": "read_committed", "failOnDataLoss": False, "includeControl": control} | bounds
@@ -109,9 +110,9 @@ def test_random_transactions(tmp_path, data):
 
 
 def test_partitions_and_files_without_a_name(tmp_path):
-    log_folder(tmp_path / "orders-2", (0, TXN))
-    log_folder(tmp_path / "orders-10", (0, TXN), (30, b""))
-    log_folder(tmp_path / "orders-11", (0, b""))
+    log(tmp_path / "orders-2", (0, TXN))
+    log(tmp_path / "orders-10", (0, TXN), (30, b""))
+    log(tmp_path / "orders-11", (0, b""))
     (tmp_path / "blob").write_bytes(CODECS)
     found = count([str(tmp_path / "orders-*"), str(tmp_path / "blob")])
     assert list(found.partitions.items()) == [(str(tmp_path / "blob"), 865), ("orders-2", 30), ("orders-10", 30)]
@@ -134,7 +135,7 @@ def test_nothing_to_count(tmp_path):
 def test_a_damaged_log_is_counted_as_it_is_read(tmp_path, seed, mode):
     whole = golden.partition_bytes("txn-0")
     data = spoil(repeated(whole, 4, 1000), seed, 1 + seed % 4)
-    log_folder(tmp_path / "t-0", (0, data), (1_000_000, repeated(whole, 2, 1_000_000)[len(whole) : -7]))
+    log(tmp_path / "t-0", (0, data), (1_000_000, repeated(whole, 2, 1_000_000)[len(whole) : -7]))
     committed, small = {"isolationLevel": "read_committed"}, {"maxPartitionBytes": "16k"}
     for options in ({}, committed, {"restore": False}, small, committed | small):
         options = {"mode": mode} | options
@@ -165,7 +166,7 @@ def test_what_only_decoding_shows(tmp_path):
     """Of the invalid vectors: the same number or error, or an error of the data source for what only decoding shows."""
     same, reasons = 0, Counter()
     for case in golden.invalid():
-        log_folder(tmp_path / case.name / "t-0", (0, case.bytes))
+        log(tmp_path / case.name / "t-0", (0, case.bytes))
         folder = tmp_path / case.name / "t-0"
         if outcome(read, folder) == outcome(counted, folder):
             same += 1
@@ -182,7 +183,7 @@ def test_what_only_decoding_shows(tmp_path):
 def test_without_checksums_a_damaged_payload_is_counted(tmp_path):
     batches = kafkarec.scan(TXN)
     last = batches[-1]
-    log_folder(tmp_path / "t-0", (0, flipped(TXN, last["position"] + last["size_in_bytes"] - 1)))
+    log(tmp_path / "t-0", (0, flipped(TXN, last["position"] + last["size_in_bytes"] - 1)))
     with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
         count(tmp_path)
     assert count(tmp_path, checkCrcs=False) == 30
@@ -191,7 +192,7 @@ def test_without_checksums_a_damaged_payload_is_counted(tmp_path):
 
 def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path, caplog):
     late = repeated(TXN, 3, 30)[2 * len(TXN) :]  # offsets 60 to 89
-    log_folder(tmp_path / "t-0", (0, flipped(TXN, 275)), (60, late))  # in the batch of offsets 3 to 5
+    log(tmp_path / "t-0", (0, flipped(TXN, 275)), (60, late))  # in the batch of offsets 3 to 5
     records = count(tmp_path, mode="PERMISSIVE")
     told = [each.message for each in caplog.records if each.module == "read_functions"]
     first, call = tmp_path / "t-0" / f"{0:020}.log", f"; spark_udfs.damage_report(spark, {str(tmp_path)!r})"

@@ -6,7 +6,8 @@ import pytest
 from builders import flipped
 from damage_reports import Frames, nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
-from source_rows import log_folder, read, repeated, spoil
+from plain_logs import log
+from source_rows import read, repeated, spoil
 
 import kafkarec
 from spark_udfs import count, damage, damage_report, schema
@@ -21,13 +22,13 @@ TXN = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
 @pytest.mark.parametrize("seed", range(4))
 def test_ranges_equal_those_of_the_local_api_and_of_the_data_source(tmp_path, cut, seed):
     data = repeated(TXN, 40, 1000)
-    folder = log_folder(tmp_path / "orders-3", (0, spoil(data, seed, 6)), (39_030, TXN[: len(TXN) - 7]))
+    folder = log(tmp_path / "orders-3", (0, spoil(data, seed, 6)), (39_030, TXN[: len(TXN) - 7]))
     result = report(tmp_path, maxPartitionBytes=cut)
     assert len({each["file"] for each in result.files}) == 2
-    log = kafkarec.open(folder)
+    opened = kafkarec.open(folder)
     expected = [
         {"topic": "orders", "partition": 3, "file": each.file} | {name: getattr(each, name) for name in fields}
-        for each in log.read(errors="skip").damage
+        for each in opened.read(errors="skip").damage
         for fields in [("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")]
     ]
     assert list(result.rows) == expected and len(expected) >= 3
@@ -38,7 +39,7 @@ def test_ranges_equal_those_of_the_local_api_and_of_the_data_source(tmp_path, cu
     ]
     good = [row for row in rows if not row[schema.CORRUPT]]
     assert sum(each["records"] for each in result.files) == len(good)
-    control = sum(record.is_control for record in log.read(errors="skip", control=True, columns=["is_control"]))
+    control = sum(record.is_control for record in opened.read(errors="skip", control=True, columns=["is_control"]))
     assert sum(each["control_records"] for each in result.files) == control
 
 
@@ -46,7 +47,7 @@ def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(counters, "MOST_RANGES", 2)
     batches = [bytes(batch.raw) for batch in kafkarec.batches(TXN)]
     bad = [flipped(raw) if number % 2 else raw for number, raw in enumerate(batches)]
-    log_folder(tmp_path / "orders-0", (0, b"".join(bad)))
+    log(tmp_path / "orders-0", bad)
     result = damage_report(Frames(), str(tmp_path))
     assert len(result.rows) == 2 and result.left_out == result.files[0]["damaged"] - 2 == len(batches) // 2 - 2
     assert f"and {result.left_out} ranges more" in str(result)
@@ -57,7 +58,7 @@ def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path, monkeypatch):
 
 def without_the_second(folder):
     """Write a log of three segments without the second one; return the missing offsets."""
-    log_folder(folder, (0, TXN), (60, repeated(TXN, 3, 30)[2 * len(TXN) :]))
+    log(folder, (0, TXN), (60, repeated(TXN, 3, 30)[2 * len(TXN) :]))
     return list(range(30, 60))
 
 
@@ -110,14 +111,14 @@ def test_the_driver_tells_missing_segments(tmp_path, caplog, size):
     call = f"spark_udfs.damage_report(spark, {str(tmp_path)!r})"
     text = f"offsets 30 to 59 are missing before the next segment, {60:020}.log: lost, unless the topic is compacted"
     assert driver_warnings(caplog, tmp_path, maxPartitionBytes=size) == [f"{folder}/{0:020}.log: {text}; {call}"]
-    log_folder(folder, (0, flipped(TXN)))
+    log(folder, (0, flipped(TXN)))
     assert driver_warnings(caplog, tmp_path, maxPartitionBytes=size) == []
 
 
 def test_the_driver_looks_first_where_a_segment_may_be_missing(tmp_path, caplog, monkeypatch):
     """Where it cannot look at all ends: at the one with the most offsets for its bytes. Of many gaps it names some."""
     folder = tmp_path / "orders-0"
-    log_folder(folder, *((30 * n, repeated(TXN, n + 1, 30)[n * len(TXN) :]) for n in range(40) if n != 20))
+    log(folder, *((30 * n, repeated(TXN, n + 1, 30)[n * len(TXN) :]) for n in range(40) if n != 20))
     monkeypatch.setattr(gaps, "GAP_SEARCH_BYTES", gaps.BYTES_PER_FILE + len(TXN))
     (told,) = driver_warnings(caplog, tmp_path)
     assert told.startswith(f"{folder}/{570:020}.log: offsets 600 to 629 are missing")
@@ -140,7 +141,7 @@ def test_missing_offsets_of_a_compacted_topic_are_listed_as_normal(tmp_path, cap
 
 def test_damage_at_a_segments_end_is_no_missing_segment(tmp_path):
     without_the_second(tmp_path / "orders-0")
-    log_folder(tmp_path / "orders-0", (0, flipped(TXN)))
+    log(tmp_path / "orders-0", (0, flipped(TXN)))
     assert [row["reason"] for row in report(tmp_path).rows] == ["crc_mismatch"]
 
 
@@ -208,6 +209,6 @@ def test_text_counts_control_records_apart_and_has_each_incomplete_end():
     ],
 )
 def test_wrong_options_are_refused(tmp_path, options, message):
-    log_folder(tmp_path / "orders-0", (0, TXN))
+    log(tmp_path / "orders-0", (0, TXN))
     with pytest.raises(ValueError, match=message):
         report(tmp_path, **options)

@@ -10,7 +10,8 @@ import pytest
 from arrow_values import GOOD, decode, scan
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
-from source_rows import log_folder, read, repeated
+from plain_logs import log
+from source_rows import read, repeated
 from stream_engine import Query, caught_up
 
 import kafkarec
@@ -40,7 +41,7 @@ def told(caplog):
 @pytest.mark.parametrize("left", CUTS)
 @pytest.mark.parametrize("split", ["4k", "1g"])
 def test_a_cut_log_is_told(tmp_path, caplog, left, split):
-    folder = log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]))
+    folder = log(tmp_path / "orders-0", (0, LOG[: AT + left]))
     given = {"maxPartitionBytes": split} | CORRUPT
     with caplog.at_level(logging.INFO, "spark_udfs"):
         rows = read(tmp_path, mode="FAILFAST", **given)
@@ -76,8 +77,8 @@ def test_a_cut_log_is_told(tmp_path, caplog, left, split):
 @pytest.mark.parametrize("left", CUTS)
 @pytest.mark.parametrize("split", ["4k", "1g"])
 def test_damage_report_prints_it(tmp_path, left, split):
-    log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]))
-    log_folder(tmp_path / "orders-1", (0, LOG))
+    log(tmp_path / "orders-0", (0, LOG[: AT + left]))
+    log(tmp_path / "orders-1", (0, LOG))
     found = report(tmp_path, maxPartitionBytes=split)
     cut, whole = found.files
     assert (cut["incomplete"], cut["incomplete_position"], cut["remaining"]) == (left, AT, left)
@@ -101,7 +102,7 @@ def test_damage_report_prints_it(tmp_path, left, split):
 @pytest.mark.parametrize("zeros", [0, 12, 16, 17, 4096])
 @pytest.mark.parametrize("end", [AT, len(LOG)])
 def test_a_batchs_end_and_preallocated_zeros_are_no_such_end(tmp_path, caplog, zeros, end):
-    log_folder(tmp_path / "orders-0", (0, LOG[:end] + bytes(zeros)))
+    log(tmp_path / "orders-0", (0, LOG[:end] + bytes(zeros)))
     with caplog.at_level(logging.INFO, "spark_udfs"):
         for mode in options.MODES:
             rows = read(tmp_path, mode=mode, endOfLog="strict", **CORRUPT)
@@ -116,8 +117,8 @@ def test_a_batchs_end_and_preallocated_zeros_are_no_such_end(tmp_path, caplog, z
 @pytest.mark.parametrize("left", [11, 17, SIZE - 40])
 def test_a_cut_batch_before_zeros_is_told(tmp_path, left):
     """With more zeros than the batch lacks it is a whole one with a wrong checksum, or a wrong size: damage anyway."""
-    log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]))
-    log_folder(tmp_path / "orders-1", (0, LOG[: AT + left] + bytes(3 * SIZE)))
+    log(tmp_path / "orders-0", (0, LOG[: AT + left]))
+    log(tmp_path / "orders-1", (0, LOG[: AT + left] + bytes(3 * SIZE)))
     strict = report(tmp_path, endOfLog="strict")
     assert [each["damaged"] for each in strict.files] == [1, 1]
     assert [each["damaged"] for each in report(tmp_path).files] == [0, 1]
@@ -126,7 +127,7 @@ def test_a_cut_batch_before_zeros_is_told(tmp_path, left):
 @pytest.mark.parametrize("end_of_log", options.ENDS)
 @pytest.mark.parametrize("left", CUTS)
 def test_an_earlier_segment_that_is_cut_is_damage_in_both(tmp_path, end_of_log, left):
-    log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]), (1000, repeated(LOG, 2, 1000)[len(LOG) :]))
+    log(tmp_path / "orders-0", (0, LOG[: AT + left]), (1000, repeated(LOG, 2, 1000)[len(LOG) :]))
     with pytest.raises(kafkarec.CorruptRecordError, match=f"at byte {AT} "):
         read(tmp_path, mode="FAILFAST", endOfLog=end_of_log)
     rows = read(tmp_path, mode="PERMISSIVE", endOfLog=end_of_log, **CORRUPT)
@@ -139,7 +140,7 @@ def test_an_earlier_segment_that_is_cut_is_damage_in_both(tmp_path, end_of_log, 
 @pytest.mark.parametrize("view", ["records", "batches"])
 @pytest.mark.parametrize("end", [OFFSET - 300, OFFSET - 1, OFFSET])
 def test_offsets_that_end_before_it_are_complete(tmp_path, caplog, view, end):
-    log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
+    log(tmp_path / "orders-0", (0, LOG[: AT + 100]))
     given = {"endOfLog": "strict", "view": view, "mode": "PERMISSIVE"} | CORRUPT
     rows = read(tmp_path, endingOffsets=json.dumps({"orders": {"0": end}}), **given)
     assert not damage_of(rows) and not caplog.records
@@ -151,7 +152,7 @@ def test_read_committed_reports_a_cut_behind_an_open_transaction(tmp_path, left)
     """The cut marker leaves its transaction open, so reading stops far before the cut."""
     markers = [each for each in kafkarec.scan(TXN[1]) if each["is_control"]]
     cut = max(markers, key=lambda each: each["position"])["position"] + left
-    folder = log_folder(tmp_path / "txn-0", (0, TXN[0]), (30, TXN[1][:cut]))
+    folder = log(tmp_path / "txn-0", (0, TXN[0]), (30, TXN[1][:cut]))
     given = {"isolationLevel": "read_committed", "mode": "PERMISSIVE", "endOfLog": "strict"} | CORRUPT
     (damage,) = damage_of(read(tmp_path, **given))
     assert (damage["position"], damage["length"]) == (cut - left, left)
@@ -164,7 +165,7 @@ def test_read_committed_reports_a_cut_behind_an_open_transaction(tmp_path, left)
 
 
 def test_a_stream_waits_for_the_rest_of_its_log_and_refuses_strict(tmp_path):
-    log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
+    log(tmp_path / "orders-0", (0, LOG[: AT + 100]))
     query = caught_up(tmp_path, endOfLog="tail")
     assert len(query.rows["orders", 0]) == OFFSET
     with pytest.raises(ValueError, match="endOfLog=strict is for read, not for stream: a stream reads whole batches"):

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from builders import flipped
 from paths import SEGMENTS
+from plain_logs import log
 from pyspark.sql import types as T
 from s3server import BUCKET, WITH_INDEXES, running
-from source_rows import Read, log_folder, read
+from source_rows import Read, read
 from stream_engine import Query, caught_up
 
 import kafkarec
@@ -44,7 +45,7 @@ def parts(count, data=LOG):
 def archive(root, *folders, topic="ev", data=LOG):
     """The log in these folders, each with an equal part of it: <root>/<folder>/<topic>-0."""
     for folder, part in zip(folders, parts(len(folders), data), strict=True):
-        log_folder(root / folder / f"{topic}-0", part)
+        log(root / folder / f"{topic}-0", part)
     return root
 
 
@@ -93,8 +94,8 @@ def test_date_folders_are_one_log_in_order_of_offsets(days):
 @pytest.mark.parametrize("view", ["records", "batches"])
 def test_overlapping_folders_are_refused(tmp_path, view):
     whole, half = list(kafkarec.batches(LOG)), parts(2)[1]
-    log_folder(tmp_path / "date=2026-11-01" / "ev-0", (0, b"".join(bytes(each.raw) for each in whole[:-3])))
-    log_folder(tmp_path / "date=2026-11-02" / "ev-0", half)
+    log(tmp_path / "date=2026-11-01" / "ev-0", (bytes(each.raw) for each in whole[:-3]))
+    log(tmp_path / "date=2026-11-02" / "ev-0", half)
     end = (whole[-3].base_offset or 0) - 1
     message = (
         rf"^ev-0: {tmp_path}/date=2026-11-01/ev-0/0{{20}}\.log has offsets 0 to {end}, and "
@@ -113,7 +114,7 @@ def test_an_overlap_of_compressed_segments_is_found_when_they_are_read(tmp_path,
     batches, half = list(kafkarec.batches(LOG)), parts(2)[1]
     first = tmp_path / "date=2026-11-01" / "ev-0" / f"{0:020}.log.gz"
     first.parent.mkdir(parents=True)
-    log_folder(tmp_path / "date=2026-11-02" / "ev-0", half)
+    log(tmp_path / "date=2026-11-02" / "ev-0", half)
     first.write_bytes(gzip.compress(parts(2)[0][1]))
     assert values(read(tmp_path, mode=mode)) == EXPECTED
     query = caught_up(tmp_path, mode=mode)
@@ -172,12 +173,12 @@ def test_a_key_with_the_name_of_a_column_is_refused(tmp_path, name):
 
 
 def test_folders_that_are_not_alike_are_refused(days):
-    log_folder(days / "date=2026-11-04" / "hour=00" / "ev-0", (865, LOG))
+    log(days / "date=2026-11-04" / "hour=00" / "ev-0", (865, LOG))
     message = r"same keys: .* has date, and .*date=2026-11-04/hour=00/ev-0 has date, hour\. Load them one by one"
     with pytest.raises(ValueError, match=message):
         read(days)
     shutil.rmtree(days / "date=2026-11-04")
-    log_folder(days / "orders-0", (0, LOG))
+    log(days / "orders-0", (0, LOG))
     with pytest.raises(ValueError, match=r"same keys: .* none"):
         read(days)
 
@@ -289,18 +290,18 @@ def test_the_schema_is_the_same_whatever_where_excludes(tmp_path):
 
 def test_a_stream_reads_new_date_folders(tmp_path):
     cuts = parts(4)
-    log_folder(tmp_path / "date=2026-11-01" / "ev-0", cuts[0])
+    log(tmp_path / "date=2026-11-01" / "ev-0", cuts[0])
     query = caught_up(tmp_path)
     (tmp_path / "date=2026-11-02").mkdir()
     assert query.run() == 0
-    log_folder(tmp_path / "date=2026-11-02" / "ev-0", cuts[1])
+    log(tmp_path / "date=2026-11-02" / "ev-0", cuts[1])
     assert query.run() == 1
     query.restart()
-    log_folder(tmp_path / "date=2026-11-03" / "ev-0", (cuts[2][0], cuts[2][1][:100]))
+    log(tmp_path / "date=2026-11-03" / "ev-0", (cuts[2][0], cuts[2][1][:100]))
     assert query.run() == 0
-    log_folder(tmp_path / "date=2026-11-03" / "ev-0", cuts[2])
+    log(tmp_path / "date=2026-11-03" / "ev-0", cuts[2])
     assert query.trigger(crash=True)
-    log_folder(tmp_path / "date=2026-11-04" / "ev-0", cuts[3])
+    log(tmp_path / "date=2026-11-04" / "ev-0", cuts[3])
     assert query.run() == 1 and query.run() == 0
     assert query.rows["ev", 0] == EXPECTED
 
@@ -319,7 +320,7 @@ def test_a_stream_with_where_and_one_whose_new_folder_is_of_another_type(days):
     assert query.rows["ev", 0] == [each for each in EXPECTED if each[0] >= FIRSTS[1]]
     every = Query(days, columns="topic,partition,offset,value,date")
     every.run()
-    log_folder(days / "date=later" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
+    log(days / "date=later" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
     with pytest.raises(ValueError, match=r"the column date is date, .* 'later' is not a date such as 2026-11-01"):
         every.reader.partitions(json.loads(every.log[-1]), every.reader.latestOffset(json.loads(every.log[-1]), None))
 
@@ -341,7 +342,7 @@ def test_a_folder_that_appears_after_its_offsets_is_a_loss(days, caplog, monkeyp
         query = caught_up(days, failOnDataLoss=strict)
         (days.parent / "later").rename(first)
         disappears += [FileNotFoundError()] * lists_twice
-        log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
+        log(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
         if strict == "true":
             with pytest.raises(
                 DataLoss, match=rf"ev-0: {first}/ev-0/.*\.log has appeared, and offsets up to 864 were read"

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import builders
 import pytest
 from paths import SEGMENTS
-from source_rows import log_folder, offsets_of, read, spoil
+from plain_logs import log
+from source_rows import offsets_of, read, spoil
 
 import kafkarec
 import spark_udfs
@@ -49,7 +50,7 @@ def test_real_logs(since):
 def test_reading_from_these_offsets_is_reading_from_that_time(tmp_path):
     for number, first in enumerate((0, 500, 5000)):
         rows = [(n, MS + n, None, b"%d" % n, []) for n in range(first, first + 1000)]
-        log_folder(tmp_path / f"orders-{number}", (first, kafkarec.encode(rows, batch_size=4096)))
+        log(tmp_path / f"orders-{number}", (first, kafkarec.encode(rows, batch_size=4096)))
     found = offsets_at(tmp_path, MS + 800)
     assert found == {"orders": {0: 800, 1: 800, 2: 5000}}
     both = [
@@ -63,9 +64,9 @@ def test_reading_from_these_offsets_is_reading_from_that_time(tmp_path):
 
 def test_a_partition_without_a_record_that_late_has_its_end(tmp_path):
     rows = [(7 + n, MS + n, None, b"", []) for n in range(10)]
-    log_folder(tmp_path / "t-0", (7, kafkarec.encode(rows)))
-    log_folder(tmp_path / "t-1", (40, b""))
-    log_folder(tmp_path / "t-2", (0, builders.good_batch(3, base_offset=0, base_timestamp=-1)))
+    log(tmp_path / "t-0", (7, kafkarec.encode(rows)))
+    log(tmp_path / "t-1", (40, b""))
+    log(tmp_path / "t-2", (0, builders.good_batch(3, base_offset=0, base_timestamp=-1)))
     found = offsets_at(tmp_path, MS + 10)
     assert found == {"t": {0: 17, 1: 40, 2: 3}}
     assert read(tmp_path, startingOffsets=json.dumps(found)) == []
@@ -86,7 +87,7 @@ def test_a_partition_without_a_record_that_late_has_its_end(tmp_path):
 )
 def test_ways_to_write_a_time(tmp_path, time):
     rows = [(n, MS - 2 + n, None, b"", []) for n in range(5)]
-    log_folder(tmp_path / "t-0", (0, kafkarec.encode(rows)))
+    log(tmp_path / "t-0", (0, kafkarec.encode(rows)))
     assert offsets_at(tmp_path, time) == {"t": {0: 2}}
 
 
@@ -120,7 +121,7 @@ def test_wrong_options(options, message):
 
 def test_damage_before_the_time_is_an_error(tmp_path):
     """As for startingTimestamp: the header of a damaged batch cannot tell whether an earlier record is late enough."""
-    log_folder(tmp_path / "t-0", (0, spoil(CODECS, 4, 20)))
+    log(tmp_path / "t-0", (0, spoil(CODECS, 4, 20)))
     late = records("all-codecs-0").column("timestamp")[-1]
     with pytest.raises(kafkarec.KafkaRecordError):
         offsets_at(tmp_path, int(late.timestamp() * 1000) if hasattr(late, "timestamp") else int(late))

@@ -16,8 +16,9 @@ import builders
 import log_cleaning
 import pytest
 from log_cleaning import RepeatingThread
+from plain_logs import log
 from pyspark.sql.types import StructType
-from source_rows import Read, log_folder, offsets_of, read
+from source_rows import Read, offsets_of, read
 from unreadable_files import refuse_listing
 
 from kafkarec import distributed
@@ -282,7 +283,7 @@ def test_read_committed_of_a_preallocated_file_that_is_written_to(tmp_path, monk
     )
     marker = builders.end_marker(commit=False, producer_id=7, base_offset=6)
     data = [*plain, begun, builders.batch(builders.records(1), base_offset=5), marker]
-    folder = log_folder(tmp_path / "t-0", (0, b"".join(plain[:3]) + plain[3][:cut] + bytes(2000)))
+    folder = log(tmp_path / "t-0", (0, b"".join(plain[:3]) + plain[3][:cut] + bytes(2000)))
     if indexed:
         entry = offset_index.write([(1, len(plain[0]))], 0)
         (folder / f"{0:020}.index").write_bytes(entry + bytes(80))
@@ -321,10 +322,10 @@ def test_read_committed_of_a_preallocated_file_with_damage_that_is_written_to(tm
         builders.end_marker(commit=False, producer_id=7, base_offset=31),
     ]
     before, after = b"".join(batches), b"".join(batches + later)
-    folder = log_folder(tmp_path / "t-0", (0, before.ljust(4096, b"\0")))
+    folder = log(tmp_path / "t-0", (0, before.ljust(4096, b"\0")))
     options = {"isolationLevel": "read_committed", "mode": "DROPMALFORMED"}
     planned = Read(folder, **options)
-    log_folder(folder, (0, after.ljust(4096, b"\0")))
+    log(folder, (0, after.ljust(4096, b"\0")))
     expected = [0, 5, 20, 25]
     expected[expected.index(5 * number)] = 60_000
     assert offsets_of(planned.again()) == expected == offsets_of(read(folder, **options))
@@ -333,7 +334,7 @@ def test_read_committed_of_a_preallocated_file_with_damage_that_is_written_to(tm
 def test_read_committed_of_a_preallocated_file_whose_last_base_offset_is_damaged(tmp_path):
     """It is too low, and no checksum covers it: the log does not end there."""
     plain = [builders.batch(builders.records(1), base_offset=base) for base in (10, 11, 12, 2)]
-    folder = log_folder(tmp_path / "t-0", (10, b"".join(plain) + bytes(2000)))
+    folder = log(tmp_path / "t-0", (10, b"".join(plain) + bytes(2000)))
     assert offsets_of(read(folder, isolationLevel="read_committed"))[:3] == [10, 11, 12]
 
 
@@ -342,7 +343,7 @@ def test_read_committed_of_a_preallocated_file_with_a_length_up_to_its_end(tmp_p
     plain = [builders.good_batch(1, base_offset=base) for base in range(20)]
     length = sum(map(len, plain[3:])) + 2000 - 12
     plain[3] = builders.patched(plain[3], 8, length.to_bytes(4, "big"))
-    folder = log_folder(tmp_path / "t-0", (0, b"".join(plain) + bytes(2000)))
+    folder = log(tmp_path / "t-0", (0, b"".join(plain) + bytes(2000)))
     rows = read(folder, isolationLevel="read_committed", mode="DROPMALFORMED")
     assert offsets_of(rows) == [*range(20)]
 

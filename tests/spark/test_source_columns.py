@@ -2,9 +2,10 @@
 
 import pytest
 from paths import SEGMENTS
+from plain_logs import log
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
-from source_rows import LOGS, log_folder, read, spoil
+from source_rows import LOGS, read, spoil
 
 import kafkarec
 from spark_udfs import schema
@@ -173,7 +174,7 @@ def test_batches_view_reports_damage(tmp_path):
     for seed in range(20):  # a flipped bit in a length or a magic is found without the checksum
         data = bytearray(LOGS[-1].read_bytes())
         data[10 + 181 * (seed % 2)] ^= 1 << (seed % 7)
-        path = log_folder(tmp_path / f"t-{seed}", (0, bytes(data))) / f"{0:020}.log"
+        path = log(tmp_path / f"t-{seed}", (0, bytes(data))) / f"{0:020}.log"
         table = kafkarec.open(path).scan(errors="skip")
         source_options = {"view": "batches", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "why"}
         rows = read(path, **source_options)
@@ -185,7 +186,7 @@ def test_batches_view_reports_damage(tmp_path):
 
 
 def test_the_corrupt_column_can_be_renamed_and_be_in_a_users_schema(tmp_path):
-    path = log_folder(tmp_path / "t-0", (0, spoil(LOGS[2].read_bytes(), 1))) / f"{0:020}.log"
+    path = log(tmp_path / "t-0", (0, spoil(LOGS[2].read_bytes(), 1))) / f"{0:020}.log"
     damage = kafkarec.open(path).read(errors="skip").damage
     assert damage
     rows = read(path, mode="PERMISSIVE", columnNameOfCorruptRecord="why", columns="offset,why,_file_position")

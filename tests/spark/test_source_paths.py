@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 from paths import SEGMENTS
-from plain_logs import SEGMENT_ID, TOPIC_ID
+from plain_logs import SEGMENT_ID, TOPIC_ID, log
 from pyspark.errors import AnalysisException
-from source_rows import Read, log_folder, read
+from source_rows import Read, read
 
 from kafkarec.sources import remote_errors
 from spark_udfs.source import paths, publishing
@@ -26,7 +26,7 @@ def test_an_empty_folder_has_no_rows_and_other_folders_are_refused(tmp_path):
     assert read(tmp_path) == []
     (tmp_path / "_SUCCESS").touch()
     assert read(tmp_path) == []
-    log_folder(tmp_path / "2024" / "orders-0", (0, LOG))
+    log(tmp_path / "2024" / "orders-0", (0, LOG))
     with pytest.raises(ValueError, match=r"holds no segments and no partition folders, but 2024\. .*/\*"):
         read(tmp_path)
     assert counts(tmp_path / "*") == {"orders": 865}
@@ -105,7 +105,7 @@ def warnings_of(caplog, path, **given):
 
 def test_folders_without_a_topic_in_their_names_are_told(tmp_path, caplog):
     for name in ("orders", "orders-0 (copy)"):
-        log_folder(tmp_path / name, (0, LOG))
+        log(tmp_path / name, (0, LOG))
         rows, (warning,) = warnings_of(caplog, tmp_path / name)
         assert {row["topic"] for row in rows} == {None}
         assert warning.endswith(f"have no topic, which the option topic sets: {tmp_path / name}")
@@ -116,7 +116,7 @@ def test_folders_without_a_topic_in_their_names_are_told(tmp_path, caplog):
 
 def test_folders_that_a_data_folder_leaves_out_are_told(tmp_path, caplog):
     for name in ("orders-0", "orders-1 (copy)", "other", "below/orders-1", "orders-2.abc-delete", "_temporary"):
-        log_folder(tmp_path / name, (0, LOG))
+        log(tmp_path / name, (0, LOG))
     (tmp_path / "notes/meeting-1").mkdir(parents=True)
     rows, (warning,) = warnings_of(caplog, tmp_path)
     assert {(row["topic"], row["partition"]) for row in rows} == {("orders", 0)}
@@ -127,7 +127,7 @@ def test_folders_that_a_data_folder_leaves_out_are_told(tmp_path, caplog):
 
 
 def test_a_mode_that_leaves_records_out_is_told(tmp_path, caplog):
-    folder = log_folder(tmp_path / "t-0", (0, LOG))
+    folder = log(tmp_path / "t-0", (0, LOG))
     column = {"columnNameOfCorruptRecord": "bad"}
     call = f"spark_udfs.damage_report(spark, {str(folder)!r})"
     for given in ({"mode": "PERMISSIVE"}, {"mode": "DROPMALFORMED", **column}):
@@ -137,7 +137,7 @@ def test_a_mode_that_leaves_records_out_is_told(tmp_path, caplog):
 
 
 def test_the_column_of_damage_without_permissive_is_told(tmp_path, caplog):
-    folder = log_folder(tmp_path / "t-0", (0, LOG))
+    folder = log(tmp_path / "t-0", (0, LOG))
     (warning,) = warnings_of(caplog, folder, columnNameOfCorruptRecord="bad")[1]
     assert (
         warning

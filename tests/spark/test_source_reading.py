@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 from paths import SEGMENTS
-from source_rows import EVERYTHING, LOGS, Read, expected, log_folder, read, repeated, spoil
+from plain_logs import log
+from source_rows import EVERYTHING, LOGS, Read, expected, read, repeated, spoil
 
 import kafkarec
 from spark_udfs import schema
@@ -64,7 +65,7 @@ def test_rows_of_many_splits_equal_those_of_the_file(path, size):
 @pytest.mark.parametrize("seed", range(16))
 def test_damaged_copies_are_read_in_all_modes(seed, tmp_path, caplog):
     source = LOGS[seed % len(LOGS)]
-    path = log_folder(tmp_path / source.parent.name, (0, spoil(source.read_bytes(), seed))) / f"{0:020}.log"
+    path = log(tmp_path / source.parent.name, (0, spoil(source.read_bytes(), seed))) / f"{0:020}.log"
     expected_rows = local_with_damage(path)
     damage = [each for each in expected_rows if isinstance(each, kafkarec.Damage)]
     good = [each for each in expected_rows if not isinstance(each, kafkarec.Damage)]
@@ -87,7 +88,7 @@ def test_damaged_copies_are_read_in_all_modes(seed, tmp_path, caplog):
 def test_arrow_batches_have_a_limited_size_and_number_of_rows(tmp_path):
     value = bytes(3 << 20)
     data = kafkarec.encode([(i, 1, None, value, []) for i in range(30)], compression="zstd", batch_size=1 << 30)
-    path = log_folder(tmp_path / "large-0", (0, data))
+    path = log(tmp_path / "large-0", (0, data))
     sizes = [batch.nbytes for batch in Read(path, maxDecompressedBytes="1g").batches]
     assert len(sizes) == 2 and max(sizes) <= 64 << 20
     rows = [batch.num_rows for batch in Read(SEGMENTS / "txn-0", maxRecordsPerBatch="100").batches]
@@ -97,7 +98,7 @@ def test_arrow_batches_have_a_limited_size_and_number_of_rows(tmp_path):
 def test_a_file_that_grows_or_shrinks_after_planning(tmp_path):
     data = ALL_CODECS.read_bytes()
     cut = len(data) - 10  # a live log: the last batch is half written
-    path = log_folder(tmp_path / "live-0", (0, data[:cut])) / f"{0:020}.log"
+    path = log(tmp_path / "live-0", (0, data[:cut])) / f"{0:020}.log"
     for size in ("1g", "20000"):
         path.write_bytes(data[:cut])
         before = read(path)
@@ -121,7 +122,7 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path):
 @pytest.mark.parametrize("indexed", [True, False])
 def test_large_segments_are_split_at_index_entries_or_headers(indexed, tmp_path):
     data = repeated(ALL_CODECS.read_bytes(), 40, 865)
-    path = log_folder(tmp_path / "orders-0", (0, data)) / f"{0:020}.log"
+    path = log(tmp_path / "orders-0", (0, data)) / f"{0:020}.log"
     if indexed:
         entries, last = bytearray(), 0
         for batch in kafkarec.batches(data):

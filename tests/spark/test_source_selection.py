@@ -7,7 +7,8 @@ from pathlib import Path
 import builders
 import pytest
 from paths import SEGMENTS
-from source_rows import log_folder, offsets_of, read
+from plain_logs import log
+from source_rows import offsets_of, read
 from stream_engine import Query
 
 import kafkarec
@@ -46,7 +47,7 @@ def test_partitions_can_be_selected(options, expected):
 
 def test_a_file_of_any_name_in_a_folder_that_is_read_too(tmp_path):
     data = (TXN / f"{0:020}.log").read_bytes()
-    folder = log_folder(tmp_path / "txn-0", (0, data))
+    folder = log(tmp_path / "txn-0", (0, data))
     (folder / "copy.bin").write_bytes(data)
     rows = read(None, paths=json.dumps([str(folder), str(folder / "copy.bin")]))
     assert len(rows) == 2 * len(read(folder)) > 0
@@ -54,7 +55,7 @@ def test_a_file_of_any_name_in_a_folder_that_is_read_too(tmp_path):
 
 @pytest.mark.parametrize("option", ["subscribe", "subscribePattern"])
 def test_the_option_topic_names_files_without_a_topic(tmp_path, option):
-    path = log_folder(tmp_path / "copies", (0, (TXN / f"{0:020}.log").read_bytes())) / f"{0:020}.log"
+    path = log(tmp_path / "copies", (0, (TXN / f"{0:020}.log").read_bytes())) / f"{0:020}.log"
     rows = read(path, topic="txn", **{option: "txn"})
     assert len(rows) == 30 and {row["topic"] for row in rows} == {"txn"}
     if option == "subscribe":
@@ -137,7 +138,7 @@ def test_an_end_that_is_not_after_the_start_is_told(options, is_told, caplog):
 
 def test_offsets_deleted_by_retention(tmp_path):
     data = (TXN / f"{30:020}.log").read_bytes()
-    folder = log_folder(tmp_path / "txn-0", (30, data))
+    folder = log(tmp_path / "txn-0", (30, data))
     options = {"startingOffsets": '{"txn": {"0": 7}}', "endingOffsets": '{"txn": {"0": 1000}}'}
     with pytest.raises(ValueError, match="offset 7 of txn-0, which has 30 to 293"):
         read(folder, **options)
@@ -157,7 +158,7 @@ def timed(folder):
         kafkarec.encode([(at, times[at], None, b"v", []) for at in range(start, start + 10)], base_offset=start)
         for start in range(0, 400, 10)
     )
-    log_folder(folder, (0, data))
+    log(folder, (0, data))
     return times
 
 
@@ -190,7 +191,7 @@ def test_a_time_selects_the_first_offset_at_or_after_it(splits, tmp_path):
 def test_ranges_of_segments_with_exchanged_names_are_refused(tmp_path):
     """Names say which segments have a range, and in which order transactions end."""
     datas = [builders.batch(builders.records(10), base_offset=base) for base in (0, 10, 20)]
-    folder = log_folder(tmp_path / "orders-0", *zip((0, 20, 10), datas, strict=True))
+    folder = log(tmp_path / "orders-0", *zip((0, 20, 10), datas, strict=True))
     assert sorted(offsets_of(read(folder))) == list(range(30))
     for options in (
         {"startingOffsets": '{"orders": {"0": 12}}'},
@@ -241,7 +242,7 @@ def test_transactions_across_splits_and_segments(seed, tmp_path):
     data = transactions(seed)
     cuts = [batch for batch in kafkarec.batches(data) if batch.position > len(data) // 2][:1]
     middle = cuts[0].position
-    folder = log_folder(tmp_path / "t-0", (0, data[:middle]), (cuts[0].base_offset or 0, data[middle:]))
+    folder = log(tmp_path / "t-0", (0, data[:middle]), (cuts[0].base_offset or 0, data[middle:]))
     expected = [each.offset for each in kafkarec.open(folder).read(isolation="read_committed")]
     assert 0 < len(expected) < len(kafkarec.open(folder).read())
     for size in ("1g", "1000", "1"):
@@ -265,7 +266,7 @@ def damaged_log(folder: Path, place: int) -> Path:
     """Ten batches of three records, a second after one another; the third one, offsets 6 to 8, has a wrong bit."""
     batches = [builders.good_batch(3, base_offset=3 * n, base_timestamp=builders.NOW + 1000 * n) for n in range(10)]
     batches[2] = builders.flipped(batches[2], place)
-    return log_folder(folder / "orders-0", (0, b"".join(batches)))
+    return log(folder / "orders-0", batches)
 
 
 @pytest.mark.parametrize(("place", "first"), [(CRC, 9), (LENGTH, 7), (BASE_OFFSET, 7)])

@@ -13,7 +13,8 @@ import pytest
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from fake_file import FakeFile
 from paths import SEGMENTS
-from source_rows import log_folder, read, repeated
+from plain_logs import log
+from source_rows import read, repeated
 
 import kafkarec
 from kafkarec.sources import folders
@@ -34,7 +35,7 @@ def batch(base):
 @pytest.fixture
 def folder(tmp_path):
     """Two good segments; the bad file is placed between them."""
-    return log_folder(tmp_path / "orders-0", (0, batch(0)), (2000, batch(2000)))
+    return log(tmp_path / "orders-0", (0, batch(0)), (2000, batch(2000)))
 
 
 def good_rows_and_reports(folder, mode, view):
@@ -215,7 +216,7 @@ def test_tasks_of_five_equal_files_follow_the_cores(tmp_path, cores):
     values = [(n, 1, None, random.Random(n).randbytes(16_000), []) for n in range(1000)]
     data = bytes(kafkarec.encode(values, base_offset=None))
     logs = repeated(data, 5, 1000)
-    log_folder(tmp_path / "orders-0", *((n * 1000, logs[n * len(data) : (n + 1) * len(data)]) for n in range(5)))
+    log(tmp_path / "orders-0", *((n * 1000, logs[n * len(data) : (n + 1) * len(data)]) for n in range(5)))
     source = type("SessionSource", (KafkarecDataSource,), {"cores": cores})({"path": str(tmp_path)})
     tasks = [task.value for task in source.reader(source.schema()).partitions()]
     sizes = [sum(split.end - split.begin for split in task) for task in tasks]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 from builders import NOW, flipped, good_batch, patched
-from source_rows import log_folder
+from plain_logs import log
 from stream_broker import Broker
 from stream_engine import Query, caught_up, strict_and_lenient
 
@@ -138,14 +138,14 @@ def test_a_limit_ends_no_batch_between_damage_and_missing_offsets(broker, most):
 def test_an_end_that_was_truncated_and_has_rolled_is_a_loss(tmp_path, caplog, base):
     """Between two listings, in the last segment, at its start, or before it; then a new segment has the next offset."""
     batches = log_of([3] * 20)
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:10])), (30, b"".join(batches[10:12])))
+    folder = log(tmp_path / "orders-0", batches[:10], batches[10:12])
     strict, lenient = strict_and_lenient(tmp_path)
     before = lenient.rows["orders", 0][:]
     for path in folder.glob("*.log"):
         path.unlink()
     kept = [(0, b"".join(batches[: min(base // 3, 10)]))] + [(30, batches[10])] * (base == 33)
     again = kafkarec.encode([(at, NOW, None, b"new", []) for at in range(base, 60)], batch_size=200)
-    log_folder(folder, *kept, (base, bytes(again)))
+    log(folder, *kept, (base, bytes(again)))
     message = "orders-0: the next offset is 36, and the log was truncated before it and written again"
     with pytest.raises(DataLoss, match=message):
         strict.trigger()
@@ -354,7 +354,7 @@ def test_a_damaged_header_field_costs_no_offset_with_any_limit(tmp_path, place, 
     """Bytes 0 to 7 are the base offset, 8 to 11 the length."""
     batches = batches_of(10)
     batches[4] = flipped(batches[4], place, bits)
-    log_folder(tmp_path / "orders-0", (0, b"".join(batches)))
+    log(tmp_path / "orders-0", batches)
     query = Query(tmp_path, **TELLS, **limit)
     query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(30)] and query.damage == []
@@ -366,7 +366,7 @@ def test_a_damaged_header_field_costs_no_offset_with_any_limit(tmp_path, place, 
 def test_failfast_compares_offsets_with_the_next_segment(tmp_path, place, bits):
     batches = batches_of(6)
     batches[2] = flipped(batches[2], place, bits)
-    log_folder(tmp_path / "orders-0", (0, b"".join(batches[:3])), (9, b"".join(batches[3:])))
+    log(tmp_path / "orders-0", batches[:3], batches[3:])
     for limit in LIMITS:
         with pytest.raises(kafkarec.CorruptRecordError, match="does not fit those of the batches around it"):
             Query(tmp_path, **limit).run()
@@ -378,10 +378,10 @@ def test_the_first_batch_behind_what_was_read_is_restored(tmp_path, restarts, ro
     """What proves its offset was read by the micro-batch before."""
     batches = batches_of(8)
     batches[4] = flipped(batches[4], 7, 8)
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:4])))
+    folder = log(tmp_path / "orders-0", batches[:4])
     query = Query(tmp_path, **TELLS)
     query.run()
-    log_folder(folder, (0, b"".join(batches[: 6 if rolls else 8])), *([(18, b"".join(batches[6:]))] if rolls else []))
+    log(folder, batches[: 6 if rolls else 8], *([(18, b"".join(batches[6:]))] if rolls else []))
     if restarts:
         query.restart()
     query.run()
@@ -391,14 +391,14 @@ def test_the_first_batch_behind_what_was_read_is_restored(tmp_path, restarts, ro
 def test_a_last_batch_whose_offsets_fall_waits_for_the_one_behind_it(tmp_path, caplog):
     batches = batches_of(6)
     batches[4] = flipped(batches[4], 7, 8)
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:5])))
+    folder = log(tmp_path / "orders-0", batches[:5])
     with pytest.raises(kafkarec.CorruptRecordError, match="at byte 424 "):
         Query(tmp_path).run()
     query = Query(tmp_path, **TELLS)
     query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(12)]
     assert caplog.text.count("it is not read before one behind it proves its offset") == 1
-    log_folder(folder, (0, b"".join(batches)))
+    log(folder, batches)
     query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(18)]
 
@@ -412,13 +412,13 @@ def test_a_last_batch_behind_a_gap_waits_for_the_one_behind_it(tmp_path, caplog,
     batches = batches_of(24)
     batches[4] = flipped(batches[4], 7, bits)
     begin = 4 if base == 12 else 0
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[: begin or 5])))
+    folder = log(tmp_path / "orders-0", batches[: begin or 5])
     if begin:
-        log_folder(folder, (base, batches[4]))
+        log(folder, (base, batches[4]))
     query = Query(tmp_path, **TELLS)
     query.run()
     if base == 15:
-        log_folder(folder, (base, b""))
+        log(folder, (base, b""))
         query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(15 if base == 15 else 12)]
     position = 0 if begin else 424
@@ -428,7 +428,7 @@ def test_a_last_batch_behind_a_gap_waits_for_the_one_behind_it(tmp_path, caplog,
         query.run()
         assert "stops in mid-batch" not in caplog.text
         query.restart()
-    log_folder(folder, (base or 0, b"".join(batches[5 if base == 15 else begin :])))
+    log(folder, (base or 0, b"".join(batches[5 if base == 15 else begin :])))
     query.run()
     assert len({*query.rows["orders", 0]}) == len(query.rows["orders", 0]) == 72 and query.damage == []
 
@@ -436,11 +436,11 @@ def test_a_last_batch_behind_a_gap_waits_for_the_one_behind_it(tmp_path, caplog,
 def test_a_batch_beyond_the_next_segments_offsets_hides_none_of_them(tmp_path):
     """The next segment has no batch yet, and a gap before the batch leaves no proof of its offset."""
     batch, *later = (good_batch(1, base_offset=offset) for offset in range(13, 23))
-    folder = log_folder(tmp_path / "orders-0", (10, flipped(batch, 7, 3)), (14, b""))  # 13 -> 14
+    folder = log(tmp_path / "orders-0", (10, flipped(batch, 7, 3)), (14, b""))  # 13 -> 14
     query = Query(tmp_path, **TELLS)
     query.run()
     query.restart()
-    log_folder(folder, (14, b"".join(later)))
+    log(folder, later)
     query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [14, *range(14, 23)]
 
@@ -448,11 +448,11 @@ def test_a_batch_beyond_the_next_segments_offsets_hides_none_of_them(tmp_path):
 def test_a_last_batch_behind_a_true_gap_is_read_with_the_one_behind_it(tmp_path):
     """Offsets are missing before it, as in compacted logs."""
     batches = batches_of(6)
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join([*batches[:2], batches[4]])))
+    folder = log(tmp_path / "orders-0", [*batches[:2], batches[4]])
     query = Query(tmp_path)
     query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(6)]
-    log_folder(folder, (0, b"".join([*batches[:2], *batches[4:]])))
+    log(folder, [*batches[:2], *batches[4:]])
     query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(6), *range(12, 18)]
 
@@ -463,14 +463,14 @@ def test_of_two_last_batches_whose_offsets_fall_neither_is_passed(tmp_path, wron
     """A gap between the two leaves no proof of which one is damaged, before others are behind them."""
     batches = [good_batch(1, base_offset=offset) for offset in (0, 1, 6, 10, 11, 12, 13)]
     batches[2] = patched(batches[2], 0, wrong.to_bytes(8, "big"))
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:4])))
+    folder = log(tmp_path / "orders-0", batches[:4])
     query = Query(tmp_path, **TELLS)
     query.run()
     assert query.texts()[-1] == {"orders": {"0": 2}}
     if restarts:
         query.restart()
     for number in range(5, 8):
-        log_folder(folder, (0, b"".join(batches[:number])))
+        log(folder, batches[:number])
         query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [0, 1, wrong, *range(10, 14)]
 
@@ -479,11 +479,11 @@ def test_damage_before_a_batch_whose_offset_is_one_that_was_read_is_not_passed(t
     """Of the batches before and behind the damage, either may have the wrong offset: a restart begins at the first."""
     batches = [good_batch(1, base_offset=offset) for offset in range(20)]
     bad = [flipped(batches[10]), patched(batches[11], 0, (9).to_bytes(8, "big"))]
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:10])))
+    folder = log(tmp_path / "orders-0", batches[:10])
     for options in ({}, TELLS):
-        log_folder(folder, (0, b"".join(batches[:10])))
+        log(folder, batches[:10])
         query = caught_up(tmp_path, **options)
-        log_folder(folder, (0, b"".join([*batches[:10], *bad, *batches[12:]])))
+        log(folder, [*batches[:10], *bad, *batches[12:]])
         query.restart()
         if not options:
             with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
@@ -497,18 +497,18 @@ def test_damage_before_a_batch_whose_offset_is_one_that_was_read_is_not_passed(t
 def test_a_start_up_to_a_waiting_batch_is_no_loss(tmp_path, start):
     """An offset that the log has, which a checkpoint of an earlier version may have passed."""
     batches = [good_batch(3, base_offset=offset) for offset in (0, 50, 53)]
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:2])))
+    folder = log(tmp_path / "orders-0", batches[:2])
     query = Query(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
     query.run()
     query.restart()
     assert query.rows == {}
-    log_folder(folder, (0, b"".join(batches)))
+    log(folder, batches)
     query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(max(start, 50), 56)]
 
 
 def test_a_start_behind_a_waiting_batch_is_a_loss(tmp_path, caplog):
-    log_folder(tmp_path / "orders-0", (0, good_batch(3) + good_batch(3, base_offset=50)))
+    log(tmp_path / "orders-0", (0, good_batch(3) + good_batch(3, base_offset=50)))
     starts = json.dumps({"orders": {"0": 54}})
     with pytest.raises(DataLoss, match="asks for 54, and the log ends at offset 3"):
         caught_up(tmp_path, startingOffsets=starts)
@@ -528,7 +528,7 @@ def test_two_batches_in_a_row_with_wrong_offsets_cost_no_record(tmp_path, limit,
     batches = batches_of(40)
     for number, offset in enumerate(offsets, 10):
         batches[number] = patched(batches[number], 0, offset.to_bytes(8, "big"))
-    log_folder(tmp_path / "orders-0", (0, b"".join(batches)))
+    log(tmp_path / "orders-0", batches)
     query = Query(tmp_path, **TELLS, **limit)
     query.run()
     assert len({*query.rows["orders", 0]}) == len(query.rows["orders", 0]) == 120 and query.damage == []
@@ -541,7 +541,7 @@ def test_an_offset_that_nothing_proves_costs_no_record(tmp_path, isolation, limi
     batches = batches_of(12)
     batches[5] = flipped(batches[5], 3)
     del batches[4]
-    log_folder(tmp_path / "orders-0", (0, b"".join(batches)))
+    log(tmp_path / "orders-0", batches)
     query = Query(tmp_path, **TELLS, **limit, isolationLevel=isolation)
     query.run()
     expected = [record.offset for record in kafkarec.open(tmp_path / "orders-0").read(errors="skip")]
@@ -551,7 +551,7 @@ def test_an_offset_that_nothing_proves_costs_no_record(tmp_path, isolation, limi
 def test_a_restored_batch_ends_a_segment_behind_which_there_is_no_batch_yet(tmp_path):
     batches = batches_of(3)
     batches[2] = flipped(batches[2], 9)
-    log_folder(tmp_path / "orders-0", (0, b"".join(batches)), (9, b""))
+    log(tmp_path / "orders-0", batches, (9, b""))
     query = Query(tmp_path, **TELLS)
     query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(9)]
@@ -561,7 +561,7 @@ def test_a_restored_batch_ends_a_segment_behind_which_there_is_no_batch_yet(tmp_
 def test_a_start_by_time_within_a_restored_batch(tmp_path, place):
     batches = batches_of(10)
     batches[2] = flipped(batches[2], place)
-    log_folder(tmp_path / "orders-0", (0, b"".join(batches)))
+    log(tmp_path / "orders-0", batches)
     query = Query(tmp_path, **TELLS, startingTimestamp=str(NOW + 2001))
     query.run()
     assert [offset for offset, _ in query.rows["orders", 0]] == [*range(7, 30)]
@@ -569,7 +569,7 @@ def test_a_start_by_time_within_a_restored_batch(tmp_path, place):
 
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
 def test_a_file_that_is_compressed_as_a_whole_is_told_once(tmp_path, caplog, mode):
-    log_folder(tmp_path / "orders-0", (0, gzip.compress(b"".join(batches_of(3)))))
+    log(tmp_path / "orders-0", (0, gzip.compress(b"".join(batches_of(3)))))
     query = Query(tmp_path, mode=mode)
     query.run()
     query.trigger()
@@ -604,12 +604,12 @@ PLACE = "unless the topic is compacted, an offset is damaged there, and records 
 def test_a_stream_continues_at_its_byte_when_the_log_has_rolled(tmp_path, caplog, limit):
     """It has passed offset 15 with a batch whose offset is damaged, and 11 to 14 are behind it."""
     batches = log_of([5, 1, 2, 3, 1, 2, 3, 1, *[1] * 12], {2: 0xFBE0, 3: 12, 4: 27})
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:6])))
+    folder = log(tmp_path / "orders-0", batches[:6])
     query = Query(tmp_path, **TELLS, **limit)
     query.run()
-    log_folder(folder, (14, b"".join(batches[6:8])))
+    log(folder, batches[6:8])
     query.run()
-    log_folder(folder, (18, b"".join(batches[8:])))
+    log(folder, batches[8:])
     query.run()
     assert read_of(query) == [*range(30)]
 
@@ -618,12 +618,12 @@ def test_a_stream_continues_at_its_byte_when_the_log_has_rolled(tmp_path, caplog
 def test_an_offset_that_the_log_has_twice_is_passed_once(tmp_path, limit):
     """The end of the log comes to the offset that a damaged batch had."""
     batches = log_of([3] * 20, {3: 24, 4: 40, 5: 50})
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:6])))
+    folder = log(tmp_path / "orders-0", batches[:6])
     query = Query(tmp_path, **TELLS, **limit)
     query.run()
     assert query.texts()[-1] == {"orders": {"0": 27}}
     for number in (9, 20):
-        log_folder(folder, (0, b"".join(batches[:number])))
+        log(folder, batches[:number])
         query.run()
     assert read_of(query) == [*range(60)]
 
@@ -631,12 +631,12 @@ def test_an_offset_that_the_log_has_twice_is_passed_once(tmp_path, limit):
 def test_two_last_batches_behind_gaps_wait(tmp_path):
     """Both offsets are damaged: the right ones that follow would be below those that the stream has passed."""
     batches = log_of([3] * 12, {3: 43, 4: 269})
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:5])))
+    folder = log(tmp_path / "orders-0", batches[:5])
     query = Query(tmp_path, **TELLS)
     query.run()
     assert query.texts()[-1] == {"orders": {"0": 9}}
     query.restart()
-    log_folder(folder, (0, b"".join(batches)))
+    log(folder, batches)
     query.run()
     assert read_of(query) == [*range(36)]
 
@@ -644,10 +644,10 @@ def test_two_last_batches_behind_gaps_wait(tmp_path):
 @pytest.mark.parametrize("stored", [{3: 60000, 4: 11}, {3: 60000, 4: 30000}, {2: 60000, 3: 13, 4: 500}])
 def test_a_restart_beside_damage_of_what_was_read_is_told(tmp_path, caplog, stored):
     """What ends at offset 12, up to which the stream has read, was damaged since."""
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(log_of([3] * 4))))
+    folder = log(tmp_path / "orders-0", log_of([3] * 4))
     query = Query(tmp_path, **TELLS)
     query.run()
-    log_folder(folder, (0, b"".join(log_of([3] * 12, stored))))
+    log(folder, log_of([3] * 12, stored))
     query.restart()
     query.run()
     assert caplog.text.count(PLACE) == (read_of(query) != [*range(36)])
@@ -658,10 +658,10 @@ def test_a_restart_where_two_batches_end_is_told(tmp_path, caplog, stored, told)
     """The offset of one of them is damaged, and behind a gap it is not known which: the second is read again."""
     batches = log_of([1] * 30, stored)
     del batches[12:15]
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:12])))
+    folder = log(tmp_path / "orders-0", batches[:12])
     query = Query(tmp_path, **TELLS)
     query.run()
-    log_folder(folder, (0, b"".join(batches)))
+    log(folder, batches)
     query.restart()
     query.run()
     assert len(read_of(query)) == 27 + told and caplog.text.count(PLACE) == told
@@ -669,14 +669,14 @@ def test_a_restart_where_two_batches_end_is_told(tmp_path, caplog, stored, told)
 
 def test_a_restart_before_an_empty_segment_is_told(tmp_path, caplog):
     """Whether offsets are missing before it is not known: the last batch has those that it begins with."""
-    folder = log_folder(tmp_path / "orders-0", (0, log_of([1])[0]))
+    folder = log(tmp_path / "orders-0", (0, log_of([1])[0]))
     query = Query(tmp_path, **TELLS)
     query.run()
     batches = log_of([1, 5, 2, 2], {0: 4096, 1: 2})
-    log_folder(folder, (0, b"".join(batches[:2])), (6, b""))
+    log(folder, (0, b"".join(batches[:2])), (6, b""))
     query.restart()
     query.run()
-    log_folder(folder, (6, b"".join(batches[2:])))
+    log(folder, batches[2:])
     query.run()
     assert caplog.text.count(PLACE) == 1
 
@@ -684,11 +684,11 @@ def test_a_restart_before_an_empty_segment_is_told(tmp_path, caplog):
 def test_a_restart_in_a_compacted_log_is_told_nothing_where_a_batch_begins(tmp_path, caplog):
     """The batch that ended at the next offset was removed."""
     batches = log_of([3] * 12)
-    folder = log_folder(tmp_path / "orders-0", (0, b"".join(batches[:6])))
+    folder = log(tmp_path / "orders-0", batches[:6])
     query = Query(tmp_path, **TELLS, maxOffsetsPerTrigger="4")
     query.run()
     del batches[5]
-    log_folder(folder, (0, b"".join(batches)))
+    log(folder, batches)
     query.restart()
     query.run()
     assert read_of(query) == [*range(36)] and PLACE not in caplog.text
@@ -700,7 +700,7 @@ def test_a_limit_cuts_at_no_length_that_leads_into_damage(tmp_path):
     lengths = [*map(len, batches)]
     claimed = sum(lengths[5:-1]) + 15
     batches[5] = patched(batches[5], 8, (claimed - 12).to_bytes(4, "big"))
-    log_folder(tmp_path / "orders-0", (0, b"".join(batches)))
+    log(tmp_path / "orders-0", batches)
     query = Query(tmp_path, **TELLS, maxOffsetsPerTrigger="1")
     query.run()
     assert read_of(query) == [*range(40)] and query.damage == []

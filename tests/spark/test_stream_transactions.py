@@ -6,7 +6,8 @@ import random
 
 import pytest
 from builders import TRANSACTIONAL, end_marker, flipped, good_batch, patched
-from source_rows import log_folder, offsets_of, read
+from plain_logs import log
+from source_rows import offsets_of, read
 from stream_broker import Broker
 from stream_engine import Query, caught_up
 
@@ -90,7 +91,7 @@ def test_a_wrong_offset_publishes_nothing_that_was_aborted_and_hides_nothing_els
     batches[4] = end_marker(commit=False, producer_id=7, base_offset=20)
     batches[number] = patched(batches[number], 0, offset.to_bytes(8, "big"))
     end = good_batch(2, base_offset=5 * 24 - 3)
-    log_folder(tmp_path / "orders-0", (0, b"".join([*batches, end, bytes(zeros)])))
+    log(tmp_path / "orders-0", [*batches, end, bytes(zeros)])
     options = {"mode": "DROPMALFORMED", "isolationLevel": READ_COMMITTED}
     query = Query(tmp_path, **limit, **options)
     query.run()
@@ -148,15 +149,15 @@ def test_a_transaction_that_damage_leaves_undecided_is_told_once(tmp_path, caplo
     """Its marker is unreadable, and nothing says what it was."""
     data = good_batch(4, producer_id=7, producer_epoch=0, attributes=TRANSACTIONAL)
     marker = b"\xff" * len(end_marker(commit=True, producer_id=7, base_offset=4))
-    log_folder(tmp_path / "t-0", (0, b"".join((data, marker, good_batch(2, base_offset=5)))))
+    log(tmp_path / "t-0", [data, marker, good_batch(2, base_offset=5)])
     told = f"{tmp_path}/t-0: the transaction of producer 7, offsets 0 to 3, is left out: its marker may be in the"
     options = {"mode": "PERMISSIVE", "isolationLevel": "read_committed"}
     assert offsets_of(read(tmp_path, **options)) == [5, 6]
     assert [one.getMessage().startswith(told) for one in caplog.records].count(True) == 1
     caplog.clear()
     query = caught_up(tmp_path, **options)
-    with open(tmp_path / "t-0" / f"{0:020}.log", "ab") as log:
-        log.write(good_batch(2, base_offset=7))
+    with open(tmp_path / "t-0" / f"{0:020}.log", "ab") as file:
+        file.write(good_batch(2, base_offset=7))
     query.run()
     assert [row[0] for row in query.rows["t", 0]] == [5, 6, 7, 8]
     assert [one.getMessage().startswith(told) for one in caplog.records].count(True) == 1

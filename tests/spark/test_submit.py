@@ -12,8 +12,9 @@ import golden
 import pytest
 import spark_rows
 from paths import SEGMENTS
+from plain_logs import log
 from s3server import BUCKET, WITH_INDEXES, running
-from source_rows import LOGS, log_folder, repeated, spoil
+from source_rows import LOGS, repeated, spoil
 from spark_submit import Application, executor_stderr
 
 import kafkarec
@@ -29,14 +30,14 @@ def large(folder):
     """One segment of about 120 MB: the same 1 000 records of 1 kB, half incompressible, repeated."""
     noise = [spoil(bytes(500), seed, 400) + bytes(500) for seed in range(50)]
     once = kafkarec.encode([(i, 1000 + i, None, noise[i % 50], []) for i in range(1000)], batch_size=1 << 16)
-    return log_folder(folder, (0, repeated(once, REPEATS, 1000)))
+    return log(folder, (0, repeated(once, REPEATS, 1000)))
 
 
 @pytest.fixture(scope="module")
 def results(fat, bare_python, tmp_path_factory):
     folder = tmp_path_factory.mktemp("everything")
     for number, path in enumerate(LOGS):
-        log_folder(folder / "damaged" / f"t-{number}", (0, spoil(path.read_bytes(), number, 1)))
+        log(folder / "damaged" / f"t-{number}", (0, spoil(path.read_bytes(), number, 1)))
     heavy = large(folder / "large-0")
     with running("pyarrow") as bucket:
         bucket.put_folder(SEGMENTS, "kafka", WITH_INDEXES)

@@ -14,7 +14,8 @@ import pytest
 from builders import flipped
 from damage_reports import Frames, nothing_is_shipped  # noqa: F401
 from paths import SEGMENTS
-from source_rows import log_folder, read
+from plain_logs import log
+from source_rows import read
 
 import kafkarec
 import spark_udfs
@@ -111,8 +112,8 @@ def with_odd_values(folder):
         builders.batch([builders.record(value=b"x")], base_offset=at, base_timestamp=time, max_timestamp=time)
         for at, time in enumerate(times)
     )
-    log_folder(folder / "region=a%2Fb" / "times-0", (0, b"".join(dated)))
-    log_folder(folder / "region=eu west" / "none-0", (0, builders.message(magic=0, value=b"x")))
+    log(folder / "region=a%2Fb" / "times-0", dated)
+    log(folder / "region=eu west" / "none-0", (0, builders.message(magic=0, value=b"x")))
     for topic in ("0042", "1e3", "true", "2024-01-01", "a.b_c"):
         grown(folder / "region=#1 = 'A'", "x", topic=topic)
     return folder
@@ -274,7 +275,7 @@ def test_folders_that_readers_ignore_are_refused(tmp_path, out):
 
 
 def test_an_empty_log_makes_an_empty_table(tmp_path, out):
-    log_folder(tmp_path / "source" / "t-0", (5, b""))
+    log(tmp_path / "source" / "t-0", (5, b""))
     assert write(tmp_path / "source", out).rows == 0
     grown(tmp_path / "source", "a")
     assert write(tmp_path / "source", out).offsets == {"t": {0: [5, 6]}}
@@ -288,7 +289,7 @@ def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told
         options |= {"attributes": builders.TRANSACTIONAL} if producer > 0 else {}
         batches.append(builders.batch(builders.records(count), base_offset=offset, **options))
         offset += count
-    log_folder(tmp_path / "source" / "t-0", (0, b"".join(batches)))
+    log(tmp_path / "source" / "t-0", batches)
     first = write(tmp_path / "source", out, isolationLevel="read_committed")
     assert first.offsets == {"t": {0: [0, 2]}} and first.rows == 2
     (note,) = first.notes
@@ -297,7 +298,7 @@ def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told
     again = write(tmp_path / "source", out, isolationLevel="read_committed")
     assert again.rows == 0 and again.notes == first.notes
     batches.append(builders.end_marker(commit=False, producer_id=7, base_offset=6))
-    log_folder(tmp_path / "source" / "t-0", (0, b"".join(batches)))
+    log(tmp_path / "source" / "t-0", batches)
     last = write(tmp_path / "source", out, isolationLevel="read_committed")
     assert (last.rows, last.offsets, last.notes) == (1, {"t": {0: [2, 7]}}, ())
     assert [row["offset"] for row in rows(out)] == [0, 1, 5]
@@ -305,11 +306,11 @@ def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told
 
 def test_a_last_batch_behind_a_gap_waits_and_is_told(tmp_path, out):
     batches = builders.good_batches(4)
-    folder = log_folder(tmp_path / "source" / "t-0", (0, batches[0] + batches[2]))
+    folder = log(tmp_path / "source" / "t-0", (0, batches[0] + batches[2]))
     first = write(tmp_path / "source", out)
     (note,) = first.notes
     assert first.offsets == {"t": {0: [0, 3]}} and "begins at offset 6, and not 3; it is not read before" in note
-    log_folder(folder, (0, batches[0] + batches[2] + batches[3]))
+    log(folder, (0, batches[0] + batches[2] + batches[3]))
     last = write(tmp_path / "source", out)
     assert (last.rows, last.offsets, last.notes) == (6, {"t": {0: [3, 12]}}, ())
 
@@ -372,7 +373,7 @@ def test_damage(tmp_path, out):
     source = tmp_path / "source"
     data = builders.good_batches(4)
     bad = flipped(b"".join(data), len(data[0]) + 80)
-    log_folder(source / "t-0", (0, bad))
+    log(source / "t-0", (0, bad))
     with pytest.raises(kafkarec.KafkaRecordError):
         write(source, out)
     assert files(out) == [] and not (out / "_temporary").exists()
@@ -386,7 +387,7 @@ def test_damage(tmp_path, out):
         quarantined = [json.loads(line) for path in out.glob("_quarantine/*.json") for line in path.open()]
         assert damage in quarantined
     before = len(list(out.glob("_quarantine/*.json")))
-    log_folder(source / "t-0", (0, bad + builders.good_batch(1, base_offset=12)))
+    log(source / "t-0", (0, bad + builders.good_batch(1, base_offset=12)))
     again = write(source, out)  # in FAILFAST, too: the damage is before the table's end
     assert (again.rows, again.damage) == (1, ()) and len(list(out.glob("_quarantine/*.json"))) == before
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
+import plain_logs
 from random_logs import Maker
 from reading import BATCH_FIELDS
 
@@ -230,9 +231,7 @@ def convertible(seed: int, **options) -> Log:
 def partition(seed: int, folder: Path) -> Log:
     """Write a log's segments into a folder, and nothing else."""
     log = Log(seed, gaps=False)
-    folder.mkdir(parents=True)
-    for base, data in log.segments(log.random.randrange(1, 5)):
-        (folder / f"{base:020}.log").write_bytes(data)
+    plain_logs.log(folder, *log.segments(log.random.randrange(1, 5)))
     return log
 
 

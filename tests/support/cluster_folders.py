@@ -9,7 +9,7 @@ from typing import Any
 import builders
 from message_samples import write_value
 from paths import SEGMENTS
-from verify_reports import good, made
+from plain_logs import batch, log
 from witness_folders import golden
 
 import kafkarec
@@ -55,7 +55,7 @@ def log_directory(root: Path, directory: str, topics: Sequence[str] = (), node: 
         if (SEGMENTS / f"{topic}-0").is_dir():
             golden(root, f"{topic}-0")
         else:
-            made(root, {0: [good(0)]}, f"{topic}-0")
+            log(root / f"{topic}-0", [batch(0)])
     return root
 
 

@@ -6,8 +6,9 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -54,27 +55,21 @@ def run_in_child(action: Callable[[], object]) -> int:
 
 
 @contextmanager
-def counted_calls(names: tuple[str, ...], at: Callable[[int, str], None]) -> Iterator[None]:
-    """Patch these functions of os: at(number, name) is called before every call."""
+def counted_calls(
+    names: Sequence[str], at: Callable[[int, str], None], *others: tuple[ModuleType, str]
+) -> Iterator[None]:
+    """Patch these functions of os, and those of other modules: at(number, name) is called before every call."""
     number = 0
-    real = {name: getattr(os, name) for name in names}
 
-    def counting(name):
-        def call(*args, **kwargs):
-            nonlocal number
-            number += 1
-            at(number, name)
-            return real[name](*args, **kwargs)
+    def count(name):
+        nonlocal number
+        number += 1
+        at(number, name)
 
-        return call
-
-    try:
-        for name in names:
-            setattr(os, name, counting(name))
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in (*((os, name) for name in names), *others):
+            before(patch, owner, name, lambda *_, name=name: count(name))
         yield
-    finally:
-        for name in names:
-            setattr(os, name, real[name])
 
 
 def killed_before(call_number: int, names: tuple[str, ...], action: Callable[[], object]) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import broker_logs
+import plain_logs
 from damage import Stored, aimed, elsewhere
 
 import kafkarec
@@ -139,11 +140,8 @@ def damaged(chance: random.Random, log: WrittenLog, count: int) -> list[Stored]:
 
 def write_folder(folder: Path, log: WrittenLog, parts: Sequence[Stored]):
     """A partition folder with the damaged segments, and the side files from before the damage."""
-    folder.mkdir(parents=True)
-    for segment, one in zip(log.segments, parts, strict=True):
-        path = folder / f"{segment.name:020d}.log"
-        path.write_bytes(one.data)
+    damaged = ((segment.name, one.data) for segment, one in zip(log.segments, parts, strict=True))
+    plain_logs.log(folder, *damaged, epochs=log.epochs)
+    for segment in log.segments:
         if segment.index:
-            path.with_suffix(".index").write_bytes(offset_index.write(segment.index, segment.name))
-    if log.epochs is not None:
-        (folder / leader_epochs.NAME).write_bytes(leader_epochs.write(log.epochs))
+            (folder / segment.file).with_suffix(".index").write_bytes(offset_index.write(segment.index, segment.name))

@@ -1,4 +1,4 @@
-"""Partition folders of given batches."""
+"""Partition folders of given batches, and the data folders of brokers around them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ TOPIC_ID, SEGMENT_ID = "MWJ6FHTfRYy67jzwZdeqSQ", "tqimKeZwStOEOwRzT3L5oQ"
 """Ids in the names of objects of tiered storage."""
 
 
-def batch(base: int, count: int, *, epoch: int = 0, value: bytes = b"value %d", codec: str = "none") -> bytes:
-    return builders.batch(builders.records(count, value=value), base_offset=base, leader_epoch=epoch, codec=codec)
+def batch(base: int, count: int = 5, *, epoch: int = 0, value: bytes = b"value %d", **fields) -> bytes:
+    """A batch of good records; `fields` are passed to `builders.batch`."""
+    return builders.batch(builders.records(count, value=value), base_offset=base, leader_epoch=epoch, **fields)
+
+
+def sequenced(base: int, sequence: int, epoch: int = 0, producer: int = 1) -> bytes:
+    return batch(base, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
 
 
 def flip(path: Path, position: int = -1, bits: int = 1):
@@ -29,12 +34,32 @@ def exchange(folder: Path, one: int, other: int, suffix: str = ".log"):
     (folder / "held").rename(second)
 
 
-def log(folder: Path, *segments: Batches, epochs: Sequence[tuple[int, int]] | None = None) -> Path:
-    folder.mkdir(parents=True)
-    for batches in segments:
-        data = b"".join(batches)
-        (folder / f"{int.from_bytes(data[:8], 'big'):020}.log").write_bytes(data)
+def log(folder: Path, *segments: Batches | tuple[int, bytes], epochs: Sequence[tuple[int, int]] | None = None) -> Path:
+    """Write a partition folder. Each segment is its batches, of which the first has its base offset, or that offset and
+    its bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for segment in segments:
+        if isinstance(segment, tuple):
+            base, data = segment
+        else:
+            data = b"".join(segment)
+            base = int.from_bytes(data[:8], "big")
+        (folder / f"{base:020}.log").write_bytes(data)
     if epochs is not None:
         lines = [f"{epoch} {start}\n" for epoch, start in epochs]
         (folder / "leader-epoch-checkpoint").write_text(f"0\n{len(lines)}\n" + "".join(lines))
     return folder
+
+
+def data_folder(folder: Path, **checkpoints: str) -> Path:
+    """Make the folder that of a broker: meta.properties, and checkpoint files by the first word of their names, such as
+    `cleaner="orders 0 40"`; "" is a file without entries."""
+    folder.mkdir(exist_ok=True)
+    (folder / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    for name, text in checkpoints.items():
+        add_checkpoint(folder, *text.splitlines(), name=name.replace("_", "-"))
+    return folder
+
+
+def add_checkpoint(folder: Path, *lines: str, name: str = "replication"):
+    (folder / f"{name}-offset-checkpoint").write_text("".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)))

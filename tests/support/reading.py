@@ -7,6 +7,7 @@ decode_file    decode, as a file of a partition is read
 decode_source  decode, with what only other parts of kafkarec ask of the engine: ranges, transactions, limits
 read_batches   the same as the engine returns it, for its tables of batches
 scan_pieces    the headers alone, a table for each piece
+uncompressed   each batch as its fields and its payload, decompressed
 
 Rows are dicts of the contract's column names; `headers` are tuples, timestamps ints of milliseconds. Only this file
 knows how the engine is called; see `_c/decode.pxd` for its options.
@@ -20,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 import kafkarec
-from kafkarec import BatchTable
+from kafkarec import BatchTable, codecs
 from kafkarec._core import Decoder, PassResult, Source
 from kafkarec.read.decode_options import DecodeRequest, request, scan_request
 from kafkarec.read.passes import as_columns, read_at_once, read_chunks
@@ -125,6 +126,25 @@ def by_tuples(data) -> list[tuple[Any, ...]]:
     """The rows as encode takes them."""
     columns = kafkarec.decode(data, control=True, timestamp_unit="int64")
     return [(*row[:4], list(row[4])) for row in columns.tuples()]
+
+
+def uncompressed(data: bytes) -> list[tuple[bytes, ...]]:
+    """Return each batch as the fields that do not depend on the compressed size, and the records' bytes."""
+    found = []
+    for batch in kafkarec.scan(data):
+        raw = data[batch["position"] : batch["position"] + batch["size_in_bytes"]]
+        codec = batch["attributes"] & 7
+        if batch["magic"] == 2:
+            payload = bytes(codecs.decompress(codec, raw[61:], 1 << 27))
+            found.append((raw[:8], raw[12:17], raw[21:61], payload))
+        elif codec:
+            at = 18 + 8 * batch["magic"]
+            payload = bytes(codecs.decompress(codec, raw[at + 8 :], 1 << 27, batch["magic"]))
+            found.append((raw[:8], raw[16 : at + 4], payload))
+        else:
+            found.append((raw,))
+    kafkarec.decode(data, control=True, check_crcs="all")
+    return found
 
 
 def batch_attributes(batch) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import builders
+import plain_logs
 from hypothesis import strategies as st
 from reading import FileInMemory
 
@@ -177,11 +178,9 @@ def write_log(
     folder: Path, events: Sequence[Event], lost: Sequence[int] = (), *, instead: bytes | None = None, tail: bytes = b""
 ) -> Path:
     """Write a log in which the events with these base offsets are zeros, or other bytes."""
-    folder.mkdir(parents=True)
     gone = {event.base: bytes(len(event.batch)) if instead is None else instead for event in events}
     parts = [gone[event.base] if event.base in lost else event.batch for event in events]
-    (folder / f"{0:020}.log").write_bytes(b"".join(parts) + tail)
-    return folder
+    return plain_logs.log(folder, (0, b"".join(parts) + tail))
 
 
 def write_index(folder: Path, *entries: tuple[int, int, int, int], base: int = 0):
@@ -198,8 +197,7 @@ def transaction_state(folder: Path, *states: tuple[str, int, int], **fields):
         value |= {"producerId": producer, "transactionStatus": status, **fields}
         key = b"\0\0" + write_message(kind.key, 0, {"transactionalId": name})
         records.append({"key": key, "value": None if status < 0 else b"\0\1" + write_message(kind.value, 1, value)})
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(kafkarec.encode(records))
+    plain_logs.log(folder, (0, kafkarec.encode(records)))
 
 
 def split(events: Sequence[Event], borders: Sequence[int]) -> list[Sequence[Event]]:

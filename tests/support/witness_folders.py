@@ -11,7 +11,7 @@ import builders
 from command import own_process
 from golden import copied
 from paths import SEGMENTS
-from verify_reports import data_folder, good, made
+from plain_logs import batch, data_folder, log
 
 import kafkarec
 from kafkarec.format.side_files import SnapshotEntry
@@ -72,9 +72,9 @@ def put(folder: Path, offset: int, **files: bytes) -> Path:
 NO_PRODUCERS = producer_snapshot.write(())
 
 
-def small(root: Path, **files: str) -> Path:
+def small(root: Path, *epochs: tuple[int, int]) -> Path:
     """A log with the offsets 0 to 9."""
-    return made(root, {0: [good(0), good(5)]}, **files)
+    return log(root / "orders-0", [batch(0), batch(5)], epochs=epochs or None)
 
 
 def written(root: Path) -> Path:
@@ -82,7 +82,7 @@ def written(root: Path) -> Path:
     folder = root / "orders-0"
     with kafkarec.SegmentWriter(folder, segment_bytes=1000, index_interval_bytes=100) as writer:
         for number in range(40):
-            writer.append(good(number * 5))
+            writer.append(batch(number * 5))
     return folder
 
 
@@ -104,9 +104,9 @@ def tiered(root: Path) -> Path:
 
 def truncated(root: Path, stale: Sequence[tuple[int, int]]) -> Path:
     """A follower that truncated its log and wrote on: behind the new entries its indexes have old ones, then zeros."""
-    batches = [good(number * 5) for number in range(40)]
+    batches = [batch(number * 5) for number in range(40)]
     size = len(batches[0])
-    folder = made(root, {0: batches})
+    folder = log(root / "orders-0", batches)
     entries = [(number * 5 + 4, number * size) for number in range(1, 40)]
     index = offset_index.write(entries, 0) + offset_index.write(stale, 0)
     times = time_index.write([(builders.NOW + 4, 4), (builders.NOW, 900)], 0)
@@ -114,7 +114,7 @@ def truncated(root: Path, stale: Sequence[tuple[int, int]]) -> Path:
 
 
 def preallocated(root: Path) -> Path:
-    folder = made(root, {0: [good(0), good(5), bytes(1 << 16)]})
+    folder = log(root / "orders-0", [batch(0), batch(5), bytes(1 << 16)])
     put(folder, 10, snapshot=NO_PRODUCERS)
     return put(folder, 0, index=bytes(4096), timeindex=bytes(4092))
 
@@ -133,24 +133,24 @@ def kraft(root: Path) -> Path:
 
 
 def only_zeros(root: Path) -> Path:
-    return made(root, {0: [bytes(1 << 16)]})
+    return log(root / "orders-0", [bytes(1 << 16)])
 
 
 def empty(root: Path) -> Path:
-    folder = made(root, {0: []}, leader_epoch_checkpoint="0\n1\n0 0\n")
+    folder = log(root / "orders-0", (0, b""), epochs=[(0, 0)])
     return put(folder, 0, index=b"", timeindex=bytes(1200))
 
 
 def emptied(root: Path) -> Path:
     """Retention deleted every record: one empty segment at the log's end."""
-    folder = made(root, {700: []}, leader_epoch_checkpoint="0\n1\n4 700\n")
+    folder = log(root / "orders-0", (700, b""), epochs=[(4, 700)])
     data_folder(root, log_start="orders 0 700", recovery_point="orders 0 700", replication="orders 0 700")
     return put(folder, 700, snapshot=NO_PRODUCERS)
 
 
 def restarted(root: Path) -> Path:
     """The snapshot of an earlier shutdown, and a new leader that has written nothing yet."""
-    folder = small(root, leader_epoch_checkpoint="0\n2\n0 0\n1 10\n")
+    folder = small(root, (0, 0), (1, 10))
     put(folder, 5, snapshot=NO_PRODUCERS)
     return put(folder, 99, **{"snapshot.deleted": NO_PRODUCERS})
 
@@ -175,7 +175,7 @@ def truncated_by_a_broker(root: Path) -> Path:
 def written_on_after_truncation(root: Path) -> Path:
     """The same later: the log has grown past the old entries, which point into its new batches."""
     folder = truncated(root, [])
-    size = len(good(0))
+    size = len(batch(0))
     entries = [*((number * 5 + 4, number * size) for number in range(1, 20)), (130, 25 * size + 7)]
     times = time_index.write([(builders.NOW + 4, 4), (builders.NOW + 5, 190)], 0)
     return put(folder, 0, index=offset_index.write(entries, 0) + bytes(4096), timeindex=times + bytes(1200))
@@ -183,14 +183,14 @@ def written_on_after_truncation(root: Path) -> Path:
 
 def emptied_below_the_start(root: Path) -> Path:
     """The log start is behind the first segment's name, and the cleaner never worked here."""
-    folder = made(root, {0: [good(20)]})
+    folder = log(root / "orders-0", (0, batch(20)))
     return data_folder(root, log_start="orders 0 20", cleaner="") and folder
 
 
 def cleaned_marker(root: Path) -> Path:
     """Of a transaction that was open at the log's start all data is deleted or cleaned; its ABORT marker is not yet."""
-    log = [good(40), builders.end_marker(commit=False, base_offset=50, producer_id=7, producer_epoch=0), good(51)]
-    folder = made(root, {40: log})
+    abort = builders.end_marker(commit=False, base_offset=50, producer_id=7, producer_epoch=0)
+    folder = log(root / "orders-0", [batch(40), abort, batch(51)])
     open_before = SnapshotEntry(7, 0, 0, 35, 0, builders.NOW, 0, 31)
     return put(folder, 40, snapshot=producer_snapshot.write([open_before]), index=b"", timeindex=b"", txnindex=b"")
 
@@ -204,7 +204,7 @@ def no_data_folder(root: Path) -> Path:
 
 def flipped_index(root: Path) -> Path:
     """An entry of an .index with one wrong bit points at a batch: a wrong entry, which says nothing about the end."""
-    return put(small(root), 0, index=struct.pack(">ii", 9 | 1 << 20, len(good(0))), timeindex=b"")
+    return put(small(root), 0, index=struct.pack(">ii", 9 | 1 << 20, len(batch(0))), timeindex=b"")
 
 
 def killed_while_it_truncated(root: Path) -> Path:
@@ -312,7 +312,7 @@ LOSSES: dict[str, tuple[Make, str, str]] = {
         f"the log was longer: at least 260 offsets after 30 are missing, according to {name_of(30, '.txnindex')}",
     ),
     "epochs": (
-        lambda root: small(root, leader_epoch_checkpoint="0\n2\n0 0\n4 15\n"),
+        lambda root: small(root, (0, 0), (4, 15)),
         "end_was_longer",
         "the log was longer: at least 5 offsets after 9 are missing, according to leader-epoch-checkpoint",
     ),

@@ -281,10 +281,7 @@ def _different_topics(here: Recorder):
 @_built
 def _exchanged_names(here: Recorder):
     folder = folders.put("txn-0")
-    first, second = sorted(folder.glob("*.log"))[:2]
-    first.rename("held")
-    second.rename(first)
-    Path("held").rename(second)
+    plain_logs.exchange(folder, *(int(path.stem) for path in sorted(folder.glob("*.log"))[:2]))
     _calls(here, EVERY_FOLDER, folder)
 
 

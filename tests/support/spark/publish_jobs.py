@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
+from failing_calls import counted_calls
 
 import kafkarec
 from spark_udfs.source import buckets, folders, publishing
@@ -133,42 +134,11 @@ class Crash(BaseException):
     """Simulates the death of the process: no later call that changes the disk works."""
 
 
-class crashing:
-    """Counts every call that changes a folder; the process "dies" before the first call for which `at` is true."""
-
-    PLACES = (
-        (os, "rename"),
-        (os, "replace"),
-        (os, "link"),
-        (os, "unlink"),
-        (os, "mkdir"),
-        (os, "rmdir"),
-        (shutil, "copyfile"),
-        (folders, "swap_folders"),
-    )
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: Callable[[str, tuple[Any, ...]], bool]):
-        self._patch, self._at, self.calls, self.dead = monkeypatch, at, 0, False
-
-    def __enter__(self) -> crashing:
-        self._context = self._patch.context()
-        patch = self._context.__enter__()
-        for module, name in self.PLACES:
-            patch.setattr(module, name, self._watched(name, getattr(module, name)))
-        return self
-
-    def _watched(self, name: str, real):
-        def call(*words, **more):
-            if self.dead or self._at(name, words):
-                self.dead = True
-                raise Crash(name)
-            self.calls += 1
-            return real(*words, **more)
-
-        return call
-
-    def __exit__(self, *failure):
-        self._context.__exit__(None, None, None)
+CHANGES = (
+    *((os, name) for name in ("rename", "replace", "link", "unlink", "mkdir", "rmdir")),
+    (shutil, "copyfile"),
+    (folders, "swap_folders"),
+)
 
 
 class Dying(buckets.Bucket):
@@ -225,13 +195,14 @@ def dying(path: str, number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[l
     died = []
     Dying.log.clear()
     Dying.number = number
-    folder = crashing(monkeypatch, lambda name, words: folder.calls == number)
+
+    def at(count, name):
+        if count > number:
+            raise Crash(name)
+
     try:
-        if "://" in path:
+        with counted_calls((), at, *(() if "://" in path else CHANGES)):
             yield died
-        else:
-            with folder:
-                yield died
     except (Crash, UnfinishedCommit):
         died.append(True)
     finally:

@@ -78,14 +78,6 @@ def spoil(data: bytes, seed: int, count: int = 2) -> bytes:
     return bytes(spoiled)
 
 
-def log_folder(folder: Path, *segments: tuple[int, bytes]) -> Path:
-    """Write a partition folder of segments (base offset, bytes)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for base, data in segments:
-        (folder / f"{base:020}.log").write_bytes(data)
-    return folder
-
-
 def repeated(data: bytes, times: int, step: int) -> bytes:
     """Repeat batches of magic 2, each time with offsets `step` higher; the CRC does not cover the base offset."""
     found = []

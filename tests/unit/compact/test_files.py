@@ -30,10 +30,7 @@ def one(key, value, base, **fields):
 def test_files_and_bytes_give_the_same_result(tmp_path):
     for seed in range(25):
         log = broker_logs.Log(seed, ((2,), (1, 2))[seed % 2], codecs=("none",))
-        folder = tmp_path / f"t-{seed}"
-        folder.mkdir()
-        for base, data in log.segments(4):
-            (folder / f"{base:020}.log").write_bytes(data)
+        folder = plain_logs.log(tmp_path / f"t-{seed}", *log.segments(4))
         from_files, from_bytes = compact(kafkarec.open(folder), now=log.now), compact(log.data, now=log.now)
         assert from_files == from_bytes, seed
         assert from_files.aborted_transactions == from_bytes.aborted_transactions

@@ -7,9 +7,9 @@ import os
 import builders
 import pytest
 from failing_calls import before, failing
-from plain_logs import exchange
+from plain_logs import batch, data_folder, exchange, log
 from salvage_runs import assert_kafka_loads, content, logs
-from verify_reports import data_folder, good, made, verified
+from verify_reports import verified
 from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, small
 
 import kafkarec
@@ -60,14 +60,14 @@ def test_keep_end_lets_the_log_end_where_it_ended(name, tmp_path):
 @pytest.mark.parametrize("limit, is_checked", [(1 << 20, True), (1000, False)])
 def test_a_last_batch_that_was_not_checked_is_no_end(tmp_path, limit, is_checked):
     large = builders.batch([builders.record(value=bytes(9000))], base_offset=2, codec="gzip")
-    folder = made(tmp_path, {0: [builders.good_batch(2), large]})
+    folder = log(tmp_path / "orders-0", [builders.good_batch(2), large])
     (folder / f"{20:020}.snapshot").write_bytes(producer_snapshot.write([]))
     report = salvage(folder, tmp_path / "out", max_decompressed_bytes=limit)
     assert bool(report.partitions[0].recorded_ends) == is_checked
 
 
 def test_no_epoch_of_the_new_log_begins_above_its_end(tmp_path):
-    folder = made(tmp_path, {0: [good(0, leader_epoch=0)]}, leader_epoch_checkpoint="0\n3\n0 0\n4 5\n6 15\n")
+    folder = log(tmp_path / "orders-0", [batch(0, epoch=0)], epochs=[(0, 0), (4, 5), (6, 15)])
     report = salvage(folder, tmp_path / "out", as_partition=True)
     text = (tmp_path / "out" / "orders-0" / "leader-epoch-checkpoint").read_bytes()
     assert leader_epochs.read(text) == ((0, 0), (4, 5))
@@ -88,9 +88,9 @@ def test_another_replica_may_have_the_rest(tmp_path):
 @pytest.mark.parametrize("with_deleted", [False, True])
 def test_the_start_offset_above_the_end_is_in_the_plan(tmp_path, with_deleted):
     """Said once, also if a file was looked into for what is missing."""
-    folder = made(tmp_path / "data", {0: [good(0)]})
+    folder = log(tmp_path / "data" / "orders-0", [batch(0)])
     if with_deleted:
-        (folder / f"{60:020}.log.deleted").write_bytes(good(60))
+        (folder / f"{60:020}.log.deleted").write_bytes(batch(60))
     data_folder(tmp_path / "data", log_start="orders 0 50")
     report = salvage(tmp_path / "data", tmp_path / "out", as_partition=True)
     [problem] = [one for one in report.partitions[0].problems if "log-start" in one]
@@ -152,34 +152,34 @@ def test_a_segment_that_only_awaits_its_renaming(tmp_path):
     [
         (
             None,
-            {0: [good(0)], 20: [good(20)]},
+            [[batch(0)], [batch(20)]],
             0,
             ["offsets 5 to 19: in no source, or only in batches that were set aside (a missing"],
         ),
         (
             "orders 0 9",
-            {0: [good(0)], 20: [good(20)]},
+            [[batch(0)], [batch(20)]],
             0,
             ["offsets 5 to 19: in no source, or only in batches that were set aside (a mi"],
         ),
         (
             "",
-            {0: [good(0)], 20: [good(20)]},
+            [[batch(0)], [batch(20)]],
             1,
             ["offsets 5 to 19: in no source, or only in batches that were set aside (by cleaner-off"],
         ),
         (
             "",
-            {0: [good(0), good(20)]},
+            [[batch(0), batch(20)]],
             1,
             ["15 offsets between batches of a segment (by cleaner-offset-checkpoint the"],
         ),
-        ("", {0: [good(0), good(20, 3, last_offset_delta=4)]}, 0, []),
+        ("", [[batch(0), batch(20, 3, last_offset_delta=4)]], 0, []),
     ],
 )
 def test_gaps_are_a_loss_where_verify_says_so(tmp_path, cleaner, segments, status, lines):
     """In a log that was never cleaned, and only there."""
-    folder = made(tmp_path / "disk", segments)
+    folder = log(tmp_path / "disk" / "orders-0", *segments)
     data_folder(tmp_path / "disk", **({} if cleaner is None else {"cleaner": cleaner}))
     report = salvage(folder, tmp_path / "out")
     assert report.exit_status() == verified(folder).exit_status() == status
@@ -191,7 +191,7 @@ def test_gaps_are_a_loss_where_verify_says_so(tmp_path, cleaner, segments, statu
 
 @pytest.mark.parametrize("timestamp", [-1, builders.NOW])
 def test_the_end_is_kept_behind_a_batch_with_or_without_a_time(timestamp, tmp_path):
-    folder = made(tmp_path / "in", {0: [builders.batch([builders.record()], base_timestamp=timestamp)]})
+    folder = log(tmp_path / "in" / "orders-0", [builders.batch([builders.record()], base_timestamp=timestamp)])
     (folder / f"{6:020}.snapshot").write_bytes(producer_snapshot.write([]))
     [one] = salvage(folder, tmp_path / "out", keep_end=True).partitions
     assert one.next_offset == 6
@@ -216,7 +216,7 @@ def test_the_end_of_a_log_whose_last_names_are_exchanged(tmp_path):
 
 def test_the_leader_epoch_at_the_kept_end(tmp_path):
     """Another leader began in the part that is lost."""
-    folder = made(tmp_path, {0: [good(0, leader_epoch=0)]}, leader_epoch_checkpoint="0\n2\n0 0\n4 12\n")
+    folder = log(tmp_path / "orders-0", [batch(0, epoch=0)], epochs=[(0, 0), (4, 12)])
     (folder / f"{20:020}.snapshot").write_bytes(producer_snapshot.write([]))
     salvage(folder, tmp_path / "out", as_partition=True, keep_end=True)
     [*_, last] = kafkarec.open(tmp_path / "out" / "orders-0").scan()

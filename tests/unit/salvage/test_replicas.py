@@ -11,7 +11,6 @@ import pytest
 from failing_calls import before, failing
 from plain_logs import batch, log
 from salvage_runs import FOLDERS, copied, set_aside
-from verify_reports import made
 
 import kafkarec
 from kafkarec import salvage
@@ -71,7 +70,7 @@ def test_wrapper_messages_complete_each_other(tmp_path, magic):
     parts, sources = wrappers(0, 5, 10, 15, magic=magic), []
     for name, hit in {"a": 1, "b": 3, "c": 0}.items():
         data = [builders.flipped(part, 30) if n == hit else part for n, part in enumerate(parts)]
-        sources.append(made(tmp_path / name, {0: data}))
+        sources.append(log(tmp_path / name / "orders-0", (0, b"".join(data))))
     for order in permutations(sources):
         out = tmp_path / "-".join(one.parent.name for one in order)
         [merged] = salvage(order, out).partitions

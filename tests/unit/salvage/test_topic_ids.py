@@ -17,7 +17,7 @@ NAME = f"{0:020}.log"
 
 
 def partition(folder, topic_id, *batches):
-    log(folder, batches)
+    log(folder, list(batches))
     if topic_id is not None:
         (folder / partition_metadata.NAME).write_bytes(partition_metadata.write(topic_id))
     return folder

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import builders
 import counted_files
+import plain_logs
 import pytest
 from failing_calls import before
 from hypothesis import example, given, settings
@@ -215,11 +216,8 @@ def test_files_with_an_unchanged_mtime_are_read_again(tmp_path, monkeypatch):
 
 
 def log_folder(tmp_path, *batches, name="t-0"):
-    folder = tmp_path / name
-    folder.mkdir()
-    path = folder / f"{0:020}.log"
-    path.write_bytes(b"".join(batches))
-    os.utime(path, (1, 1))  # what is there is old
+    folder = plain_logs.log(tmp_path / name, (0, b"".join(batches)))
+    os.utime(folder / f"{0:020}.log", (1, 1))  # what is there is old
     return folder
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import counted_files
 import golden
+import plain_logs
 import pytest
 from builders import flipped
 
@@ -18,10 +19,7 @@ from kafkarec.ops.study.sampling import sample_shares
 
 
 def folder_of(path, *segments, bases=(0,)):
-    path.mkdir()
-    for base, data in zip(bases, segments, strict=True):
-        (path / f"{base:020}.log").write_bytes(data)
-    return kafkarec.open(path)
+    return kafkarec.open(plain_logs.log(path, *zip(bases, segments, strict=True)))
 
 
 def noisy(first, count, noise, seed):

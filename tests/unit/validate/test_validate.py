@@ -6,7 +6,7 @@ import builders
 import golden
 import pytest
 from builders import CODECS, NOW
-from validate_comparison import uncompressed
+from reading import uncompressed
 
 import kafkarec
 from kafkarec import ValidatedRecords, stamp, validate

@@ -5,8 +5,8 @@ import threading
 import builders
 import pytest
 from paths import SEGMENTS
-from plain_logs import exchange
-from verify_reports import data_folder, good, kinds, verified
+from plain_logs import batch, data_folder, exchange
+from verify_reports import kinds, verified
 from witness_folders import BORDERS, HEALTHY, LOSSES, cut, flipped_index, golden, written
 
 import kafkarec
@@ -77,7 +77,7 @@ def test_one_segment_of_a_log_is_not_asked_for_the_logs_end(tmp_path):
     folder = written(tmp_path)
     first, *_, last = sorted(folder.glob("*.log"))
     assert verified(first).exit_status() == verified([first, folder / last.name]).exit_status() == 0
-    cut(last, len(good(0)))
+    cut(last, len(batch(0)))
     assert "end_lost" in kinds(verified(last), "error")
     assert verified(first).exit_status() == 0
 

@@ -8,8 +8,8 @@ import golden
 import pytest
 import witness_folders
 from cluster_folders import cluster_folder
-from plain_logs import exchange
-from verify_reports import data_folder, good, made, verified
+from plain_logs import batch, data_folder, exchange, log
+from verify_reports import verified
 
 import kafkarec
 from kafkarec.ops.verify import KINDS
@@ -28,11 +28,11 @@ ELSEWHERE = {
 
 
 def produced(epoch, sequence, base, **fields):
-    return good(base, producer_id=7, producer_epoch=epoch, base_sequence=sequence, **fields)
+    return batch(base, producer_id=7, producer_epoch=epoch, base_sequence=sequence, **fields)
 
 
 def exchanged(to):
-    folder = made(to, {0: [good(0), good(5), good(10)], 15: [good(15), good(20), good(25)], 30: [good(30)]})
+    folder = log(to / "orders-0", [batch(0), batch(5), batch(10)], [batch(15), batch(20), batch(25)], [batch(30)])
     exchange(folder, 0, 15)
     return folder
 
@@ -43,35 +43,35 @@ def with_file(folder, name, data):
 
 
 def wrong_base_offset(to):
-    batches = [good(5 * i) for i in range(20)]
+    batches = [batch(5 * i) for i in range(20)]
     del batches[10]
     batches[9] = builders.patched(batches[9], 6, b"\x01")
-    return made(to, {0: batches})
+    return log(to / "orders-0", batches)
 
 
 def listed_by_salvage(to):
     report = {"folder": "orders-0", "lost": [[5, 9]], "missing": [], "set_aside": []}
     (to / "salvage.json").write_text(json.dumps({"partitions": [report]}))
-    return made(to, {0: [good(0), good(10)]})
+    return log(to / "orders-0", [batch(0), batch(10)])
 
 
 def found_after_a_crash(to):
-    made(to, {0: [good(0)]})
+    log(to / "orders-0", [batch(0)])
     (to / "lost+found").mkdir()
-    with_file(to / "lost+found", "#12345", good(5))
+    with_file(to / "lost+found", "#12345", batch(5))
     return data_folder(to, cleaner="gone 0 4")
 
 
 def index_of(batches, entries, to):
-    return with_file(made(to, {0: batches}), f"{0:020}.index", offset_index.write(entries, 0))
+    return with_file(log(to / "orders-0", batches), f"{0:020}.index", offset_index.write(entries, 0))
 
 
 def hanging(to):
     """A transaction of log append time, and a batch of an hour later."""
     flags, hour = builders.LOG_APPEND, 3_600_000
     txn = {"attributes": flags | TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
-    later = good(5, attributes=flags, max_timestamp=builders.NOW + hour)
-    return made(to, {0: [good(0, **txn), later]})
+    later = batch(5, attributes=flags, max_timestamp=builders.NOW + hour)
+    return log(to / "orders-0", [batch(0, **txn), later])
 
 
 TRANSACTIONAL = builders.TRANSACTIONAL
@@ -79,34 +79,36 @@ TRANSACTIONAL = builders.TRANSACTIONAL
 MADE = {
     "base_offset_wrong": wrong_base_offset,
     "batches_left_out": found_after_a_crash,
-    "count_above_offsets": {0: [good(0, last_offset_delta=1)]},
-    "cut_tail": {0: [good(0), good(5)[:-9]]},
-    "duplicate_segment": lambda to: with_file(made(to, {0: [good(0)]}), f"{0:020}.log.gz", gzip.compress(good(0))),
-    "epoch_goes_back": {0: [good(0, leader_epoch=3), good(5, leader_epoch=2)]},
+    "count_above_offsets": [[batch(0, last_offset_delta=1)]],
+    "cut_tail": [[batch(0), batch(5)[:-9]]],
+    "duplicate_segment": lambda to: with_file(
+        log(to / "orders-0", [batch(0)]), f"{0:020}.log.gz", gzip.compress(batch(0))
+    ),
+    "epoch_goes_back": [[batch(0, epoch=3), batch(5, epoch=2)]],
     "gaps_salvaged": listed_by_salvage,
     "folder_lost": lambda to: cluster_folder(to, "grouped"),
-    "index_append": lambda to: index_of([good(0), good(5)], [(9, 0)], to),
+    "index_append": lambda to: index_of([batch(0), batch(5)], [(9, 0)], to),
     "index_coverage": lambda to: index_of(
         [builders.batch([builders.record(value=bytes(60_000))], base_offset=n) for n in range(40)], [(0, 0)], to
     ),
     "index_without_segment": lambda to: with_file(
-        made(to, {5: [good(5)]}), f"{0:020}.index", offset_index.write([(4, 0)], 0)
+        log(to / "orders-0", [batch(5)]), f"{0:020}.index", offset_index.write([(4, 0)], 0)
     ),
-    "leader_epoch_negative": {0: [good(0, leader_epoch=-5)]},
+    "leader_epoch_negative": [[batch(0, epoch=-5)]],
     "log_missing": found_after_a_crash,
-    "offset_below_file_name": {10: [good(0)]},
-    "other_log_file": lambda to: with_file(made(to, {0: [good(0)]}), f"{5:020}.log.deleted", good(5)),
-    "producer_epoch_goes_back": {0: [produced(1, 0, 0), produced(0, 0, 5)]},
-    "producer_not_transactional": {0: [produced(0, 0, 0, attributes=TRANSACTIONAL), produced(0, 5, 5)]},
-    "record_attributes_unknown": {0: [builders.batch([builders.record(attributes=4)])]},
-    "segment_gap": {0: [good(0)], 10: [good(10)]},
+    "offset_below_file_name": [(10, batch(0))],
+    "other_log_file": lambda to: with_file(log(to / "orders-0", [batch(0)]), f"{5:020}.log.deleted", batch(5)),
+    "producer_epoch_goes_back": [[produced(1, 0, 0), produced(0, 0, 5)]],
+    "producer_not_transactional": [[produced(0, 0, 0, attributes=TRANSACTIONAL), produced(0, 5, 5)]],
+    "record_attributes_unknown": [[builders.batch([builders.record(attributes=4)])]],
+    "segment_gap": [[batch(0)], [batch(10)]],
     "segment_misnamed": exchanged,
-    "segment_overlap": {0: [good(0), good(5)], 5: [good(5)]},
-    "sequence_duplicate": {0: [produced(0, 0, 0), produced(0, 0, 5)]},
-    "sequence_gap": {0: [produced(0, 0, 0), produced(0, 9, 5)]},
-    "sequence_order": {0: [produced(0, 10, 0), produced(0, 3, 5)]},
+    "segment_overlap": [[batch(0), batch(5)], [batch(5)]],
+    "sequence_duplicate": [[produced(0, 0, 0), produced(0, 0, 5)]],
+    "sequence_gap": [[produced(0, 0, 0), produced(0, 9, 5)]],
+    "sequence_order": [[produced(0, 10, 0), produced(0, 3, 5)]],
     "snapshot_incomplete": lambda to: with_file(
-        made(to, {0: [good(0)]}, "__cluster_metadata-0"), f"{5:020}-{1:010}.checkpoint", good(0)
+        log(to / "__cluster_metadata-0", [batch(0)]), f"{5:020}-{1:010}.checkpoint", batch(0)
     ),
     "transaction_hanging": hanging,
 }
@@ -115,7 +117,7 @@ MADE = {
 @pytest.mark.parametrize("kind", MADE)
 def test_produced(kind, tmp_path):
     make = MADE[kind]
-    make(tmp_path) if callable(make) else made(tmp_path, make)
+    make(tmp_path) if callable(make) else log(tmp_path / "orders-0", *make)
     found = [one for one in verified(tmp_path, sequences=True).findings if one.kind == kind]
     assert found and {one.severity for one in found} <= set(KINDS[kind].severities)
 

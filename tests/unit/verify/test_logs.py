@@ -7,8 +7,8 @@ import shutil
 import builders
 import pytest
 from paths import SEGMENTS
-from plain_logs import flip
-from verify_reports import data_folder, good, kinds, made, sequenced, verified
+from plain_logs import batch, data_folder, flip, log, sequenced
+from verify_reports import kinds, verified
 
 import kafkarec
 from kafkarec import codecs
@@ -22,17 +22,17 @@ from kafkarec.sidecars import txn_index
 def test_offsets_may_restart_in_a_file_of_archived_batches(tmp_path):
     """A file name that no broker writes; all batches begin at offset 0. Odd, but no error."""
     path = tmp_path / "archive.bin"
-    path.write_bytes(good(0) * 3)
+    path.write_bytes(batch(0) * 3)
     report = verified(path)
     assert report.ok and kinds(report, "anomaly") == {"offset_overlap"}
 
 
 def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path):
     broker = tmp_path / "data"
-    never = made(broker, {0: [good(0), good(9)]}, "never-0")
-    cleaned = made(broker, {0: [good(0), good(9)]}, "cleaned-0")
-    unknown = made(tmp_path, {0: [good(0), good(9)]}, "unknown-0")
-    signs = made(tmp_path, {0: [good(0), good(9, last_offset_delta=9)]}, "signs-0")
+    never = log(broker / "never-0", [batch(0), batch(9)])
+    cleaned = log(broker / "cleaned-0", [batch(0), batch(9)])
+    unknown = log(tmp_path / "unknown-0", [batch(0), batch(9)])
+    signs = log(tmp_path / "signs-0", [batch(0), batch(9, last_offset_delta=9)])
     data_folder(broker, cleaner="cleaned 0 9")
     assert kinds(verified(never), "error") == {"offset_gap"}
     assert kinds(verified(cleaned)) == set()
@@ -75,21 +75,22 @@ TOP = 2**31 - 1
     ],
 )
 def test_sequences_by_the_brokers_rules(tmp_path, batches, kind):
-    folder = made(tmp_path, {0: batches})
+    folder = log(tmp_path / "orders-0", batches)
     assert kinds(verified(folder)) == set()
     assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())
 
 
 @pytest.mark.parametrize("first, kind", [(5, None), (10, "sequence_gap")])
 def test_sequences_continue_over_a_segment_without_producers(tmp_path, first, kind):
-    folder = made(tmp_path, {0: [sequenced(0, 0)], 5: [good(5), good(10)], 15: [sequenced(15, first)]})
+    folder = log(tmp_path / "orders-0", [sequenced(0, 0)], [batch(5), batch(10)], [sequenced(15, first)])
     assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())
 
 
 def test_a_sequence_gap_over_missing_offsets_is_not_reported(tmp_path):
     bad = sequenced(5, 5)[:-1] + b"\xff"
-    assert kinds(verified(made(tmp_path, {0: [sequenced(0, 0), bad, sequenced(10, 10)]}), sequences=True)) == set()
-    two = made(tmp_path, {0: [sequenced(0, 0)], 10: [sequenced(10, 10)]}, "two-0")
+    one = log(tmp_path / "one-0", [sequenced(0, 0), bad, sequenced(10, 10)])
+    assert kinds(verified(one, sequences=True)) == set()
+    two = log(tmp_path / "two-0", [sequenced(0, 0)], [sequenced(10, 10)])
     assert kinds(verified(two, sequences=True)) == {"segment_gap"}
 
 
@@ -102,13 +103,15 @@ def test_transactions_of_later_segments(tmp_path):
     def at(base, hours, attributes=builders.LOG_APPEND, producer_id=-1):
         time = builders.NOW + hours * 3_600_000
         stamps = {"base_timestamp": time, "max_timestamp": time}
-        return good(base, 1, attributes=attributes, producer_id=producer_id, **stamps)
+        return batch(base, 1, attributes=attributes, producer_id=producer_id, **stamps)
 
-    def log(number, attributes):
+    def transaction(number, attributes):
         second = [at(10, 0, builders.TRANSACTIONAL | attributes, producer_id=1), at(12, 0)]
-        return made(tmp_path, {0: [at(0, 0)], 10: second, 20: [at(20, 9)]}, f"t-{number}")
+        return log(tmp_path / f"t-{number}", [at(0, 0)], second, [at(20, 9)])
 
-    open_for_hours, of_create_time, aborted = log(0, builders.LOG_APPEND), log(1, 0), log(2, builders.LOG_APPEND)
+    open_for_hours, of_create_time, aborted = (
+        transaction(number, stamp) for number, stamp in enumerate((builders.LOG_APPEND, 0, builders.LOG_APPEND))
+    )
     entry = AbortedTransaction(1, 10, 11, 12)
     (aborted / f"{10:020}.txnindex").write_bytes(txn_index.write([entry]))
     assert "transaction_hanging" in kinds(verified(open_for_hours))
@@ -135,7 +138,7 @@ def test_a_failure_in_a_worker_stops_all(tmp_path, monkeypatch):
     """A missing library raises MissingCodecError and is not damage; the other workers stop."""
     payload = b"".join(builders.compress("gzip", one) for one in builders.records(2))
     members = builders.batch(count=2, codec="gzip", payload=payload)  # two, which the C core leaves to Python
-    folders = [made(tmp_path, {0: [members]}, f"t-{i}") for i in range(4)]
+    folders = [log(tmp_path / f"t-{i}", [members]) for i in range(4)]
     assert verified(folders).ok
 
     def fails(*given):
@@ -153,9 +156,9 @@ def test_a_packed_file_that_is_no_copy_of_a_segment_is_listed(tmp_path):
     """A copy of a segment is verified and salvaged with it; of a packed index both say that it is left out."""
     log = tmp_path / "t-0" / f"{0:020}.log"
     log.parent.mkdir()
-    log.write_bytes(good(0))
+    log.write_bytes(batch(0))
     for other in (log.with_suffix(".log.gz"), log.with_suffix(".index.gz")):
-        other.write_bytes(gzip.compress(good(0)))
+        other.write_bytes(gzip.compress(batch(0)))
     report = kafkarec.verify(log.parent)
     assert sorted(one.kind for one in report.findings) == ["duplicate_segment", "file_left_out"]
     assert f"{0:020}.index.gz: " in str(report)

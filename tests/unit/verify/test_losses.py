@@ -7,7 +7,8 @@ import sys
 import builders
 import pytest
 from paths import SEGMENTS
-from verify_reports import data_folder, good, kinds, made, verified
+from plain_logs import batch, data_folder, log
+from verify_reports import kinds, verified
 from witness_folders import golden
 
 import kafkarec
@@ -19,7 +20,7 @@ FIRST, SECOND, *_ = sorted(SEGMENTS.rglob("*.checkpoint"))
 
 
 def test_a_log_that_is_cleaned_for_the_first_time_while_it_is_read_lost_nothing(tmp_path):
-    made(tmp_path, {0: [good(0), good(20)], 40: [good(40)]})
+    log(tmp_path / "orders-0", [batch(0), batch(20)], [batch(40)])
     data_folder(tmp_path, cleaner="")
     report = verified(tmp_path, progress=lambda *_: data_folder(tmp_path, cleaner="orders 0 40"))
     assert report.partitions[0].lost_offsets == 0 and "error" not in {one.severity for one in report.findings}
@@ -29,8 +30,8 @@ def test_a_log_that_is_cleaned_for_the_first_time_while_it_is_read_lost_nothing(
 def test_a_segment_that_the_cleaner_has_just_replaced_leaves_gaps_open(tmp_path, replaced, severity):
     """The cleaner enters a log into its checkpoint only when it is done with it. A segment of another base offset that
     is about to be deleted says nothing."""
-    folder = made(tmp_path, {0: [good(0), good(20)], 40: [good(40)]})
-    (folder / f"{replaced:020}.log.deleted").write_bytes(good(0))
+    folder = log(tmp_path / "orders-0", [batch(0), batch(20)], [batch(40)])
+    (folder / f"{replaced:020}.log.deleted").write_bytes(batch(0))
     data_folder(tmp_path, cleaner="")
     found = {one.kind: one.severity for one in verified(tmp_path).findings}
     assert (found["offset_gap"], found["segment_gap"]) == (severity, severity)
@@ -42,14 +43,14 @@ def test_a_segment_that_the_cleaner_has_just_replaced_leaves_gaps_open(tmp_path,
 def test_segments_with_other_names_in_their_folder_are_salvaged_together(tmp_path, tmp_path_factory, monkeypatch):
     """As upper case letters on a file system of another kind. The file of another folder has no offset that begins a
     gap."""
-    log = made(tmp_path, {0: [good(0)], 20: [good(20)]})
+    folder = log(tmp_path / "orders-0", [batch(0)], [batch(20)])
     data_folder(tmp_path, cleaner="")
-    files = [log / f"{base:020}.LOG" for base in (5, 10)]
+    files = [folder / f"{base:020}.LOG" for base in (5, 10)]
     for base, file in zip((5, 10), files, strict=True):
-        file.write_bytes(good(base))
-    (tmp_path / "found").write_bytes(good(15))
+        file.write_bytes(batch(base))
+    (tmp_path / "found").write_bytes(batch(15))
     text = str(verified(tmp_path))
-    command = f"next: kafkarec salvage {log} {files[0]} {files[1]} --topic orders --partition 0 -o rescued-orders-0"
+    command = f"next: kafkarec salvage {folder} {files[0]} {files[1]} --topic orders --partition 0 -o rescued-orders-0"
     assert f"\n{command}\n      (orders-0 lacks the offsets from 5, 10 on)\n" in text
     assert f"kafkarec verify {tmp_path / 'found'}" in text
     monkeypatch.chdir(tmp_path_factory.mktemp("work"))
@@ -58,11 +59,11 @@ def test_segments_with_other_names_in_their_folder_are_salvaged_together(tmp_pat
 
 
 def test_a_full_lost_and_found_is_counted(tmp_path):
-    made(tmp_path, {0: [good(0)[:-1] + b"\xff", good(5)]})
+    log(tmp_path / "orders-0", [batch(0)[:-1] + b"\xff", batch(5)])
     lost_and_found = tmp_path / "lost+found"
     lost_and_found.mkdir()
     for number in range(40):
-        (lost_and_found / f"#{number:02}").write_bytes(good(number))
+        (lost_and_found / f"#{number:02}").write_bytes(batch(number))
     text = str(verified(tmp_path))
     assert "and 26 more findings: --all prints them\n" in text and "(and 37 more files)" in text
     assert len(text.splitlines()) < 45
@@ -94,7 +95,7 @@ def test_ten_thousand_markers_are_decoded_together(tmp_path):
         builders.end_marker(commit=bool(offset % 2), producer_id=offset % 7, producer_epoch=0, base_offset=offset)
         for offset in range(10_000)
     ]
-    folder = made(tmp_path, {0: batches})
+    folder = log(tmp_path / "orders-0", batches)
     calls = []
     sys.setprofile(lambda frame, event, argument: calls.append(None) if event == "call" else None)
     try:
@@ -119,7 +120,7 @@ def test_an_index_that_may_know_what_is_missing_is_not_replaced(tmp_path):
 
 
 def test_batches_that_salvage_set_aside_are_known_gaps(tmp_path):
-    folder = made(tmp_path, {0: [good(0), good(15), good(25)], 30: [good(30)]})
+    folder = log(tmp_path / "orders-0", [batch(0), batch(15), batch(25)], [batch(30)])
     report = {"folder": "orders-0", "lost": [[5, 9]], "missing": []}
     aside = [{"first_offset": 10, "last_offset": 12}, {"first_offset": 13, "last_offset": 14}]
     (tmp_path / "salvage.json").write_text(json.dumps({"partitions": [report | {"set_aside": aside}]}))

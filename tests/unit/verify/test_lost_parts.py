@@ -18,8 +18,8 @@ from cluster_folders import (
     setting,
 )
 from command import own_process
-from plain_logs import flip
-from verify_reports import add_checkpoint, kinds, verified
+from plain_logs import add_checkpoint, flip
+from verify_reports import kinds, verified
 
 from kafkarec import salvage
 

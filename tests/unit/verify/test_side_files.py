@@ -7,8 +7,8 @@ import struct
 import builders
 import pytest
 from paths import VECTORS
-from plain_logs import flip
-from verify_reports import data_folder, kinds, verified
+from plain_logs import data_folder, flip
+from verify_reports import kinds, verified
 from witness_folders import golden, without_first, written
 
 import kafkarec

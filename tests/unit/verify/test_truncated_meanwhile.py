@@ -5,7 +5,8 @@ import os
 
 import pytest
 from failing_calls import before
-from verify_reports import good, kinds, made, sequenced, verified
+from plain_logs import batch, log, sequenced
+from verify_reports import kinds, verified
 
 from kafkarec.sidecars import producer_snapshot
 
@@ -31,8 +32,8 @@ def _truncating(monkeypatch, truncate, times=1):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kept", [0, 1, 2, 3])
 def test_a_log_that_gets_shorter(tmp_path, monkeypatch, sequences, threads, kept):
-    batches = [good(5 * i) for i in range(3)]
-    folder = made(tmp_path, {0: [*batches, bytes(_ZEROS)]})
+    batches = [batch(5 * i) for i in range(3)]
+    folder = log(tmp_path / "orders-0", [*batches, bytes(_ZEROS)])
     path = folder / f"{0:020}.log"
     left = sum(map(len, batches[:kept]))
     done = _truncating(monkeypatch, lambda: os.truncate(path, left))
@@ -45,7 +46,7 @@ def test_a_log_that_gets_shorter(tmp_path, monkeypatch, sequences, threads, kept
 
 def test_a_log_that_was_truncated_and_written_to(tmp_path, monkeypatch):
     """A follower truncates, and fetches other batches; each producer's sequences are checked along the new ones."""
-    folder = made(tmp_path, {0: [sequenced(5 * i, 5 * i) for i in range(9)]})
+    folder = log(tmp_path / "orders-0", [sequenced(5 * i, 5 * i) for i in range(9)])
     path = folder / f"{0:020}.log"
 
     def truncate():
@@ -58,7 +59,7 @@ def test_a_log_that_was_truncated_and_written_to(tmp_path, monkeypatch):
 
 def test_a_leader_epoch_that_begins(tmp_path, monkeypatch):
     """A broker enters it, and appends batches of it, after the entries were read."""
-    folder = made(tmp_path, {0: [good(0)]})
+    folder = log(tmp_path / "orders-0", [batch(0)])
     epochs = folder / "leader-epoch-checkpoint"
     epochs.write_text("0\n1\n0 0\n")
 
@@ -66,7 +67,7 @@ def test_a_leader_epoch_that_begins(tmp_path, monkeypatch):
         (folder / "new").write_text("0\n2\n0 0\n1 5\n")
         (folder / "new").rename(epochs)
         with (folder / f"{0:020}.log").open("ab") as file:
-            file.write(good(5, leader_epoch=1))
+            file.write(batch(5, epoch=1))
 
     done = []
 
@@ -83,7 +84,7 @@ def test_a_leader_epoch_that_begins(tmp_path, monkeypatch):
 def test_a_snapshot_that_is_replaced(tmp_path, monkeypatch):
     """A broker truncates the log, and appends as many bytes with other sequences, between the reading of the batches
     and that of the snapshot."""
-    folder = made(tmp_path, {0: [sequenced(0, 0)]})
+    folder = log(tmp_path / "orders-0", [sequenced(0, 0)])
     path, snapshot, later = folder / f"{0:020}.log", folder / f"{5:020}.snapshot", tmp_path / "later"
     first = producer_snapshot.SnapshotEntry(1, 0, 4, 4, 4, 1_700_000_000_004, -1, -1)
     snapshot.write_bytes(producer_snapshot.write([first]))
@@ -102,7 +103,7 @@ def test_a_snapshot_that_is_replaced(tmp_path, monkeypatch):
 
 def test_a_log_that_is_changed_every_time(tmp_path, monkeypatch):
     """Nothing is known of it then; it is said, and ends."""
-    folder = made(tmp_path, {0: [good(0), bytes(_ZEROS)]})
+    folder = log(tmp_path / "orders-0", [batch(0), bytes(_ZEROS)])
     path = folder / f"{0:020}.log"
     done = _truncating(monkeypatch, lambda: os.truncate(path, path.stat().st_size - 4096), times=9)
     report = verified(folder)
@@ -113,13 +114,14 @@ def test_a_log_that_is_changed_every_time(tmp_path, monkeypatch):
 
 def test_a_witness_of_what_was_truncated_meanwhile(tmp_path, monkeypatch):
     """The producer snapshot was there before the log was read, and is gone as the records that it speaks of."""
-    folder = made(tmp_path, {0: [good(0), good(5)]}, **{f"{10:020}.snapshot": ""})
+    folder = log(tmp_path / "orders-0", [batch(0), batch(5)])
     snapshot = folder / f"{10:020}.snapshot"
+    snapshot.touch()
     path = folder / f"{0:020}.log"
 
     def truncate():
         snapshot.unlink()
-        os.truncate(path, len(good(0)))
+        os.truncate(path, len(batch(0)))
 
     done = _truncating(monkeypatch, truncate)
     assert verified(folder).exit_status() == 0 and done

@@ -5,8 +5,9 @@ import sys
 
 import builders
 import pytest
+from plain_logs import batch, log
 from unreadable_files import refuse_listing
-from verify_reports import good, kinds, made, verified
+from verify_reports import kinds, verified
 from witness_folders import golden
 
 import kafkarec
@@ -15,7 +16,7 @@ from kafkarec.sidecars import time_index
 
 def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(tmp_path, monkeypatch):
     for name in ("good-0", "locked-0"):
-        made(tmp_path, {0: [good(0)]}, name)
+        log(tmp_path / name, [batch(0)])
     refuse_listing(monkeypatch, "locked-0", errno.EACCES)
     report = verified(tmp_path)
     [finding] = report.own_findings
@@ -28,8 +29,8 @@ def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(tmp
 def test_damage_beyond_a_limit_is_counted(tmp_path, monkeypatch):
     """The report on millions of damaged places fits in memory: the first are listed, all are counted."""
     monkeypatch.setattr("kafkarec.ops.verify.segment_check.MOST_DAMAGE", 3)
-    batches = [good(5 * i)[:-1] + b"\xff" if i % 2 else good(5 * i) for i in range(21)]
-    report = verified(made(tmp_path, {0: batches}))
+    batches = [batch(5 * i)[:-1] + b"\xff" if i % 2 else batch(5 * i) for i in range(21)]
+    report = verified(log(tmp_path / "orders-0", batches))
     [file] = report.files
     assert (len(file.damage), file.damage_left_out, file.places, file.batches) == (3, 7, 10, 11)
     assert file.damaged_bytes == 10 * len(batches[0])
@@ -60,22 +61,22 @@ def test_a_failure_of_the_second_reading_costs_the_comparisons_alone(tmp_path, m
 
 def test_a_file_that_a_broker_removes_meanwhile(tmp_path):
     """It was there when the folder was listed: retention, the log cleaner and topic deletion do that."""
-    folder = made(tmp_path, {0: [good(0)], 5: [good(5)]})
-    with kafkarec.open(folder) as log:
-        assert len(log.segments) == 2
+    folder = log(tmp_path / "orders-0", [batch(0)], [batch(5)])
+    with kafkarec.open(folder) as opened:
+        assert len(opened.segments) == 2
         (folder / f"{0:020}.log").unlink()
-        report = verified(log)
+        report = verified(opened)
     assert report.exit_status() == 0 and report.unread == {}
     assert "removed_meanwhile" in kinds(report, "note")
 
 
 def test_a_segment_that_the_cleaner_replaces_meanwhile(tmp_path):
     """The new segment's index reaches behind the end of the old one, which was read."""
-    folder = made(tmp_path, {0: [good(0)], 20: [good(20)]})
+    folder = log(tmp_path / "orders-0", [batch(0)], [batch(20)])
 
     def clean(path, done, size):
         if path.endswith(f"{20:020}.log"):
-            (folder / f"{0:020}.log").write_bytes(good(0) + good(10))
+            (folder / f"{0:020}.log").write_bytes(batch(0) + batch(10))
             (folder / f"{0:020}.timeindex").write_bytes(time_index.write([(builders.NOW + 4, 14)], 0))
 
     report = verified(folder, progress=clean)

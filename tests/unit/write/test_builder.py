@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import golden
 import pytest
-from validate_comparison import uncompressed
+from reading import uncompressed
 
 import kafkarec
 from kafkarec import RecordBatchBuilder, TimestampType
