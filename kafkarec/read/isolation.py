@@ -92,7 +92,7 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
         transaction; otherwise InvalidRecordError for such a marker
     """
     matched = match_markers(segments, raises=not skip, check_all=skip)
-    for wrong_offset in _wrong_offsets(matched):
+    for wrong_offset in () if skip else _wrong_offsets(matched):
         raise wrong_offset.error
     marked = frozenset(producer for (producer,) in columns_of(matched.ended + matched.without_data, "producer_id"))
     opened = tuple(one.first_offset for one in matched.open.values())
@@ -202,12 +202,13 @@ def _excluded(matched: MatchedTransactions, opened: Mapping[int, TransactionData
         matched.highest_base,
         bool(matched.damage),
         tuple(_wrong_offsets(matched)),
+        matched.falls,
     )
 
 
 def _wrong_offsets(matched: MatchedTransactions) -> Iterator[WrongOffset]:
     """Excluded.wrong_offsets. By its stored offset a batch is left out that is above the highest right one."""
-    for one, last in matched.wrong_offsets if matched.raises else ():
+    for one, last in matched.wrong_offsets:
         stored, right = one.fields["base_offset"]
         why = f'{restored_text(one.fields, one.evidence)}; errors="skip" uses that'
         fault = {"file": one.file, "position": one.position, "base_offset": stored, "detail": why}

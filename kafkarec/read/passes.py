@@ -30,10 +30,9 @@ Span = tuple[int, int, int]
 
 
 class WrongOffset(NamedTuple):
-    """A batch whose base offset is proven to be wrong, of a reading that restores none: which transaction it is part of
-    is known by the right one only.
+    """A batch whose base offset is proven to be wrong: which transaction it is part of is known by the right one only.
 
-    error: it, as an error
+    error: for a reading that restores none
     places: the (first, last) offsets by which a range may have it: the right ones, and perhaps those of the stored one
     """
 
@@ -56,7 +55,8 @@ class Excluded(NamedTuple):
     highest_base: the highest base offset when the markers were read: what a log that grows got since then is left out,
         as its markers are not known; None: nothing is left out for that
     damaged: whether there was damage then, of which a reading that checks less may take batches
-    wrong_offsets: with errors="raise" the batches whose base offset is proven to be wrong
+    wrong_offsets: the batches whose base offset is proven to be wrong
+    falls: whether the base offset of a batch is not behind the batch before it
     """
 
     aborted: tuple[Span, ...]
@@ -66,9 +66,10 @@ class Excluded(NamedTuple):
     highest_base: int | None = None
     damaged: bool = False
     wrong_offsets: tuple[WrongOffset, ...] = ()
+    falls: bool = False
 
     def applied_to(self, decode_request: DecodeRequest) -> DecodeRequest:
-        for one in self.wrong_offsets:
+        for one in () if decode_request.skip else self.wrong_offsets:
             if one.is_within(*decode_request.options.within[:2], self.stable_offset):
                 raise one.error
         options = decode_request.options._replace(aborted=self.aborted, stable_offset=self.stable_offset)

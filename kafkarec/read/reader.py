@@ -32,14 +32,20 @@ def _apply_isolation(
     aborted: Any,
     last_stable_offset: int | None,
 ) -> tuple[DecodeRequest, Excluded | None]:
-    """The request with what read_committed excludes, and the latter."""
+    """The request with what read_committed excludes, and the latter. Where offsets fall, and it is proven that one of
+    them is wrong, the data are read as a file of one log: an aborted batch with a wrong one would be none."""
     if Isolation.of(isolation) is Isolation.READ_UNCOMMITTED:
         return decode_request, None
     from .isolation import excluded  # not at the top: with what it imports a seventh of `import kafkarec`
     from .walk import BytesSegment
 
     skip, restore = decode_request.skip, decode_request.options.restore
-    found = excluded([BytesSegment(data, source=source)], aborted, last_stable_offset, skip=skip, restore=restore)
+    found = excluded([BytesSegment(data, source)], aborted, last_stable_offset, skip=skip, restore=restore)
+    if found.falls:
+        of_log = BytesSegment(data, source, base_offset=0)
+        by_order = excluded([of_log], aborted, last_stable_offset, skip=skip, restore=restore)
+        if by_order.wrong_offsets:
+            return by_order.applied_to(of_log.named_request(decode_request)), by_order
     return found.applied_to(decode_request), found
 
 

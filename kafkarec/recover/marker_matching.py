@@ -112,7 +112,7 @@ class MatchedTransactions:
     known_holes         holes of a log whose damaged bytes were removed, in order
     ahead               producer id -> its .txnindex entry after the log's last batch
     first_offset, next_offset   of the input; None: there is no batch
-    is_out_of_order     whether offsets fall somewhere, in files
+    falls               whether offsets fall somewhere
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class MatchedTransactions:
         self.wrong_offsets: list[tuple[Restored, int]] = []
         self.decisions: list[Decision] = []
         self.ahead: dict[int, AbortedTransaction] = {}
-        self.is_out_of_order = False
+        self.falls = False
         self._producers = Producers(kind=TransactionData)
         self._highest_misplaced = -1  # base offset
         self._input: tuple[int, str | None] | None = None  # number and path of the last segment, as its steps have them
@@ -161,6 +161,11 @@ class MatchedTransactions:
         return self._producers.max_timestamp
 
     @property
+    def is_out_of_order(self) -> bool:
+        """Whether offsets fall in files of one log; in a buffer they may."""
+        return self.falls and self.segments[-1].base_offset is not None
+
+    @property
     def highest_base(self) -> int:
         """The highest base offset of all batches; the least int64: there is none."""
         return max(self._producers.highest_base, self._highest_misplaced)
@@ -180,8 +185,7 @@ class MatchedTransactions:
             if "base_offset" in one.fields and one.position in step.column("position"):
                 row = step.start + step.column("position").index(one.position)
                 self.wrong_offsets.append((one, step.cell("last_offset", row)))
-        if step.segment.base_offset is not None and not step.rows.rise_from(self.next_offset or 0):
-            self.is_out_of_order = True
+        self.falls = self.falls or not step.rows.rise_from(self.next_offset or 0)
         holes = self._hole_finder.holes_in(step, self._segment_number, self.next_offset)
         if not len(step):
             return

@@ -447,9 +447,10 @@ class Follower:
             wrong, unread, asked, log_end = dict[int, WrongOffset](), _ALL, self._request, 0
             next_offset = reading.at.border[1] if reading.at.border else -1
             if left_out is not None and self._markers is not None:
-                wrong = {_place_in(segment, one.error): one for one in left_out.wrong_offsets}
+                if self._raises:
+                    wrong = {_place_in(segment, one.error): one for one in left_out.wrong_offsets}
                 unread = self._markers.at.position if self._markers.name == segment.name else _ALL
-                asked = left_out._replace(wrong_offsets=()).applied_to(asked)
+                asked = left_out.applied_to(asked)
                 log_end = self._markers.match.next_offset or 0
             raised = sorted(at for at, one in wrong.items() if one.is_within(self._range.first_offset, stable))
             if raised and raised[0] < reading.at.position:  # it was proven after it was read
