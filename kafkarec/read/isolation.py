@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import starmap
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -70,17 +71,13 @@ def match_markers(
     found = matched((step, True) for step in steps(segments, check_all))
     if not check_all and (raises or not found.is_out_of_order):
         ended_unseen = any(one.proof == END_UNKNOWN.proof for one in found.decisions)  # or its header is damaged, too
-        if ended_unseen or found.is_out_of_order or not _open_transactions_pass_crc(found):
+        # a damaged header can look like the start of a transaction that never ends, which excludes the rest of the log
+        began = ((found.segments[one.segment], one.position, one.size) for one in found.open.values())
+        if ended_unseen or found.is_out_of_order or not all(starmap(passes_checksum, began)):
             found = matched((step, True) for step in steps(found.segments, True))
     if found.is_out_of_order and not raises:
         found = matched(*judged_steps(steps(found.segments, True)))
     return found
-
-
-def _open_transactions_pass_crc(found: MatchedTransactions) -> bool:
-    """Whether the first batch of each open transaction has a right checksum. A damaged header can look like the start
-    of a transaction that never ends, which would exclude the rest of the log."""
-    return all(passes_checksum(found.segments[one.segment], one.position, one.size) for one in found.open.values())
 
 
 def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:

@@ -467,8 +467,14 @@ class MatchedTransactions:
         """Holds the transactions that are open before a hole and may end in it."""
         self._holes.append(hole)
         listed = self._producers_of_listed_markers(hole)
-        if hole.marker is not None:
-            self._end_by_legible_marker(hole, hole.marker)
+        if (marker := hole.marker) is not None:  # legible, it ends its transaction
+            producer = marker.producer_id
+            data = self._decide_held(producer, self._producers.pop_open(producer), marker)
+            self._unmatched.pop((producer, marker.offset), None)
+            self._producers.set_coordinator_epoch(producer, marker.coordinator_epoch)
+            data = data or self._transaction_without_data(producer, marker.producer_epoch)
+            rule = LEGIBLE._replace(outcome=ABORTED if marker.code == ABORT else COMMITTED)
+            self._record_decision(data._replace(coordinator_epoch=marker.coordinator_epoch), hole, rule, marker)
         if not hole.may_hold:
             return
         up_to = hole if listed is None else self._hole_for_any_marker
@@ -501,15 +507,6 @@ class MatchedTransactions:
                     found[entry.last_offset] = entry.producer_id
         is_complete = hole.last is not None and len(found) == hole.last - hole.first + 1
         return list(dict.fromkeys(found.values())) if is_complete else None
-
-    def _end_by_legible_marker(self, hole: Hole, marker: EndMarker) -> None:
-        producer = marker.producer_id
-        data = self._decide_held(producer, self._producers.pop_open(producer), marker)
-        self._unmatched.pop((producer, marker.offset), None)
-        self._producers.set_coordinator_epoch(producer, marker.coordinator_epoch)
-        data = data or self._transaction_without_data(producer, marker.producer_epoch)
-        rule = LEGIBLE._replace(outcome=ABORTED if marker.code == ABORT else COMMITTED)
-        self._record_decision(data._replace(coordinator_epoch=marker.coordinator_epoch), hole, rule, marker)
 
     # ---- transactions that were open before holes
 
