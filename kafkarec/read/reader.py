@@ -80,7 +80,8 @@ def decode(
     timestamp_unit: ms, us, ns, or int64 (raw milliseconds); a value that does not fit is null and counted
     header_keys: utf8 as Java decodes it (malformed: U+FFFD), or binary
     restore: with errors="skip", batches whose length or magic is damaged and whose checksum proves the right one are
-        good batches, listed in `.restored`; False: they are damage
+        good batches, listed in `.restored`; False: they are damage. With read_committed so are those whose base offset
+        is proven to be wrong by the batches around it; with errors="raise" the first of these is raised
     layout: "copy", or "view": keys, values and header values are binary_view, and those of more than 12 bytes stay in
         `data` where they are not compressed. So the columns, and what Arrow's interface makes of them, keep `data`: a
         bytearray cannot be resized meanwhile, a change of its bytes changes the values, and the file of a memory map
