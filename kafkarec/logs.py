@@ -147,7 +147,8 @@ class Readable(ABC):
         batches and preallocated zeros at the end are waited for. Damage is raised, after the records before it, or with
         errors="skip" reported, when a good batch is behind it and it has been there for 2 seconds: what is written
         behind it meanwhile may tell more. With errors="skip" that holds as well for a batch at the end that does not
-        continue the one before it by offset and leader epoch, as its header may have to be restored.
+        continue the one before it by offset and leader epoch, as its header may have to be restored, and with
+        read_committed for one that does not by offset: it is raised if a wrong one is proven, as `read` does.
         """
         if not interval >= 0:
             raise ValueError(f"interval {interval!r}: seconds, 0 or more")

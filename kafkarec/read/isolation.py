@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import starmap
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafkarec.damage import UndecidedTransaction, error, restored_text
-from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import number_or_none
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Evidence
@@ -15,7 +15,7 @@ from kafkarec.recover.marker_matching import MatchedTransactions
 from kafkarec.recover.misplaced import judged_steps
 from kafkarec.recover.steps import ABORT, Step, TransactionData, columns_of
 
-from .passes import Excluded, Span
+from .passes import Excluded, Span, WrongOffset
 from .walk import CHECKED_MARKERS, CHECKSUMS, MARKERS, passes_checksum, walk, walk_request
 
 _NEVER = 2**63 - 1
@@ -71,17 +71,13 @@ def match_markers(
     found = matched((step, True) for step in steps(segments, check_all))
     if not check_all and (raises or not found.is_out_of_order):
         ended_unseen = any(one.proof == END_UNKNOWN.proof for one in found.decisions)  # or its header is damaged, too
-        if ended_unseen or found.is_out_of_order or not _open_transactions_pass_crc(found):
+        # a damaged header can look like the start of a transaction that never ends, which excludes the rest of the log
+        began = ((found.segments[one.segment], one.position, one.size) for one in found.open.values())
+        if ended_unseen or found.is_out_of_order or not all(starmap(passes_checksum, began)):
             found = matched((step, True) for step in steps(found.segments, True))
     if found.is_out_of_order and not raises:
         found = matched(*judged_steps(steps(found.segments, True)))
     return found
-
-
-def _open_transactions_pass_crc(found: MatchedTransactions) -> bool:
-    """Whether the first batch of each open transaction has a right checksum. A damaged header can look like the start
-    of a transaction that never ends, which would exclude the rest of the log."""
-    return all(passes_checksum(found.segments[one.segment], one.position, one.size) for one in found.open.values())
 
 
 def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
@@ -93,8 +89,8 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
         transaction; otherwise InvalidRecordError for such a marker
     """
     matched = match_markers(segments, raises=not skip, check_all=skip)
-    for wrong_offset, _ in () if skip else _wrong_offsets(matched):
-        raise wrong_offset
+    for wrong_offset in () if skip else _wrong_offsets(matched):
+        raise wrong_offset.error
     marked = frozenset(producer for (producer,) in columns_of(matched.ended + matched.without_data, "producer_id"))
     opened = tuple(one.first_offset for one in matched.open.values())
     is_damaged = matched.is_out_of_order or bool(matched.decisions)
@@ -166,8 +162,6 @@ def excluded(
             return Excluded(complete, last_stable_offset, last_stable_offset)
     matched = match_markers(segments, raises=not skip, check_all=skip, restore=restore)
     found = _excluded(matched, matched.open)
-    if not skip:
-        found = found._replace(wrong_offsets=tuple(_wrong_offsets(matched)))
     if known is not None:
         markers = _abort_markers(matched)
         spans = tuple(
@@ -204,17 +198,19 @@ def _excluded(matched: MatchedTransactions, opened: Mapping[int, TransactionData
         _undecided(matched),
         matched.highest_base,
         bool(matched.damage),
+        tuple(_wrong_offsets(matched)),
+        matched.falls,
     )
 
 
-def _wrong_offsets(matched: MatchedTransactions) -> Iterator[tuple[KafkaRecordError, list[tuple[int, int]]]]:
+def _wrong_offsets(matched: MatchedTransactions) -> Iterator[WrongOffset]:
     """Excluded.wrong_offsets. By its stored offset a batch is left out that is above the highest right one."""
     for one, last in matched.wrong_offsets:
         stored, right = one.fields["base_offset"]
         why = f'{restored_text(one.fields, one.evidence)}; errors="skip" uses that'
         fault = {"file": one.file, "position": one.position, "base_offset": stored, "detail": why}
         by_stored = [(stored, stored + last - right)] if stored <= matched.highest_base else []
-        yield error("base_offset_undecided", fault), [(right, last), *by_stored]
+        yield WrongOffset(error("base_offset_undecided", fault), [(right, last), *by_stored])
 
 
 def _undecided(matched: MatchedTransactions) -> tuple[UndecidedTransaction, ...]:

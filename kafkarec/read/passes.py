@@ -29,6 +29,22 @@ _CHUNK_OF_STRETCH = 4 << 20  # so that a stretch is decoded to one chunk, nearly
 Span = tuple[int, int, int]
 
 
+class WrongOffset(NamedTuple):
+    """A batch whose base offset is proven to be wrong: which transaction it is part of is known by the right one only.
+
+    error: for a reading that restores none
+    places: the (first, last) offsets by which a range may have it: the right ones, and perhaps those of the stored one
+    """
+
+    error: KafkaRecordError
+    places: list[tuple[int, int]]
+
+    def is_within(self, first: int | None, *ends: int | None) -> bool:
+        """Whether offsets from `first` on, below all of `ends`, have it."""
+        stops = [end for end in ends if end is not None]
+        return any((first is None or high >= first) and all(low < stop for stop in stops) for low, high in self.places)
+
+
 class Excluded(NamedTuple):
     """What read_committed leaves out.
 
@@ -39,9 +55,8 @@ class Excluded(NamedTuple):
     highest_base: the highest base offset when the markers were read: what a log that grows got since then is left out,
         as its markers are not known; None: nothing is left out for that
     damaged: whether there was damage then, of which a reading that checks less may take batches
-    wrong_offsets: with errors="raise" the batches whose base offset is proven to be wrong, as errors, with the (first,
-        last) offsets by which a range may have them: which transaction one is part of is known by the right one only,
-        which is not restored then
+    wrong_offsets: the batches whose base offset is proven to be wrong
+    falls: whether the base offset of a batch is not behind the batch before it
     """
 
     aborted: tuple[Span, ...]
@@ -50,23 +65,17 @@ class Excluded(NamedTuple):
     undecided: tuple[UndecidedTransaction, ...] = ()
     highest_base: int | None = None
     damaged: bool = False
-    wrong_offsets: tuple[tuple[KafkaRecordError, list[tuple[int, int]]], ...] = ()
+    wrong_offsets: tuple[WrongOffset, ...] = ()
+    falls: bool = False
 
     def applied_to(self, decode_request: DecodeRequest) -> DecodeRequest:
-        first, end, *_ = decode_request.options.within
-        stops = [stop for stop in (end, self.stable_offset) if stop is not None]
-        for error, places in self.wrong_offsets:
-            if any((first is None or high >= first) and all(low < stop for stop in stops) for low, high in places):
-                raise error
+        for one in () if decode_request.skip else self.wrong_offsets:
+            if one.is_within(*decode_request.options.within[:2], self.stable_offset):
+                raise one.error
         options = decode_request.options._replace(aborted=self.aborted, stable_offset=self.stable_offset)
         if options.check_crc == ALL_CHECKS or not self.damaged:
             options = options._replace(highest_base=self.highest_base)
         return decode_request._replace(options=options)
-
-    def must_wait(self, base_offset: int) -> bool:
-        """Whether the batch may not be judged yet."""
-        is_open = self.stable_offset is not None and base_offset >= self.stable_offset
-        return is_open or (self.highest_base is not None and base_offset > self.highest_base)
 
 
 def as_columns(decode_request: DecodeRequest, part: PassResult, left_out: Excluded | None = None) -> RecordColumns:

@@ -67,24 +67,28 @@ def walk_request(want: Want, *, errors: str = "raise", restore: bool = True) -> 
 
 
 class BytesSegment:
-    """Bytes in memory as the segment of a walk. source: of the same bytes, if there is one"""
+    """Bytes in memory as the segment of a walk.
+
+    source        of the same bytes, if there is one
+    base_offset   None: their offsets may repeat and fall; else they are as those of a file, at or above this one
+    """
 
     path: str | None = None
-    base_offset: int | None = None
     later_segment = False
     evidence = NO_EVIDENCE
     begin, end = 0, None
 
-    def __init__(self, data: Any, source: Source | None = None) -> None:
+    def __init__(self, data: Any, source: Source | None = None, base_offset: int | None = None) -> None:
         self.source = Source(data) if source is None else source
+        self.base_offset, self.size = base_offset, self.source.size
         self._bytes = self.source.memory
 
     def opened(self) -> AbstractContextManager[Source]:
         return nullcontext(self.source)
 
     def named_request(self, decode_request: DecodeRequest) -> DecodeRequest:
-        """The request as it is: there is no file of which something is known."""
-        return decode_request
+        """There is no file of which something is known; "" has the rules of one."""
+        return decode_request if self.base_offset is None else decode_request._replace(named={"file": ""})
 
     def raw(self, position: int, length: int) -> memoryview:
         """Bytes; fewer at the end."""

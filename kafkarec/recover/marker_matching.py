@@ -112,7 +112,7 @@ class MatchedTransactions:
     known_holes         holes of a log whose damaged bytes were removed, in order
     ahead               producer id -> its .txnindex entry after the log's last batch
     first_offset, next_offset   of the input; None: there is no batch
-    is_out_of_order     whether offsets fall somewhere, in files
+    falls               whether offsets fall somewhere
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class MatchedTransactions:
         self.wrong_offsets: list[tuple[Restored, int]] = []
         self.decisions: list[Decision] = []
         self.ahead: dict[int, AbortedTransaction] = {}
-        self.is_out_of_order = False
+        self.falls = False
         self._producers = Producers(kind=TransactionData)
         self._highest_misplaced = -1  # base offset
         self._input: tuple[int, str | None] | None = None  # number and path of the last segment, as its steps have them
@@ -161,6 +161,11 @@ class MatchedTransactions:
         return self._producers.max_timestamp
 
     @property
+    def is_out_of_order(self) -> bool:
+        """Whether offsets fall in files of one log; in a buffer they may."""
+        return self.falls and self.segments[-1].base_offset is not None
+
+    @property
     def highest_base(self) -> int:
         """The highest base offset of all batches; the least int64: there is none."""
         return max(self._producers.highest_base, self._highest_misplaced)
@@ -180,8 +185,7 @@ class MatchedTransactions:
             if "base_offset" in one.fields and one.position in step.column("position"):
                 row = step.start + step.column("position").index(one.position)
                 self.wrong_offsets.append((one, step.cell("last_offset", row)))
-        if step.segment.base_offset is not None and not step.rows.rise_from(self.next_offset or 0):
-            self.is_out_of_order = True
+        self.falls = self.falls or not step.rows.rise_from(self.next_offset or 0)
         holes = self._hole_finder.holes_in(step, self._segment_number, self.next_offset)
         if not len(step):
             return
@@ -463,8 +467,14 @@ class MatchedTransactions:
         """Holds the transactions that are open before a hole and may end in it."""
         self._holes.append(hole)
         listed = self._producers_of_listed_markers(hole)
-        if hole.marker is not None:
-            self._end_by_legible_marker(hole, hole.marker)
+        if (marker := hole.marker) is not None:  # legible, it ends its transaction
+            producer = marker.producer_id
+            data = self._decide_held(producer, self._producers.pop_open(producer), marker)
+            self._unmatched.pop((producer, marker.offset), None)
+            self._producers.set_coordinator_epoch(producer, marker.coordinator_epoch)
+            data = data or self._transaction_without_data(producer, marker.producer_epoch)
+            rule = LEGIBLE._replace(outcome=ABORTED if marker.code == ABORT else COMMITTED)
+            self._record_decision(data._replace(coordinator_epoch=marker.coordinator_epoch), hole, rule, marker)
         if not hole.may_hold:
             return
         up_to = hole if listed is None else self._hole_for_any_marker
@@ -497,15 +507,6 @@ class MatchedTransactions:
                     found[entry.last_offset] = entry.producer_id
         is_complete = hole.last is not None and len(found) == hole.last - hole.first + 1
         return list(dict.fromkeys(found.values())) if is_complete else None
-
-    def _end_by_legible_marker(self, hole: Hole, marker: EndMarker) -> None:
-        producer = marker.producer_id
-        data = self._decide_held(producer, self._producers.pop_open(producer), marker)
-        self._unmatched.pop((producer, marker.offset), None)
-        self._producers.set_coordinator_epoch(producer, marker.coordinator_epoch)
-        data = data or self._transaction_without_data(producer, marker.producer_epoch)
-        rule = LEGIBLE._replace(outcome=ABORTED if marker.code == ABORT else COMMITTED)
-        self._record_decision(data._replace(coordinator_epoch=marker.coordinator_epoch), hole, rule, marker)
 
     # ---- transactions that were open before holes
 

@@ -3,14 +3,16 @@
     field                    restored if                                                      witness
     batch_length, magic      the batch's own records or codec frame end there, and the        CHECKSUM
                              checksum holds (only magic 2: the magic, too)
-    base_offset              files only; its neighbours disprove it, and the offsets          OFFSETS
+    base_offset              files (*); its neighbours disprove it, and the offsets           OFFSETS
                              between them are as many as the batches there have (behind
                              the last one is the next segment's name), and no other batch
                              has it; or an .index entry of this position gives it             INDEX
                              (which alone disproves a gap before the last batch)
-    partition_leader_epoch   files only; its neighbours, also in the next segment, disprove
+    partition_leader_epoch   files (*); its neighbours, also in the next segment, disprove
                              it, and it is the same in both,                                  EPOCHS
                              or leader-epoch-checkpoint agrees with both and has it           EPOCH_FILE
+
+(*) and a buffer that is read with read_committed, if that proves a base offset to be wrong in it.
 
 `header_proofs` has the rules of the two fields for files. A restored batch is checked like any other: checksum,
 payload, records. Used wherever damage is skipped: the Decoder asks here for each batch that it refuses, and in files

@@ -86,24 +86,20 @@ def read(data: bytes, file: str | None = NAME) -> MetaProperties:
     if version not in _VERSIONS:
         refuse("metadata_invalid", f"version {version} is neither 0 nor 1", file=file)
     node = _VERSIONS[version]
+    node_id, directory = _integer(known, node, file), uuid_bytes(known.get("directory.id", ""))
+    if directory is None and "directory.id" in known:
+        refuse("metadata_invalid", "directory.id is not 16 bytes in base64", file=file)
     meta = MetaProperties(
         version,
         known.get("cluster.id"),
-        _integer(known, node, file),
-        _directory_id(known, file),
+        node_id,
+        topic_id_of(UUID(bytes=directory)) if directory else None,
         {name: v for name, v in known.items() if name not in ("version", "cluster.id", "directory.id", node)},
     )
     missing = [name for name, value in (("cluster.id", meta.cluster_id), (node, meta.node_id)) if value is None]
     if version and missing:
         refuse("metadata_invalid", f"{' and '.join(missing)} missing", file=file)
     return meta
-
-
-def _directory_id(known: dict[str, str], file: str | None) -> str | None:
-    raw = uuid_bytes(known.get("directory.id", ""))
-    if raw is None and "directory.id" in known:
-        refuse("metadata_invalid", "directory.id is not 16 bytes in base64", file=file)
-    return topic_id_of(UUID(bytes=raw)) if raw else None
 
 
 def _integer(known: dict[str, str], name: str, file: str | None) -> int | None:

@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from kafkarec.errors import KafkaRecordError
@@ -155,21 +154,14 @@ def _count_last_batches(
     """(record count, least offset, position of the first) of the last batches with at least `needed` records, or of
     all; no position: the count in a wrapper of magic 0 or 1 is not known."""
     low = record_range.first_offset
-    hints = _indexed_offsets_near_end(segment) if record_range.end_offset is None else ()
-    nearer = (hint for hint in hints if low is None or low < hint)
-    for first in chain(nearer, [low]):
+    # not all headers are read where the index has an offset near the end
+    entries = segment.index_entries(offset_index) if record_range.end_offset is None else ()
+    hints = [entries[-back].offset for back in (2, 64, 2048) if back < len(entries)]
+    for first in [*(hint for hint in hints if low is None or low < hint), low]:
         counted = _count_in_range(segment, needed, RecordRange(first, record_range.end_offset), control)
         if counted[0] >= needed:
             break
     return counted
-
-
-def _indexed_offsets_near_end(segment: SegmentFile) -> Iterator[int]:
-    """Offsets near the end from the index, nearest first. Reading from there avoids reading all headers."""
-    entries = segment.index_entries(offset_index)
-    for back in (2, 64, 2048):
-        if back < len(entries):
-            yield entries[-back].offset
 
 
 def _count_in_range(

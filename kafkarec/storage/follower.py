@@ -18,8 +18,10 @@ What waits for a later poll:
     header fields are restored a batch that does not continue the one     seen: what is written behind it meanwhile
     before it by offset and leader epoch                                  may tell more about it
     read_committed: a batch at or above the last stable offset            until its transaction has ended
+    read_committed: a batch behind the markers that were read             until these are: they wait, too
 
-In a segment that a later one follows nothing waits but the last of these.
+In a segment that a later one follows nothing waits but the last two of these. With errors="raise" nothing is restored,
+but markers are matched by the right offsets: read_committed raises at a batch that has another one.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field
@@ -35,12 +37,14 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkarec._core import PassResult, Source
+from kafkarec.errors import InvalidRecordError, KafkaRecordError
 from kafkarec.format.layout import CRC_AT
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import ALL_CHECKS, DecodeRequest, request
 from kafkarec.read.passes import (
     Excluded,
     ReadPosition,
+    WrongOffset,
     as_columns,
     read_chunks,
     read_chunks_from,
@@ -109,15 +113,17 @@ class _Markers:
     """The markers that were read: from the segment `start` on, in `name` up to `at`.
 
     needed_from   the segment in which the first open transaction may begin
+    match         with errors="raise" it ends before a marker that cannot be read, which is `unreadable`
     last          the last batch before `at`
     """
 
     start: str
     name: str
     needed_from: str
+    match: MatchedTransactions
+    unreadable: KafkaRecordError | None = None
     at: ReadPosition = field(default_factory=ReadPosition)
     last: BatchMark | None = None
-    match: MatchedTransactions = field(default_factory=MatchedTransactions)
 
 
 class Follower:
@@ -147,9 +153,12 @@ class Follower:
         asked, self._range, self._committed = chosen.request, chosen.record_range, chosen.is_committed
         self._raises = not asked.skip
         # with errors="raise" it ends at the first damage: nothing is restored before that
-        restore = asked.options.restore and asked.skip and all(one.restore for one in log.segments)
-        options = asked.options._replace(within=RecordRange(None, None, *self._range[2:]), restore=restore)
+        restore = asked.options.restore and all(one.restore for one in log.segments)
+        within = RecordRange(None, None, *self._range[2:])
+        options = asked.options._replace(within=within, restore=restore and asked.skip)
         self._request = asked._replace(options=options, skip=True)
+        # but by markers with the right offsets, as `read` matches them
+        self._markers_request = walk_request(MARKERS | CHECKSUMS, errors="skip", restore=restore)
         self._reading = _Reading()
         self._marks: deque[BatchMark] = deque(maxlen=_REMEMBERED)  # of the last batches that were read
         self._markers: _Markers | None = None
@@ -198,6 +207,8 @@ class Follower:
             if not (later and is_read):
                 break
             self._enter(later[0])
+        if self._markers is not None and self._markers.unreadable is not None:
+            raise self._markers.unreadable
         self._reading.judged = judged if settled == _ALL else None
 
     # ---- the position in the log
@@ -357,23 +368,27 @@ class Follower:
             file.size = last[1]
         return Source(file=file)
 
-    def _first_doubtful_position(self, part: PassResult, at: ReadPosition, settled: int | None) -> int:
+    def _first_doubtful_position(
+        self, decode_request: DecodeRequest, part: PassResult, at: ReadPosition, settled: int | None
+    ) -> int:
         """The first position in a part that waits. at: what was read before"""
         if settled is None:
             return _ALL
         doubts = [one.position for one in part.damage if one.position >= settled or one.lost_to is None]
         doubts += [one.position for one in part.restored if one.position >= settled]
-        options = self._request.options
+        options = decode_request.options
         if options.restore and options.check_crc == ALL_CHECKS and settled < _ALL:
-            _, *expected = at.border[:3] if at.border else (0, None, None)
-            for position, base, epoch, after in BatchTable(part).zip_columns(
+            # with errors="raise" only the markers are read so, and by their offsets alone
+            first = names.offset_in_name(self._markers.name) if self._raises and self._markers else None
+            _, next_offset, epoch = at.border[:3] if at.border else (0, first, None)
+            for position, base, own, after in BatchTable(part).zip_columns(
                 "position", "base_offset", "partition_leader_epoch", "next_offset"
             ):
-                epoch = as_stored(epoch)
-                if position >= settled and [base, epoch] != expected:
+                continues = base == next_offset and (self._raises or as_stored(own) == epoch)
+                if position >= settled and not continues:
                     doubts.append(position)
                     break
-                expected = [after, epoch]
+                next_offset, epoch = after, as_stored(own)
         return min(doubts, default=_ALL)
 
     def _excluded(self, listed: Sequence[str], settled: int) -> Excluded:
@@ -382,14 +397,20 @@ class Follower:
         known = self._markers
         start = known.needed_from if known and known.needed_from in listed else listed[0]
         if known is None or known.start != start or known.name not in listed or not self._log_has(known.last):
-            known = self._markers = _Markers(start, start, start)
+            known = self._markers = _Markers(start, start, start, MatchedTransactions(self._raises))
         chosen = [name for name in listed if _sort_key(name) >= _sort_key(start)]
-        self._read_markers(known, chosen, settled)
+        try:
+            self._read_markers(known, chosen, settled)
+        except InvalidRecordError as unreadable:
+            known = self._markers = _Markers(start, start, start, MatchedTransactions(self._raises), unreadable)
+            self._read_markers(known, chosen, settled)
         left_out = isolation.excluded_so_far(known.match)
         if left_out is None:
-            group = [self._segment_named(name, later_segment=True) for name in chosen[:-1]]
-            group.append(self._segment_named(chosen[-1]).between(0, known.at.position, has_grown=True))
-            left_out = isolation.excluded(group, skip=True, restore=self._request.options.restore)
+            before = chosen[: chosen.index(known.name)]
+            group = [self._segment_named(name, later_segment=True) for name in before]
+            group.append(self._segment_named(known.name).between(0, known.at.position, has_grown=True))
+            restore = self._markers_request.options.restore
+            left_out = isolation.excluded(group, skip=not self._raises, restore=restore)
         stable = left_out.stable_offset
         reached = self._last_mark.next_offset if self._last_mark else 0
         known.needed_from = _first_segment_with(listed, reached if stable is None else min(reached, stable))
@@ -398,16 +419,16 @@ class Follower:
     def _read_markers(self, known: _Markers, chosen: Sequence[str], settled: int) -> None:
         """Takes the markers behind those that were read, up to what waits."""
         known.match.refresh_evidence()
-        asked = walk_request(MARKERS | CHECKSUMS, errors="skip", restore=self._request.options.restore)
         for name in chosen[chosen.index(known.name) :]:
             if name != known.name:
                 known.name, known.at = name, ReadPosition()
             of_segment = settled if name == chosen[-1] else None
             with self._segment_named(name, later_segment=of_segment is None) as segment:
-                decode_request = segment.named_request(asked)
+                decode_request = segment.named_request(self._markers_request)
                 source = self._source_without_tail(segment, known.at.position, of_segment)
+                end = _place_in(segment, known.unreadable)
                 for part, after in read_chunks_from(decode_request, source, known.at):
-                    doubt = self._first_doubtful_position(part, known.at, of_segment)
+                    doubt = min(end, self._first_doubtful_position(decode_request, part, known.at, of_segment))
                     if doubt < _ALL:
                         part, after = read_to_position(decode_request, source, known.at, doubt)
                     last = next(_marks_of(segment, BatchTable(part)[-1:]), known.last)
@@ -415,26 +436,36 @@ class Follower:
                         known.match.take(step)
                     known.at, known.last = after, last
                     if doubt < _ALL:
-                        break
+                        return
 
     # ---- reading
 
     def _read_current_segment(self, settled: int | None, left_out: Excluded | None) -> Generator[_Piece, None, bool]:
         """Yields what may be judged of the current segment; returns whether that is all of it."""
         reading, stable = self._reading, None if left_out is None else left_out.stable_offset
-        if settled is not None and reading.at.border and stable is not None and stable <= reading.at.border[1]:
-            return False  # all that is behind the last batch
         with self._segment_named(reading.name, later_segment=settled is None) as segment:
-            decode_request = segment.named_request(
-                self._request if left_out is None else left_out.applied_to(self._request)
-            )
+            wrong, unread, asked, log_end = dict[int, WrongOffset](), _ALL, self._request, 0
+            next_offset = reading.at.border[1] if reading.at.border else -1
+            if left_out is not None and self._markers is not None:
+                if self._raises:
+                    wrong = {_place_in(segment, one.error): one for one in left_out.wrong_offsets}
+                unread = self._markers.at.position if self._markers.name == segment.name else _ALL
+                asked = left_out.applied_to(asked)
+                log_end = self._markers.match.next_offset or 0
+            raised = sorted(at for at, one in wrong.items() if one.is_within(self._range.first_offset, stable))
+            if raised and raised[0] < reading.at.position:  # it was proven after it was read
+                raise wrong[raised[0]].error
+            if settled is not None and stable is not None and stable <= next_offset <= log_end:
+                return False  # all that is behind the last batch
+            decode_request = segment.named_request(asked)
             source = self._source_without_tail(segment, reading.at.position, settled)
             fails_at = waits_at = _ALL
             for part, after in read_chunks_from(decode_request, source, reading.at):
-                fails_at = part.damage[0].position if self._raises and part.damage else _ALL
-                waits_at = min(
-                    self._first_doubtful_position(part, reading.at, settled), _first_undecided_position(part, left_out)
-                )
+                failing = raised[:1] + [one.position for one in part.damage[:1] if self._raises]
+                fails_at = min((at for at in failing if at < after.position), default=_ALL)
+                waits_at = self._first_doubtful_position(decode_request, part, reading.at, settled)
+                if left_out is not None:
+                    waits_at = min(waits_at, _first_undecided_position(part, stable, unread, wrong))
                 stop = min(fails_at, waits_at)
                 if stop < _ALL:
                     part, after = read_to_position(decode_request, source, reading.at, stop)
@@ -453,6 +484,8 @@ class Follower:
                 if stop < _ALL:
                     break
             if fails_at < waits_at:
+                if fails_at in wrong:
+                    raise wrong[fails_at].error
                 for _ in read_chunks(decode_request._replace(skip=False), source, fails_at):
                     pass
             if settled is not None and min(reading.size_seen[1], segment.size) <= max(settled, reading.at.position):
@@ -479,12 +512,25 @@ class Follower:
         return sum(offset < first for offset in as_columns(of_offsets, part).column("offset"))
 
 
-def _first_undecided_position(part: PassResult, left_out: Excluded | None) -> int:
-    """The position of the first batch in a part that waits for the end of a transaction."""
-    if left_out is None:
+def _first_undecided_position(
+    part: PassResult, stable: int | None, unread: int, wrong: Mapping[int, WrongOffset]
+) -> int:
+    """The position of the first batch in a part that waits for the end of a transaction. unread: where the markers were
+    not read from on; wrong: position -> what its right base offset is."""
+    for at, stored in BatchTable(part).zip_columns("position", "base_offset"):
+        base = wrong[at].places[0][0] if at in wrong else stored
+        if at >= unread or (stable is not None and base is not None and base >= stable):
+            return int(at)
+    return _ALL
+
+
+def _place_in(segment: SegmentFile, error: KafkaRecordError | None) -> int:
+    """The position of an error in a segment; -1: it is in one before it; _ALL: there is none, or in a later one."""
+    if error is None or error.position is None or error.file is None:
         return _ALL
-    batches = BatchTable(part).zip_columns("position", "base_offset")
-    return next((at for at, base in batches if base is not None and left_out.must_wait(base)), _ALL)
+    if error.file == segment.path:
+        return error.position
+    return -1 if _sort_key(os.path.basename(error.file)) < _sort_key(segment.name) else _ALL
 
 
 def _marks_of(segment: SegmentFile, batches: BatchTable) -> Iterator[BatchMark]:

@@ -39,7 +39,7 @@ def base_offsets_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile
             wrong[base] = segment, found
         elif base is not None and not found:
             empty[base] = segment
-    right = [one for one in segments if one.base_offset is not None and one.base_offset not in wrong]
+    right = {one.base_offset: one for one in segments if one.base_offset is not None and one.base_offset not in wrong}
     moved = {}
     for base, (segment, found) in wrong.items():
         by_content = next((one for one in (*wrong, *empty) if one <= found[0] < ends[one]), None)
@@ -49,7 +49,9 @@ def base_offsets_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile
             fits_its_name = end == found[0] + ends[base] - base
             if fits_its_name or not passes_checksum(segment, 0, size_or_zero(segment)):
                 continue  # its base offset is damaged, or more of its header
-            is_own = _adjoins_another(found[0], end, right)
+            # the single batch begins where another segment ends, or ends where one begins
+            below = max((one for one in right if one < found[0]), default=None)
+            is_own = end in right or (below is not None and _end_offset(right[below]) == found[0])
         if by_content is None and found[0] not in ends and is_own:
             by_content = found[0]
         if by_content is not None:
@@ -153,14 +155,6 @@ def _end_offset(segment: SegmentFile) -> int | None:
         return next_offset(segment)
     except (OSError, KafkaRecordError):
         return None
-
-
-def _adjoins_another(first: int, end: int | None, others: Sequence[SegmentFile]) -> bool:
-    """Whether the single batch of a segment begins where another segment ends, or ends where one begins: then its base
-    offset is not damaged."""
-    bases = {one.base_offset or 0: one for one in others}
-    below = [base for base in bases if base < first]
-    return end in bases or (bool(below) and _end_offset(bases[max(below)]) == first)
 
 
 def _is_mostly_outside(segment: SegmentFile, first_offsets: Sequence[int], low: int, high: int) -> bool:

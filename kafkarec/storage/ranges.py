@@ -106,15 +106,13 @@ def _position_in_file(segment: SegmentFile, record_range: RecordRange) -> int:
     entry_offset, position = entries[later - 1] if later else (0, 0)
     if not 0 < position < segment.size:
         return 0
-    return position if _begins_batch_with(segment.raw(position, V2_OVERHEAD), entry_offset) else 0
-
-
-def _begins_batch_with(head: bytes, offset: int) -> bool:
-    """Whether a batch that contains the offset begins with `head`; in magic 0 and 1, one with that outer offset."""
-    start, header = batch_start(head), batch_header(head)
-    if header is not None:
-        return 0 <= offset - header.base_offset <= header.last_offset_delta
-    return start is not None and start.magic < BATCH_MAGIC and start.base_offset == offset
+    head = segment.raw(position, V2_OVERHEAD)
+    first, header = batch_start(head), batch_header(head)
+    if header is None:  # a message is there with its outer offset
+        is_there = first is not None and first.magic < BATCH_MAGIC and first.base_offset == entry_offset
+    else:
+        is_there = 0 <= entry_offset - header.base_offset <= header.last_offset_delta
+    return position if is_there else 0
 
 
 def _offset_from_time_index(segment: SegmentFile, timestamp: int) -> int:

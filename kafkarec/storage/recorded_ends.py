@@ -168,11 +168,6 @@ class DataFolderState:
             return None
         return ClusterTopics([*before.column("value"), *later.column("value")])
 
-    def recorded_ends(self, topic: str | None, partition: int | None) -> Iterator[RecordedEnd]:
-        for name, offsets in self.offsets.items():
-            if (end := offsets.get((topic, partition))) is not None:
-                yield RecordedEnd(name, end, _CHECKPOINTS[name])
-
     def log_start(self, topic: str | None, partition: int | None) -> int:
         """The offset below which the records of a partition count as deleted; 0: not known."""
         return self.offsets.get(_LOG_START, {}).get((topic, partition), 0)
@@ -211,8 +206,8 @@ def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[RecordedEnd
 
     .index, .timeindex and .txnindex of earlier segments are not read, as the next segment's name is higher.
     """
-    found = [*data_folder.recorded_ends(log.topic, log.partition)]
-    folder = log.folder
+    place, checkpoints, folder = (log.topic, log.partition), data_folder.offsets.items(), log.folder
+    found = [RecordedEnd(name, known[place], _CHECKPOINTS[name]) for name, known in checkpoints if place in known]
     if folder is None:
         return tuple(found)
     named = [names.segment(one.name) for one in log.segments]

@@ -3,7 +3,7 @@ and listed."""
 
 import hurt_markers
 import pytest
-from builders import flipped
+from builders import flipped, patched
 from hurt_markers import FOLDERS
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
 from transaction_logs import read_committed as read
@@ -80,9 +80,40 @@ def test_in_a_buffer_what_follows_a_wrong_base_offset_is_read(events):
     assert (visible, len(found.undecided)) == ([*range(events[-2].base, events[-1].base)], 1)
 
 
+def decode_and_stream(data, errors):
+    """What both give: (offsets, restored fields)."""
+    options = {"isolation": "read_committed", "errors": errors, "columns": ["offset"]}
+    whole, pieces = kafkarec.decode(data, **options), list(kafkarec.stream(data, **options))
+    assert [offset for piece in pieces for offset in piece.column("offset")] == whole.column("offset")
+    assert [one for piece in pieces for one in piece.restored] == [*whole.restored]
+    return whole.column("offset"), [one.fields for one in whole.restored]
+
+
 def test_in_a_buffer_what_follows_an_abort_with_a_wrong_base_offset_is_read():
     data = b"".join([LOST[0].batch, flipped(LOST[1].batch, 3), *(each.batch for each in LOST[2:])])
-    assert kafkarec.decode(data, isolation="read_committed").column("offset") == [4, 5, 7]
+    assert decode_and_stream(data, "skip") == ([4, 5, 7], [{"base_offset": (3 + (1 << 32), 3)}])
+    with pytest.raises(kafkarec.CorruptRecordError, match="base offset is 3, not 4294967299: proven"):
+        kafkarec.decode(data, isolation="read_committed")
+    unproven = b"".join([LOST[0].batch, flipped(LOST[1].batch, 3), *(each.batch for each in LOST[3:])])
+    for errors in ("raise", "skip"):
+        assert decode_and_stream(unproven, errors) == ([7], []), "how many offsets are missing is not known"
+
+
+@pytest.mark.parametrize("stored", [4, 64, 1 << 40])
+def test_in_a_buffer_an_aborted_batch_with_a_wrong_base_offset_is_left_out(stored):
+    """Its neighbours prove the right one, so it is read as in a file; else offsets may repeat and fall."""
+    events = [Event(PLAIN, -1, 0, 3), Event(DATA, 7, 3, 3), Event(PLAIN, -1, 6, 3), Event(ABORT, 7, 9, 1)]
+    before, own, *behind = [event.batch for event in events]
+    wrong = patched(own, 0, stored.to_bytes(8, "big"))
+    data = b"".join([before, wrong, *behind])
+    assert decode_and_stream(data, "skip") == ([0, 1, 2, 6, 7, 8], [{"base_offset": (stored, 3)}])
+    for call in (kafkarec.decode, lambda data, **options: list(kafkarec.stream(data, **options))):
+        with pytest.raises(kafkarec.CorruptRecordError, match=f"base offset is 3, not {stored}: proven") as raised:
+            call(data, isolation="read_committed")
+        assert (raised.value.position, raised.value.file) == (len(before), None)
+    assert kafkarec.decode(data, columns=["offset"]).column("offset")[3] == stored, "read_uncommitted"
+    twice = b"".join([before, own, *behind] * 2)
+    assert decode_and_stream(twice, "raise") == ([0, 1, 2, 6, 7, 8] * 2, [])
 
 
 def snapshot(folder, offset, open_since):

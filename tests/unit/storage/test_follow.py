@@ -370,6 +370,96 @@ def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path, monkeypatch
     assert offsets(piece for _, piece in one.poll()) == [0]
 
 
+WRONG = 1 << 40
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+@pytest.mark.parametrize("stored", [11, 64, WRONG, 4])
+def test_read_committed_that_restores_nothing_raises_at_a_wrong_base_offset(stored, rolls, tmp_path, monkeypatch):
+    """By its stored offset it is part of no transaction, or of another one, and was left out without a word."""
+    hurt = builders.patched(of(7, 10), 0, stored.to_bytes(8, "big"))
+    before = [good(3), of(8, 4), of(9, 5), end(8, 6, commit=True), end(9, 7, commit=False), good(8), good(9)]
+    behind = [good(11), end(7, 12, commit=True), good(13)]
+    folder = log_folder(tmp_path, *[good(base) for base in range(3)], *before)
+    one = follower(folder, errors="raise", restore=True, isolation="read_committed")
+    kept = [0, 1, 2, 3, 4, 8, 9]
+    assert polled_offsets(one) == kept
+    append(folder, hurt)
+    assert polled(one) == [], "only what is behind it can tell"
+    if rolls:
+        (folder / f"{11:020}.log").write_bytes(b"".join(behind))
+    else:
+        append(folder, *behind)
+        assert polled(one) == []
+        after_a_day(monkeypatch)
+    later = follower(folder, errors="raise", restore=True, isolation="read_committed")
+    for following, expected in ((one, []), (one, []), (later, kept)):
+        seen = []
+        with pytest.raises(
+            CorruptRecordError, match=f"base offset is 10, not {stored}: proven by the offsets"
+        ) as raised:
+            for _, records in following.poll():
+                seen += records.column("offset")
+        assert seen == expected and raised.value.position == (folder / f"{0:020}.log").read_bytes().index(hurt)
+    with kafkarec.open(folder) as log, pytest.raises(CorruptRecordError) as of_read:
+        log.read(isolation="read_committed")
+    assert vars(of_read.value) == vars(raised.value)
+    after_a_day(monkeypatch)
+    for options, expected in (
+        ({"errors": "skip"}, [*kept, 10, 11, 13]),
+        ({"start_offset": 11}, [11, 13]),
+        ({"isolation": "read_uncommitted"}, [*range(6), 8, 9, stored, 11, 13]),
+    ):
+        chosen = {"errors": "raise", "restore": True, "isolation": "read_committed"} | options
+        if options != {"start_offset": 11} or stored == WRONG:
+            assert polled_offsets(follower(folder, **chosen)) == expected, options
+
+
+def test_a_wrong_base_offset_that_is_proven_after_the_batch_was_read_is_raised(tmp_path, monkeypatch):
+    after_a_day(monkeypatch)
+    folder = log_folder(tmp_path, good(0), good(1), builders.patched(good(2), 0, (8).to_bytes(8, "big")))
+    one = follower(folder, errors="raise", restore=True, isolation="read_committed")
+    assert polled_offsets(one) == [0, 1, 8], "nothing is behind it"
+    append(folder, good(3), good(4))
+    with pytest.raises(CorruptRecordError, match="base offset is 2, not 8"):
+        list(one.poll())
+
+
+def test_a_batch_whose_offset_is_far_too_high_holds_up_none_behind_it(tmp_path, monkeypatch):
+    """It was read at the end of the log, and the offsets behind it prove nothing: one is missing."""
+    after_a_day(monkeypatch)
+    folder = log_folder(tmp_path, good(0), good(1), good(WRONG))
+    one = follower(folder, isolation="read_committed")
+    assert polled_offsets(one) == [0, 1, WRONG]
+    append(folder, good(4), of(7, 5))
+    assert polled_offsets(one) == [4]
+
+
+def test_a_marker_that_cannot_be_read_is_raised_after_what_is_before_it(tmp_path, monkeypatch):
+    """It ended no transaction, which an ABORT of the next one then ended."""
+    unreadable = builders.batch(
+        [builders.record(key=b"\0", value=b"")],
+        attributes=builders.TRANSACTIONAL | builders.CONTROL,
+        producer_id=7,
+        base_offset=3,
+    )
+    log = [good(0), of(8, 1), of(7, 2), unreadable, end(8, 4, commit=True), of(7, 5), end(7, 6, commit=False)]
+    folder = log_folder(tmp_path, *log, good(7))
+    after_a_day(monkeypatch)
+    one = follower(folder, errors="raise", restore=True, isolation="read_committed")
+    for expected in ([0], []):
+        seen = []
+        with pytest.raises(kafkarec.InvalidRecordError) as raised:
+            for _, records in one.poll():
+                seen += records.column("offset")
+        assert seen == expected
+    with kafkarec.open(folder) as log, pytest.raises(kafkarec.InvalidRecordError) as of_read:
+        log.read(isolation="read_committed")
+    assert vars(of_read.value) == vars(raised.value)
+    folder.joinpath(f"{0:020}.log").write_bytes(b"".join([good(0), of(8, 1), end(8, 2, commit=True), good(3)]))
+    assert polled_offsets(one) == [1, 3], "the log was truncated"
+
+
 def test_markers_of_a_log_that_was_truncated(tmp_path):
     """Those that were cut off no longer count: also behind an open transaction, where nothing was returned."""
     begin = good(0) + of(1, 1) + of(2, 2)
