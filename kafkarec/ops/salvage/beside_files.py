@@ -188,18 +188,11 @@ def log_start(partition: PartitionSources) -> int:
     return max(one.data_folder.log_start(partition.topic, partition.partition) for one in partition.sources)
 
 
-def read_recorded_ends(partition: PartitionSources) -> None:
-    """Reads the recorded ends of the sources, before their segments: a broker may be writing both."""
-    for source in partition.main_sources:
-        if not source.unordered:
-            source.recorded_ends = recorded_ends.read(_log_of_source(partition, source), source.data_folder)
-
-
 def add_lost_start(partition: PartitionSources, report: SalvagedPartition) -> None:
     """Adds the offsets below the first segment that are lost, and in no source: see storage.recorded_ends."""
     base = min((one.base_offset or 0 for source in partition.sources for one in source.segments), default=0)
     for source in partition.main_sources:
-        found = recorded_ends.lost_start(_log_of_source(partition, source), source.data_folder)
+        found = recorded_ends.lost_start(log_of_source(partition, source), source.data_folder)
         if found and found[0] < base:
             report.missing.insert(0, (found[0], base - 1))
             report.proofs.insert(0, found[2])
@@ -238,21 +231,6 @@ def _log_end(source: SalvageSource) -> LogEnd | None:
     return LogEnd(max(end.next_offset or 0, source.segments[-1].base_offset or 0), end.position, None)
 
 
-def end_without_segments(partition: PartitionSources, recorded: Sequence[RecordedEnd]) -> int:
-    """The least end of a log that the sources have no segment of; 0: they have segments."""
-    if any(source.segments for source in partition.sources):
-        return 0
-    logs = [_log_of_source(partition, source) for source in partition.main_sources]
-    return max((recorded_ends.end_without_segments(log, recorded).offset for log in logs), default=0)
-
-
-def is_known_uncleaned(partition: PartitionSources) -> bool:
-    """Whether cleaner-offset-checkpoint beside each source says that the log cleaner never worked on the log."""
-    folders = [source.data_folder for source in partition.main_sources if source.log is not None]
-    known = [folder.is_cleaned(partition.topic, partition.partition) for folder in folders]
-    return bool(known) and not any(one is not False for one in known)
-
-
 def proofs_of_loss(partition: PartitionSources, missing: Sequence[OffsetRange]) -> dict[OffsetRange, str]:
     """Sentences why offsets that are missing between segments are lost, not removed by a cleaner."""
     sentences: dict[OffsetRange, str] = {}
@@ -264,12 +242,13 @@ def proofs_of_loss(partition: PartitionSources, missing: Sequence[OffsetRange]) 
             before = [one for one in source.segments if one.base_offset is not None and one.base_offset <= first]
             if before:
                 gaps.append(SegmentGap(first, last, before[-1].base_offset or 0, before[-1].size))
-        for gap, sentence in recorded_ends.proven_losses(_log_of_source(partition, source), gaps).items():
+        for gap, sentence in recorded_ends.proven_losses(log_of_source(partition, source), gaps).items():
             sentences.setdefault((gap.first, gap.last), sentence)
     return sentences
 
 
-def _log_of_source(partition: PartitionSources, source: SalvageSource) -> PartitionFiles:
+def log_of_source(partition: PartitionSources, source: SalvageSource) -> PartitionFiles:
+    """The log that the segments of a source are."""
     folder = None if source.log is None else source.log.folder
     return PartitionFiles(
         source.path, source.segments, folder=folder, topic=partition.topic, partition=partition.partition
