@@ -14,17 +14,15 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import first_bytes, good_batches, names, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.names_by_content import base_offsets_by_content
+from kafkarec.storage.names_by_content import base_offsets_by_content, end_offset
 from kafkarec.storage.recorded_ends import LogEnd, RecordedEnd, SegmentGap
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.storage.segment_summary import last_batch
 from kafkarec.support.text_table import counted
 
 from .partition_sources import PartitionSources, SalvageSource
@@ -51,7 +49,7 @@ def arrange_segments(partition: PartitionSources, given: set[str]) -> None:
         source.segments = [moved.get(segment, segment) for segment in source.segments]
         source.segments.sort(key=lambda one: one.base_offset or 0)
         for segment, base in by_content.items():
-            if _end_offset(segment) is not None:
+            if end_offset(segment) is not None:
                 why = f"by its batches it is the segment of offset {base}"
                 partition.beside.append(BesideFile(segment.path, why, 0, used=True))
         beside = [one.name for one in source.log.left_out if _log_file_state(one.name)]
@@ -148,7 +146,7 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
         if _log_file_state(name) != ".swap":
             continue
         segment = _segment_file(source, name)
-        end = _end_offset(segment) if name in valid else None
+        end = end_offset(segment) if name in valid else None
         if end is None:
             why = "no batch can be read in it" if name in valid else "a broker deletes it, because of the .cleaned file"
             partition.beside.append(BesideFile(segment.path, why, 0, used=False))
@@ -172,15 +170,6 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
     partition.beside += [BesideFile(one.path, why, 0, used=True) for one, _, _ in taken]
     why = "a broker that starts deletes it, as it is between .swap files, but none of them has its offsets"
     partition.beside += [BesideFile(one.path, why, 0, used=True) for one in within if one not in covered]
-
-
-def _end_offset(segment: SegmentFile) -> int | None:
-    """The offset after the last batch; None: there is no batch, or the file cannot be read."""
-    try:
-        last = last_batch(segment)
-    except (OSError, KafkaRecordError):
-        return None
-    return None if last is None else int(last["next_offset"])
 
 
 def log_start(partition: PartitionSources) -> int:
