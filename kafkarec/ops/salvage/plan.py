@@ -32,6 +32,7 @@ from dataclasses import replace
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
+from kafkarec.format.layout import v2_header
 from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
 from kafkarec.ops.rewrite import empty_batch
 from kafkarec.read import reader
@@ -67,7 +68,7 @@ from .planned_changes import (
     plain_batch_changes,
     restored_changes,
 )
-from .planned_files import FilePlan, PlannedFolder, Unreadable, inserted_batch
+from .planned_files import Change, FilePlan, PlannedFolder, Unreadable
 from .salvaged_partition import BesideFile, OutputFile, SalvagedPartition
 
 _CUT = "length_beyond_end"  # the reason of its damage, where nothing but the end is missing
@@ -305,7 +306,7 @@ def _extend_to(made: PlannedFolder, end: int, epochs: Sequence[EpochEntry] = ())
     epoch = epoch_within(epochs, end - 1, before)
     header = BatchHeader(base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=epoch)
     data = empty_batch(header, as_stored(before.get("max_timestamp")))
-    made.apply_changes([inserted_batch(last.name, last.size, data)])
+    made.apply_changes([Change(last.name, last.size, None, v2_header(data), inserted=data)])
 
 
 def _restore_epochs(partition: PartitionSources, made: PlannedFolder, options: SalvageOptions) -> None:

@@ -55,7 +55,7 @@ from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
 from .partition_sources import PartitionSources
-from .planned_files import Change, PlannedFolder, batch_size, inserted_batch, removed_batch
+from .planned_files import Change, PlannedFolder, batch_size
 
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
 """What is done about a transaction whose end is not proven: a marker is written, nothing is, it is set aside."""
@@ -214,14 +214,15 @@ def marker_changes(
                     partition_leader_epoch=epoch_within(epochs, offset, before, row),
                 ) as builder:
                     builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
-                    found.append(inserted_batch(segment.name, position, builder.build()))
+                    data = builder.build()
+                    found.append(Change(segment.name, position, None, v2_header(data), inserted=data))
             if row is not None and row["is_transactional"] and not row["is_control"]:
                 for one in aside:
                     is_within = one.first_offset <= row["base_offset"] <= one.last_offset
                     if row["producer_id"] == one.producer_id and is_within:
                         at = row["position"]
                         old = v2_header(segment.raw(at, V2_OVERHEAD))
-                        found.append(removed_batch(segment.name, at, old, "transaction_undecided"))
+                        found.append(Change(segment.name, at, old, None, "transaction_undecided"))
                         break
             before = row or before
     return found
@@ -259,7 +260,7 @@ def restored_changes(partition: PartitionSources, made: PlannedFolder) -> Iterat
                     new = old._replace(partition_leader_epoch=one.fields["partition_leader_epoch"][1])
                     file, position = made.files[step.segment.name].origin(one.position, batch_size(old))
                     report.restored.append(one._replace(file=file, position=position).as_dict())
-                    yield Change(step.segment.name, one.position, V2_OVERHEAD, V2.pack(*new), old, new)
+                    yield Change(step.segment.name, one.position, old, new)
 
 
 def plain_batch_changes(log: PartitionFiles) -> Iterator[Change]:
@@ -272,7 +273,7 @@ def plain_batch_changes(log: PartitionFiles) -> Iterator[Change]:
             # Of magic 2: older messages have no producer.
             at = step.cell("position", row)
             old = v2_header(step.segment.raw(at, V2_OVERHEAD))
-            yield removed_batch(step.segment.name, at, old, "transaction_open")
+            yield Change(step.segment.name, at, old, None, "transaction_open")
 
 
 _ZEROS = memoryview(bytes(1 << 20))
@@ -300,14 +301,14 @@ def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
                     _, end, why = spans[at - 1] if at else (0, 0, None)
                     reason = why if old.base_offset < end else None
                 if reason is not None:
-                    yield removed_batch(segment.name, position, old, reason)
+                    yield Change(segment.name, position, old, None, reason)
                     continue
                 attributes = old.attributes & ~TRANSACTIONAL
                 new = old._replace(attributes=attributes, **_WITHOUT_PRODUCER)
                 if new != old:
                     size = batch_size(old) - V2_OVERHEAD
                     new = new._replace(crc=old.crc ^ _crc_before_zeros(old, size) ^ _crc_before_zeros(new, size))
-                    yield Change(segment.name, position, V2_OVERHEAD, V2.pack(*new), old, new)
+                    yield Change(segment.name, position, old, new)
 
 
 def new_cluster_sentence(changed: list[Change]) -> str:

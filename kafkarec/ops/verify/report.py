@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any, NamedTuple
 
 from kafkarec._version import __version__
@@ -308,7 +307,13 @@ def _damage_blocks(file: FileReport, limit: int, limits: ReportLimits) -> Iterat
     """The damaged ranges of a file: adjacent damage, without good batches between, has lost the same offsets."""
     if not file.damage:
         return
-    groups = list(islice(_adjacent_groups(file.damage), limit - 1))
+    groups: list[list[Damage]] = []
+    for one in file.damage:
+        if groups and groups[-1][-1].position + groups[-1][-1].length == one.position:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    del groups[limit - 1 :]
     lines, rows = [], []
     for first, *more in groups:
         begin, last = first.position, (first, *more)[-1]
@@ -330,24 +335,19 @@ def _damage_blocks(file: FileReport, limit: int, limits: ReportLimits) -> Iterat
         yield f"    and {limits.more(rest, 'range')}"
 
 
-def _adjacent_groups(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
-    group: list[Damage] = []
-    for one in damage:
-        if group and group[-1].position + group[-1].length != one.position:
-            yield group
-            group = []
-        group.append(one)
-    if group:
-        yield group
-
-
 # ---- findings
 
 
 def _finding_blocks(findings: Iterable[Finding], limit: int, limits: ReportLimits) -> Iterator[Block]:
     found = sorted(findings, key=_by_severity)
+    lines = []
+    for one in found[:limit]:
+        file, place = _file_name(one), "" if one.position is None else f" at byte {one.position}"
+        where = f"{file}{place}: " if file or place else ""
+        times = f" ({one.count} times)" if one.count > 1 else ""
+        lines.append(f"  {one.severity:<8} {where}{one.detail}{times} [{one.kind}]")
     if found:
-        yield ReportTable.of(found[:limit], _OF_FINDING, lines=list(map(_finding_line, found[:limit])))
+        yield ReportTable.of(found[:limit], _OF_FINDING, lines=lines)
     if len(found) > limit:
         yield f"  and {limits.more(len(found) - limit, 'finding')}"
 
@@ -360,14 +360,6 @@ def _file_name(one: Finding) -> str:
     """The name of a finding's file within its folder; empty: it is not about one file."""
     parts = 2 if one.kind == "batches_left_out" else 1  # lost+found/#12345
     return "" if one.file is None else "/".join(one.file.split("/")[-parts:])
-
-
-def _finding_line(one: Finding) -> str:
-    file = _file_name(one)
-    place = f" at byte {one.position}" if one.position is not None else ""
-    where = f"{file}{place}: " if file or place else ""
-    times = f" ({one.count} times)" if one.count > 1 else ""
-    return f"  {one.severity:<8} {where}{one.detail}{times} [{one.kind}]"
 
 
 _OF_FINDING: dict[str, Callable[[Finding], str]] = {
