@@ -15,13 +15,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
 from kafkarec._version import __version__
-from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
+from kafkarec.sidecars import leader_epochs, producer_snapshot
+from kafkarec.storage.names import INDEX_SUFFIXES, side_file_name
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import PART, make_folder, sync_folder, write_file
@@ -150,8 +150,14 @@ class PartitionNote:
             report.problems.append(f"what was made before the sources changed is kept in {', '.join(kept)}")
         planned = {path for plan in plans for path, _ in plan.outputs()}
         earlier = set(self._found.get("files", ()))
-        names = planned.union(earlier, *map(_side_files, plans))
-        self._write(files=dict.fromkeys(sorted(names)))
+        noted, suffixes = planned | earlier, (*INDEX_SUFFIXES, producer_snapshot.SUFFIX)
+        for plan in plans:  # and the side files that may be written for it
+            report = plan.report
+            logs = [name for name in plan.files if name.endswith(".log")]
+            for name in (*logs, f"{filename_prefix(report.next_offset or 0)}.log"):
+                noted |= {f"{report.folder}/{side_file_name(name, suffix)}" for suffix in suffixes}
+            noted.add(f"{report.folder}/{leader_epochs.NAME}")
+        self._write(files=dict.fromkeys(sorted(noted)))
         for path in earlier - planned:
             for name in (path, path + PART):
                 with suppress(FileNotFoundError):
@@ -173,13 +179,3 @@ def _read_note(path: str) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _side_files(plan: PlannedFolder) -> Iterator[str]:
-    """Yields the side files that may be written for a plan, by their paths in the output."""
-    bases = [name.removesuffix(".log") for name in plan.files if name.endswith(".log")]
-    bases.append(filename_prefix(plan.report.next_offset or 0))
-    yield f"{plan.report.folder}/{leader_epochs.NAME}"
-    for base in bases:
-        for suffix in (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX, producer_snapshot.SUFFIX):
-            yield f"{plan.report.folder}/{base}{suffix}"

@@ -54,7 +54,12 @@ def partition_report(
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
         segments[-1] = files[len(segments) - 1] = SegmentCheck(again, limit, None, lambda done: None, 1)
     in_order = _segments_in_order(files)
-    _bound_damage(in_order)
+    for before, after in pairwise(in_order):  # what damage at a file's end or start may have lost, by the names
+        lost_to = after.base_offset_or_zero - 1
+        before.damage = [one._replace(lost_to=lost_to) if one.lost_to is None else one for one in before.damage]
+    for file in in_order:
+        start = file.base_offset_or_zero
+        file.damage = [one._replace(lost_from=start) if one.lost_from is None else one for one in file.damage]
     _report_higher_ends(log, end, findings)
     between = _gaps_between(in_order, findings)
     if order is not None:
@@ -130,16 +135,6 @@ def _order_by_batches(log: PartitionFiles, segments: Sequence[SegmentCheck], lim
 
 def _segments_in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
     return sorted((one for one in files if one.is_log), key=lambda one: one.base_offset_or_zero)
-
-
-def _bound_damage(files: Sequence[SegmentCheck]) -> None:
-    """Sets what damage at a file's end or start may have lost, from the names of the segments."""
-    for before, after in pairwise(files):
-        end = after.base_offset_or_zero - 1
-        before.damage = [one._replace(lost_to=end) if one.lost_to is None else one for one in before.damage]
-    for file in files:
-        start = file.base_offset_or_zero
-        file.damage = [one._replace(lost_from=start) if one.lost_from is None else one for one in file.damage]
 
 
 # ---- the end
