@@ -226,13 +226,13 @@ def proofs_of_loss(partition: PartitionSources, missing: Sequence[OffsetRange]) 
     for source in partition.main_sources:
         if source.unordered or not missing:
             continue
-        gaps = []
+        gaps = {}
         for first, last in missing:
             before = [one for one in source.segments if one.base_offset is not None and one.base_offset <= first]
             if before:
-                gaps.append(SegmentGap(first, last, before[-1].base_offset or 0, before[-1].size))
+                gaps[first, last] = SegmentGap(first, last, before[-1].base_offset or 0, before[-1].size)
         for gap, sentence in recorded_ends.proven_losses(log_of_source(partition, source), gaps).items():
-            sentences.setdefault((gap.first, gap.last), sentence)
+            sentences.setdefault(gap, sentence)
     return sentences
 
 

@@ -36,7 +36,7 @@ from .planned_changes import UNDECIDED_AS
 from .planned_files import PlannedFolder, Spool, Unreadable
 from .salvage_report import SalvageReport
 from .salvaged_partition import SalvagedPartition
-from .unfinished_run import REPORT, UNFINISHED, PartitionNote, UnfinishedRun
+from .unfinished_run import EARLIER, REPORT, UNFINISHED, PartitionNote, UnfinishedRun
 
 _LOG_BYTES_PER_INDEX_BYTE = 64  # at the default index interval
 _SPARE = 1 << 20
@@ -167,8 +167,11 @@ def salvage(
 
 
 def _demand_space(out: str, size: int) -> None:
-    """Raises NotEnoughSpace. size: bytes of the sources; what an earlier run has written of them is not needed"""
-    needed = size - sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
+    """Raises NotEnoughSpace. size: bytes of the sources; what an earlier run has written of them is not needed,
+    unless they have changed since"""
+    kept = os.path.join(out, EARLIER)
+    written = [os.path.join(root, name) for root, _, files in os.walk(out) for name in files]
+    needed = size - sum(os.lstat(path).st_size for path in written if not path.startswith(kept))
     stats = os.statvfs(next(place for place in self_and_parents(out) if os.path.isdir(place)))
     free, wanted = stats.f_bavail * stats.f_frsize, needed + needed // _LOG_BYTES_PER_INDEX_BYTE + _SPARE
     if free < wanted:

@@ -32,6 +32,7 @@ from .planned_files import SET_ASIDE, PlannedFolder
 from .salvaged_partition import SalvagedPartition
 
 UNFINISHED, REPORT = ".unfinished", "salvage.json"
+EARLIER = f"{SET_ASIDE}/earlier."
 _RUN = "run.json"
 _LONG_NAME = 240
 
@@ -120,7 +121,7 @@ class PartitionNote:
             folders = dict.fromkeys(map(os.path.dirname, self._found["files"]))
             moved = [folder for folder in folders if os.path.isdir(os.path.join(self._out, folder))]
             if moved:  # noted first: the sources may be as before again when a run that was killed here goes on
-                self._kept.append(f"{SET_ASIDE}/earlier.{len(self._kept) + 1}")
+                self._kept.append(f"{EARLIER}{len(self._kept) + 1}")
                 self._run.write(self._file, {**self._found, "kept": self._kept})
             for folder in moved:
                 target = os.path.join(self._out, self._kept[-1], folder)

@@ -18,7 +18,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.names_by_content import base_offsets_by_content
-from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, RecordedEnd
+from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, RecordedEnd, SegmentGap
 from kafkarec.support.text_table import counted, noun
 
 from .batch_checks import CountedGaps, Gap, check_epochs_between
@@ -288,9 +288,8 @@ def _check_gaps(
     for gap in gaps.listed:
         if gap.position is None:
             one = by_path[gap.file]
-            between_segments[recorded_ends.SegmentGap(gap.first, gap.last, one.base_offset_or_zero, one.good_end)] = gap
-    proven = recorded_ends.proven_losses(log, list(between_segments))
-    proofs = {between_segments[one]: why for one, why in proven.items()}
+            between_segments[gap] = SegmentGap(gap.first, gap.last, one.base_offset_or_zero, one.good_end)
+    proofs = recorded_ends.proven_losses(log, between_segments)
     before_gaps = {gap.file for gap in proofs}
     start = recorded_ends.lost_start(log, data_folder)
     if start and in_order:

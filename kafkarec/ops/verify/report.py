@@ -39,7 +39,7 @@ _END_KINDS = kinds_of_subject(END)
 
 
 def headline(report: ReportData) -> tuple[str, str]:
-    """Whether there is damage, and how much is lost; what was read."""
+    """Whether there is damage, and how much is lost: the state in capitals, and what it is about; what was read."""
     sums = f"{byte_size(report.total('size'))} in {counted(len(report.files), 'file')}"
     if len(report.partitions) > 1:
         sums += f" of {len(report.partitions)} partitions"
@@ -51,29 +51,25 @@ def headline(report: ReportData) -> tuple[str, str]:
     path = "standard input" if report.path == "-" else safe(report.path)
     if not report.files and report.state != ERROR:
         return f"NOTHING TO VERIFY: {path} contains no segment", ""
-    return _verdict(report), f"{path}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
-
-
-def _verdict(report: ReportData) -> str:
-    """Whether there is damage, and how much is lost: the state in capitals, and what it is about."""
+    totals = f"{path}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
     batches = [one for partition in report.partitions for one in partition.unchecked]
     size = byte_size(sum(one.length for one in batches))
     unchecked = f"{counted(len(batches), 'batch')}, {size}, above a limit or without a library" if batches else ""
     if report.state == "unchecked":
-        return f"NOT FULLY CHECKED: {unchecked}; the rest is not damaged"
+        return f"NOT FULLY CHECKED: {unchecked}; the rest is not damaged", totals
     if report.state in ("damaged", ERROR):
-        return _bad_verdict(report, unchecked)
+        return _bad_verdict(report, unchecked), totals
     if report.state == ANOMALY:
         anomalies = counted(count_by_severity(report.findings, ANOMALY), "anomaly")
         missing = sum(one.missing_offsets for one in report.partitions)
         gaps = f"{counted(missing, 'offset')} missing between segments: compacted or lost" if missing else ""
-        return _joined(f"NOT DAMAGED, with {anomalies} that Kafka accepts without an error", gaps)
+        return _joined(f"NOT DAMAGED, with {anomalies} that Kafka accepts without an error", gaps), totals
     if report.total("batches"):
-        return "NOT DAMAGED: every checksum is right and every payload can be read"
+        return "NOT DAMAGED: every checksum is right and every payload can be read", totals
     nothing = "there are no batches"
     if any(one.kind == "preallocated" for one in report.findings):
         nothing = "there are only zeros: the log is empty, or its records are lost; this folder cannot tell which"
-    return f"NO BATCHES: nothing is damaged, but {nothing}"
+    return f"NO BATCHES: nothing is damaged, but {nothing}", totals
 
 
 def _bad_verdict(report: ReportData, unchecked: str) -> str:
