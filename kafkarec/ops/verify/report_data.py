@@ -148,6 +148,11 @@ class PartitionReport:
         return sum(file.places for file in self.files)
 
     @property
+    def damage_left_out(self) -> int:
+        """The number of damaged ranges that `damage` does not list."""
+        return self.total("damage_left_out")
+
+    @property
     def state(self) -> str:
         """The worst of STATES."""
         return _worst_state(self.files, self.findings)
