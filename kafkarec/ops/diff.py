@@ -152,9 +152,7 @@ def compare(
     ValueError if one of them is not a single partition; OSError if one cannot be opened.
     """
     left, right = (_Side(side, max_decompressed_bytes, progress) for side in (a, b))
-    walk = _Comparison(left, right)
-    walk.run()
-    difference = walk.difference
+    difference = _Comparison(left, right).run()
     for side in (left, right):
         side.finish()
     _set_kinds(difference.only_a, difference.b)
@@ -220,7 +218,11 @@ def _notes(difference: Difference) -> Iterator[str]:
 
 
 class _Side:
-    """Iterates over the batches of one replica; `head` is the next batch."""
+    """Iterates over the batches of one replica; `head` is the next batch.
+
+    records, end, size   of batches that differ: the records that are not compared yet; of all these batches the offset
+                         after the last one, and their bytes
+    """
 
     def __init__(self, opened: Any, cap: int, progress: Callable[[Any, int], object]) -> None:
         if not hasattr(opened, "segments_by_log"):
@@ -238,6 +240,8 @@ class _Side:
         self._epochs: list[tuple[int, int]] = []
         self._rows = self._batches()
         self.head = next(self._rows, None)
+        self.records = deque[ComparedRecord]()
+        self.end = self.size = 0
 
     def advance(self) -> None:
         self.head = next(self._rows, None)
@@ -274,15 +278,18 @@ class _Side:
                 replica.size += size
                 yield ReplicaBatch(base, last, epoch, crc, size, magic, count, producer, segment, position)
 
-    def records(self, batch: ReplicaBatch) -> list[ComparedRecord]:
-        """The records of a batch, by offset."""
+    def add_batch(self, batch: ReplicaBatch) -> None:
+        """Adds the next batch to those that differ, and its records by offset."""
+        self.end = max(self.end, batch.last + 1)
+        self.size += batch.size
+        self.advance()
         raw = batch.segment.raw(batch.position, batch.size)
         try:
             records = decode(
                 raw, control=True, check_crcs=False, header_keys="binary", max_decompressed_bytes=self._cap
             )
         except KafkaRecordError:
-            return []  # the file changed since it was read
+            return  # the file changed since it was read
         epoch = _NO_EPOCH if batch.epoch is None else batch.epoch
         found = (
             ComparedRecord(
@@ -294,30 +301,12 @@ class _Side:
             )
             for r in records
         )
-        return sorted(found, key=lambda record: record.offset)
+        self.records.extend(sorted(found, key=lambda record: record.offset))
 
     def finish(self) -> None:
         self.replica.lineage = epoch_history.of_log(self._log, self._epochs, self.replica.end or 0)
         for segment in self._log.segments:
             segment.close()
-
-
-class _Window:
-    """The records of one side that are not compared yet, in a range of differing batches."""
-
-    def __init__(self, side: _Side) -> None:
-        self.side = side
-        self.items: deque[ComparedRecord] = deque()
-        self.end = 0
-        self.size = 0
-
-    def add_batch(self) -> None:
-        batch = self.side.head
-        if batch is not None:
-            self.items.extend(self.side.records(batch))
-            self.end = max(self.end, batch.last + 1)
-            self.size += batch.size
-            self.side.advance()
 
 
 class _Comparison:
@@ -328,7 +317,7 @@ class _Comparison:
         self.difference = Difference(a.replica, b.replica)
         self._equal_so_far = True
 
-    def run(self) -> None:
+    def run(self) -> Difference:
         a, b, difference = self.a, self.b, self.difference
         while a.head is not None and b.head is not None:
             one, other = a.head, b.head
@@ -348,6 +337,7 @@ class _Comparison:
         for side, extents in ((a, difference.only_a), (b, difference.only_b)):
             while side.head is not None:
                 self._take_alone(side, extents, side.head, None)
+        return difference
 
     def _take_alone(self, side: _Side, extents: list[Extent], batch: ReplicaBatch, other: Replica | None) -> None:
         """Adds the next batch of a side, of whose offsets the other one has none. other: as for `_add_alone`"""
@@ -377,19 +367,25 @@ class _Comparison:
         """Compares the records of unequal batches with common offsets, up to an offset where batches end on both
         sides."""
         self._equal_so_far = False
-        a, b = _Window(self.a), _Window(self.b)
+        a, b = self.a, self.b
+        for side, batch in ((a, one), (b, other)):
+            side.records.clear()
+            side.end = side.size = 0
+            side.add_batch(batch)
         differences = 0
-        a.add_batch()
-        b.add_batch()
         while True:
             low, high = (a, b) if a.end < b.end else (b, a)
-            head = low.side.head
+            head = low.head
             is_end = a.end == b.end or head is None or head.base >= high.end
-            for x, y in _records_by_offset(a.items, b.items, high.end if is_end else low.end):
+            end = high.end if is_end else low.end
+            waiting = a.records, b.records
+            while offsets := [side[0].offset for side in waiting if side and side[0].offset < end]:
+                at = min(offsets)
+                x, y = (side.popleft() if side and side[0].offset == at else None for side in waiting)
                 differences += self._compare_records(x, y, one, other)
-            if is_end:
+            if head is None or is_end:
                 break
-            low.add_batch()
+            low.add_batch(head)
         if not differences:
             first, last = min(one.base, other.base), max(a.end, b.end) - 1
             add_extent(self.difference.rebatched, Extent(first, last, None, a.size, "batching"))
@@ -397,7 +393,7 @@ class _Comparison:
     def _compare_records(
         self, x: ComparedRecord | None, y: ComparedRecord | None, one: ReplicaBatch, other: ReplicaBatch
     ) -> bool:
-        """Compares what both sides have at an offset, in these batches; returns whether that differs."""
+        """Compares what both sides have at an offset, in these batches, None: nothing; returns whether that differs."""
         difference, record = self.difference, x or y
         assert record is not None
         extent = Extent(record.offset, record.offset, 1, record.size)
@@ -407,40 +403,22 @@ class _Comparison:
         if x is None:
             self._add_alone(difference.only_b, extent, "only B has a record here", self.a.replica)
             return True
-        kind = _kind_of_change(x, y)
-        if kind is None:
-            return False
-        if kind == "epoch":
-            what = f"leader epoch {x.epoch} in A, {y.epoch} in B: two leaders wrote here"
-        elif kind == "content":
-            what = f"other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
+        have_epochs = _NO_EPOCH not in (x.epoch, y.epoch)
+        if x.epoch != y.epoch and have_epochs:
+            extent.kind, what = "epoch", f"leader epoch {x.epoch} in A, {y.epoch} in B: two leaders wrote here"
         else:
-            what = f"{_producer_text(x)} in A, {_producer_text(y)} in B"
-        if kind != "epoch" and min(x.epoch, y.epoch) != _NO_EPOCH:
-            what = f"same leader epoch {x.epoch}, {what}"
+            what = f"same leader epoch {x.epoch}, " if have_epochs else ""
+            if x.content != y.content:
+                extent.kind = "content"
+                what += f"other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
+            elif x.producer != y.producer:
+                extent.kind = "producer"
+                what += f"{_producer_text(x)} in A, {_producer_text(y)} in B"
+            else:
+                return False
         self._note_difference(x.offset, what)
-        extent.kind = kind
         add_extent(difference.changed, extent)
         return True
-
-
-def _records_by_offset(
-    left: deque[ComparedRecord], right: deque[ComparedRecord], end: int
-) -> Iterator[tuple[ComparedRecord | None, ComparedRecord | None]]:
-    """Takes the records below an offset; yields those of both sides at an offset, None for a side without one."""
-    while offsets := [side[0].offset for side in (left, right) if side and side[0].offset < end]:
-        at = min(offsets)
-        one, other = (side.popleft() if side and side[0].offset == at else None for side in (left, right))
-        yield one, other
-
-
-def _kind_of_change(x: ComparedRecord, y: ComparedRecord) -> str | None:
-    """What is different between two records at an offset: a kind of Extent; None: nothing."""
-    if x.epoch != y.epoch and _NO_EPOCH not in (x.epoch, y.epoch):
-        return "epoch"
-    if x.content != y.content:
-        return "content"
-    return "producer" if x.producer != y.producer else None
 
 
 def _producer_text(record: ComparedRecord) -> str:

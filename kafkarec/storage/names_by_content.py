@@ -45,7 +45,7 @@ def base_offsets_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile
         by_content = next((one for one in (*wrong, *empty) if one <= found[0] < ends[one]), None)
         is_own = found == sorted(found)
         if len(found) == 1 and by_content not in wrong:
-            end = _end_offset(segment.copy(restore=False))
+            end = end_offset(segment.copy(restore=False))
             fits_its_name = end == found[0] + ends[base] - base
             if fits_its_name or not passes_checksum(segment, 0, size_or_zero(segment)):
                 continue  # its base offset is damaged, or more of its header
@@ -149,7 +149,7 @@ def begins_outside(segment: SegmentFile, ends: Mapping[int, int]) -> bool:
     return start is not None and not segment.base_offset <= start.base_offset < ends[segment.base_offset]
 
 
-def _end_offset(segment: SegmentFile) -> int | None:
+def end_offset(segment: SegmentFile) -> int | None:
     """The offset after its last batch; None: not known."""
     try:
         return next_offset(segment)

@@ -27,7 +27,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kafkarec._lazy import cached_property
 from kafkarec.errors import KafkaRecordError
@@ -52,6 +52,7 @@ from .log_reading import Selection
 from .ranges import RecordRange
 from .segment_file import epoch_entries
 
+Key = TypeVar("Key")
 LOST, LONGER, DELETED = "lost", "longer", "deleted"
 MEANINGS = (LOST, LONGER, DELETED)  # the strongest first
 
@@ -339,13 +340,13 @@ class SegmentGap(NamedTuple):
     position: int
 
 
-def proven_losses(log: PartitionFiles, gaps: Sequence[SegmentGap]) -> dict[SegmentGap, str]:
+def proven_losses(log: PartitionFiles, gaps: Mapping[Key, SegmentGap]) -> dict[Key, str]:
     """The gaps that are a loss, each with a sentence why: an index is there without its segment, or the index of the
     segment before goes on in the gap. A cleaner that leaves gaps leaves neither."""
-    found: dict[SegmentGap, str] = {}
+    found: dict[Key, str] = {}
     orphans = indexes_without_segment(log) if gaps else {}
     segments = {segment.base_offset: segment for segment in log.segments}
-    for gap in gaps:
+    for key, gap in gaps.items():
         missing = [name for base, name in orphans.items() if gap.first <= base <= gap.last]
         before = segments.get(gap.base)
         parsed = names.segment(before.name) if before else None
@@ -355,9 +356,9 @@ def proven_losses(log: PartitionFiles, gaps: Sequence[SegmentGap]) -> dict[Segme
             ends = (end for one in beside for end in _ends_of_index(one, log.folder, has_segment=True))
             longer = ends_above(ends, LogEnd(gap.first, gap.position, None))
         if missing:
-            found[gap] = f"{missing[0]} is there, but not its segment"
+            found[key] = f"{missing[0]} is there, but not its segment"
         elif longer and before:
-            found[gap] = f"according to {longer[0].file} {before.name} had offset {longer[0].end - 1}"
+            found[key] = f"according to {longer[0].file} {before.name} had offset {longer[0].end - 1}"
     return found
 
 

@@ -1,6 +1,7 @@
 """`kafkarec verify`: what is beside the partitions, a safe HTML page, Ctrl-C. The fence has the rest."""
 
 import json
+import os
 import signal
 import time
 
@@ -115,7 +116,9 @@ def test_ctrl_c_ends_all_threads(tmp_path):
     for number in range(4):
         log(tmp_path / f"t-{number}", [block] * 60)
     child = interruptible("verify", tmp_path, "--threads", "3")
-    time.sleep(1.5)
+    deadline = time.monotonic() + 30
+    while len(os.listdir(f"/proc/{child.pid}/task")) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
     begin = time.monotonic()
     child.send_signal(signal.SIGINT)
     out, err = child.communicate()

@@ -14,17 +14,15 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import first_bytes, good_batches, names, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.names_by_content import base_offsets_by_content
+from kafkarec.storage.names_by_content import base_offsets_by_content, end_offset
 from kafkarec.storage.recorded_ends import LogEnd, RecordedEnd, SegmentGap
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.storage.segment_summary import last_batch
 from kafkarec.support.text_table import counted
 
 from .partition_sources import PartitionSources, SalvageSource
@@ -51,7 +49,7 @@ def arrange_segments(partition: PartitionSources, given: set[str]) -> None:
         source.segments = [moved.get(segment, segment) for segment in source.segments]
         source.segments.sort(key=lambda one: one.base_offset or 0)
         for segment, base in by_content.items():
-            if _end_offset(segment) is not None:
+            if end_offset(segment) is not None:
                 why = f"by its batches it is the segment of offset {base}"
                 partition.beside.append(BesideFile(segment.path, why, 0, used=True))
         beside = [one.name for one in source.log.left_out if _log_file_state(one.name)]
@@ -148,7 +146,7 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
         if _log_file_state(name) != ".swap":
             continue
         segment = _segment_file(source, name)
-        end = _end_offset(segment) if name in valid else None
+        end = end_offset(segment) if name in valid else None
         if end is None:
             why = "no batch can be read in it" if name in valid else "a broker deletes it, because of the .cleaned file"
             partition.beside.append(BesideFile(segment.path, why, 0, used=False))
@@ -174,32 +172,16 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
     partition.beside += [BesideFile(one.path, why, 0, used=True) for one in within if one not in covered]
 
 
-def _end_offset(segment: SegmentFile) -> int | None:
-    """The offset after the last batch; None: there is no batch, or the file cannot be read."""
-    try:
-        last = last_batch(segment)
-    except (OSError, KafkaRecordError):
-        return None
-    return None if last is None else int(last["next_offset"])
-
-
 def log_start(partition: PartitionSources) -> int:
     """The log start offset, from log-start-offset-checkpoint; 0: not known."""
     return max(one.data_folder.log_start(partition.topic, partition.partition) for one in partition.sources)
-
-
-def read_recorded_ends(partition: PartitionSources) -> None:
-    """Reads the recorded ends of the sources, before their segments: a broker may be writing both."""
-    for source in partition.main_sources:
-        if not source.unordered:
-            source.recorded_ends = recorded_ends.read(_log_of_source(partition, source), source.data_folder)
 
 
 def add_lost_start(partition: PartitionSources, report: SalvagedPartition) -> None:
     """Adds the offsets below the first segment that are lost, and in no source: see storage.recorded_ends."""
     base = min((one.base_offset or 0 for source in partition.sources for one in source.segments), default=0)
     for source in partition.main_sources:
-        found = recorded_ends.lost_start(_log_of_source(partition, source), source.data_folder)
+        found = recorded_ends.lost_start(log_of_source(partition, source), source.data_folder)
         if found and found[0] < base:
             report.missing.insert(0, (found[0], base - 1))
             report.proofs.insert(0, found[2])
@@ -238,38 +220,24 @@ def _log_end(source: SalvageSource) -> LogEnd | None:
     return LogEnd(max(end.next_offset or 0, source.segments[-1].base_offset or 0), end.position, None)
 
 
-def end_without_segments(partition: PartitionSources, recorded: Sequence[RecordedEnd]) -> int:
-    """The least end of a log that the sources have no segment of; 0: they have segments."""
-    if any(source.segments for source in partition.sources):
-        return 0
-    logs = [_log_of_source(partition, source) for source in partition.main_sources]
-    return max((recorded_ends.end_without_segments(log, recorded).offset for log in logs), default=0)
-
-
-def is_known_uncleaned(partition: PartitionSources) -> bool:
-    """Whether cleaner-offset-checkpoint beside each source says that the log cleaner never worked on the log."""
-    folders = [source.data_folder for source in partition.main_sources if source.log is not None]
-    known = [folder.is_cleaned(partition.topic, partition.partition) for folder in folders]
-    return bool(known) and not any(one is not False for one in known)
-
-
 def proofs_of_loss(partition: PartitionSources, missing: Sequence[OffsetRange]) -> dict[OffsetRange, str]:
     """Sentences why offsets that are missing between segments are lost, not removed by a cleaner."""
     sentences: dict[OffsetRange, str] = {}
     for source in partition.main_sources:
         if source.unordered or not missing:
             continue
-        gaps = []
+        gaps = {}
         for first, last in missing:
             before = [one for one in source.segments if one.base_offset is not None and one.base_offset <= first]
             if before:
-                gaps.append(SegmentGap(first, last, before[-1].base_offset or 0, before[-1].size))
-        for gap, sentence in recorded_ends.proven_losses(_log_of_source(partition, source), gaps).items():
-            sentences.setdefault((gap.first, gap.last), sentence)
+                gaps[first, last] = SegmentGap(first, last, before[-1].base_offset or 0, before[-1].size)
+        for gap, sentence in recorded_ends.proven_losses(log_of_source(partition, source), gaps).items():
+            sentences.setdefault(gap, sentence)
     return sentences
 
 
-def _log_of_source(partition: PartitionSources, source: SalvageSource) -> PartitionFiles:
+def log_of_source(partition: PartitionSources, source: SalvageSource) -> PartitionFiles:
+    """The log that the segments of a source are."""
     folder = None if source.log is None else source.log.folder
     return PartitionFiles(
         source.path, source.segments, folder=folder, topic=partition.topic, partition=partition.partition

@@ -32,12 +32,13 @@ from dataclasses import replace
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
+from kafkarec.format.layout import v2_header
 from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
 from kafkarec.ops.rewrite import empty_batch
 from kafkarec.read import reader
 from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars.leader_epochs import EpochEntry
-from kafkarec.storage import good_batches
+from kafkarec.storage import good_batches, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, LogEnd, RecordedEnd, ends_above
 from kafkarec.storage.segment_file import SegmentFile
@@ -48,13 +49,11 @@ from .beside_files import (
     add_lost_start,
     batches_in_holes,
     credible_ends,
-    end_without_segments,
     find_useful_fillers,
-    is_known_uncleaned,
+    log_of_source,
     log_start,
     mark_incomplete_ends,
     proofs_of_loss,
-    read_recorded_ends,
 )
 from .partition_sources import PartitionSources, unread_side_files
 from .plan_builder import MAX_SEGMENT, PlanBuilder, SalvageOptions, merge, report_unreadable
@@ -63,14 +62,13 @@ from .planned_changes import (
     decided_markers,
     epoch_within,
     marker_changes,
-    may_have_lost_markers,
     new_cluster_changes,
     new_cluster_sentence,
     placed_markers,
     plain_batch_changes,
     restored_changes,
 )
-from .planned_files import FilePlan, PlannedFolder, Unreadable, inserted_batch
+from .planned_files import Change, FilePlan, PlannedFolder, Unreadable
 from .salvaged_partition import BesideFile, OutputFile, SalvagedPartition
 
 _CUT = "length_beyond_end"  # the reason of its damage, where nothing but the end is missing
@@ -135,7 +133,9 @@ def plan(partition: PartitionSources, options: SalvageOptions) -> list[PlannedFo
     """The folders of a partition: one, or several for a file without a known name that has several logs."""
     if partition.topic is None and partition.sources[0].unordered:
         return _plan_unordered(partition, options)
-    read_recorded_ends(partition)
+    for source in partition.main_sources:  # before their segments: a broker may be writing both
+        if not source.unordered:
+            source.recorded_ends = recorded_ends.read(log_of_source(partition, source), source.data_folder)
     unread_beside = unread_side_files(partition)
     beside: list[BesideFile] = []
     made = _plan_merged(partition, options)
@@ -273,10 +273,16 @@ def _base_offsets(partition: PartitionSources) -> list[int]:
 
 def _compare_end(partition: PartitionSources, report: SalvagedPartition, recorded: Sequence[RecordedEnd]) -> EndVerdict:
     """Compares the log with the recorded ends; the report gets it."""
-    report.never_compacted = (
-        report.gaps_end > log_start(partition) and not report.compacted and is_known_uncleaned(partition)
-    )
-    ends = [report.next_offset or 0, end_without_segments(partition, recorded), *_base_offsets(partition)]
+    sources = partition.main_sources
+    if report.gaps_end > log_start(partition) and not report.compacted:
+        folders = [one.data_folder for one in sources if one.log is not None]
+        # beside each source a cleaner-offset-checkpoint that does not list the log
+        cleaned = {folder.is_cleaned(partition.topic, partition.partition) for folder in folders}
+        report.never_compacted = cleaned == {False}
+    ends = [report.next_offset or 0, *_base_offsets(partition)]
+    if not any(source.segments for source in partition.sources):
+        logs = (log_of_source(partition, source) for source in sources)
+        ends += [recorded_ends.end_without_segments(log, recorded).offset for log in logs]
     report.log_end = max(ends)
     report.recorded_ends = [one.to_dict() for one in ends_above(recorded, LogEnd(report.log_end, 0, None))]
     report.beyond_end = report.end.beyond_end
@@ -300,7 +306,7 @@ def _extend_to(made: PlannedFolder, end: int, epochs: Sequence[EpochEntry] = ())
     epoch = epoch_within(epochs, end - 1, before)
     header = BatchHeader(base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=epoch)
     data = empty_batch(header, as_stored(before.get("max_timestamp")))
-    made.apply_changes([inserted_batch(last.name, last.size, data)])
+    made.apply_changes([Change(last.name, last.size, None, v2_header(data), inserted=data)])
 
 
 def _restore_epochs(partition: PartitionSources, made: PlannedFolder, options: SalvageOptions) -> None:
@@ -321,7 +327,7 @@ def _complete_plan(
         report.lost.append((report.next_offset, None))
     _restore_epochs(partition, made, options)
     # of a file without a name nothing tells whether it is of one log: no marker is written into two
-    if partition.topic is not None and report.files and may_have_lost_markers(partition, report):
+    if partition.topic is not None and report.files:
         with made.log() as log:
             report.markers = placed_markers(log, decided_markers(log, partition, made), options.undecided)
             changes = marker_changes(log, report.markers, partition.epoch_entries)

@@ -169,15 +169,15 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
         def add_hashes(segment: SegmentFile, step: Step) -> None:
             found[segment.name] += step.rows.hash_sum()
 
-        with FileGroup() as group:
-            side_files: dict[str, bytes] = {}
-            with PartitionFiles.of(folder) as log:
-                report.problems += write_side_files(log, side_files.__setitem__, as_partition, compared=add_hashes)
-            if folder.failures:
-                raise folder.failures[0]
-            for name, data in side_files.items():
+        with FileGroup() as group, PartitionFiles.of(folder) as log:
+
+            def write(name: str, data: bytes) -> None:
                 group.write(path, name, data)
                 states[f"{report.folder}/{name}"] = len(data), sha256(data).hexdigest()
+
+            report.problems += write_side_files(log, write, as_partition, compared=add_hashes)
+            if folder.failures:
+                raise folder.failures[0]
             group.sync()
         for file in report.files:
             if plan.files[file.name].hash_sum != found[file.name]:

@@ -37,7 +37,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
@@ -55,8 +55,7 @@ from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
 from .partition_sources import PartitionSources
-from .planned_files import Change, PlannedFolder, batch_size, inserted_batch, removed_batch
-from .salvaged_partition import SalvagedPartition
+from .planned_files import Change, PlannedFolder, batch_size
 
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
 """What is done about a transaction whose end is not proven: a marker is written, nothing is, it is set aside."""
@@ -64,18 +63,15 @@ _ASIDE, _OPEN = "aside", "open"
 _MISPLACED = ("offset_out_of_order", "outside_of_segment")  # the reasons for which a batch is set aside
 
 
-def may_have_lost_markers(partition: PartitionSources, report: SalvagedPartition) -> bool:
-    """Whether markers may be lost: offsets are missing, or a .txnindex lists ABORT markers, which the log may lack in a
-    gap or behind its end."""
-    misplaced = any(one.reason in _MISPLACED for one in report.set_aside)
-    if report.lost or report.missing or report.never_compacted or misplaced:
-        return True
-    return report.next_offset is not None and bool(partition.aborted)
-
-
 def decided_markers(log: PartitionFiles, partition: PartitionSources, made: PlannedFolder) -> list[Decision]:
-    """How the transactions ended whose markers are lost in the holes of a new log, by the side files of the sources."""
+    """How the transactions ended whose markers are lost in the holes of a new log, by the side files of the sources.
+    There are none if no offset is missing, and no .txnindex lists ABORT markers, which the log may lack in a gap or
+    behind its end."""
     report = made.report
+    misplaced = any(one.reason in _MISPLACED for one in report.set_aside)
+    may_lack_aborts = report.next_offset is not None and partition.aborted
+    if not (report.lost or report.missing or report.never_compacted or misplaced or may_lack_aborts):
+        return []
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
     index = AbortedIndex([*partition.aborted])
     of_sources = Evidence(
@@ -218,14 +214,15 @@ def marker_changes(
                     partition_leader_epoch=epoch_within(epochs, offset, before, row),
                 ) as builder:
                     builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
-                    found.append(inserted_batch(segment.name, position, builder.build()))
+                    data = builder.build()
+                    found.append(Change(segment.name, position, None, v2_header(data), inserted=data))
             if row is not None and row["is_transactional"] and not row["is_control"]:
                 for one in aside:
                     is_within = one.first_offset <= row["base_offset"] <= one.last_offset
                     if row["producer_id"] == one.producer_id and is_within:
                         at = row["position"]
                         old = v2_header(segment.raw(at, V2_OVERHEAD))
-                        found.append(removed_batch(segment.name, at, old, "transaction_undecided"))
+                        found.append(Change(segment.name, at, old, None, "transaction_undecided"))
                         break
             before = row or before
     return found
@@ -263,7 +260,7 @@ def restored_changes(partition: PartitionSources, made: PlannedFolder) -> Iterat
                     new = old._replace(partition_leader_epoch=one.fields["partition_leader_epoch"][1])
                     file, position = made.files[step.segment.name].origin(one.position, batch_size(old))
                     report.restored.append(one._replace(file=file, position=position).as_dict())
-                    yield Change(step.segment.name, one.position, V2_OVERHEAD, V2.pack(*new), old, new)
+                    yield Change(step.segment.name, one.position, old, new)
 
 
 def plain_batch_changes(log: PartitionFiles) -> Iterator[Change]:
@@ -276,30 +273,22 @@ def plain_batch_changes(log: PartitionFiles) -> Iterator[Change]:
             # Of magic 2: older messages have no producer.
             at = step.cell("position", row)
             old = v2_header(step.segment.raw(at, V2_OVERHEAD))
-            yield removed_batch(step.segment.name, at, old, "transaction_open")
+            yield Change(step.segment.name, at, old, None, "transaction_open")
 
 
 _ZEROS = memoryview(bytes(1 << 20))
 _WITHOUT_PRODUCER = {"partition_leader_epoch": 0, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
 
 
-class _LeftOutTransaction(NamedTuple):
-    """The offsets of a transaction whose data is left out. reason: as of a Change"""
-
-    first: int
-    end: int
-    reason: str
-
-
 def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
     """Yields the changes of a planned log."""
     matched = match_markers(log.segments)
-    # producer id -> its transactions that were not committed, in order
-    left_out: dict[int, list[_LeftOutTransaction]] = {}
+    # producer id -> its transactions that were not committed, in order: first offset, end, reason as of a Change
+    left_out: dict[int, list[tuple[int, int, str]]] = {}
     for producer, first, marker in aborted_spans(matched, matched.open):
-        left_out.setdefault(producer, []).append(_LeftOutTransaction(first, marker, ""))
+        left_out.setdefault(producer, []).append((first, marker, ""))
     for producer, txn in matched.open.items():
-        left_out.setdefault(producer, []).append(_LeftOutTransaction(txn.first_offset, 2**63, "transaction_not_ended"))
+        left_out.setdefault(producer, []).append((txn.first_offset, 2**63, "transaction_not_ended"))
     for segment in log.segments:
         for table in batch_tables([segment]):
             magics, positions = table.column("magic"), table.column("position")
@@ -307,19 +296,19 @@ def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
                 old = v2_header(segment.raw(position, V2_OVERHEAD))
                 reason = "" if old.attributes & CONTROL else None  # why it is left out
                 if reason is None and old.attributes & TRANSACTIONAL:
-                    waiting = left_out.get(old.producer_id, [])
-                    while waiting and waiting[0].end <= old.base_offset:
-                        del waiting[0]
-                    reason = waiting[0].reason if waiting and waiting[0].first <= old.base_offset else None
+                    spans = left_out.get(old.producer_id, [])
+                    at = bisect_right(spans, old.base_offset, key=itemgetter(0))
+                    _, end, why = spans[at - 1] if at else (0, 0, None)
+                    reason = why if old.base_offset < end else None
                 if reason is not None:
-                    yield removed_batch(segment.name, position, old, reason)
+                    yield Change(segment.name, position, old, None, reason)
                     continue
                 attributes = old.attributes & ~TRANSACTIONAL
                 new = old._replace(attributes=attributes, **_WITHOUT_PRODUCER)
                 if new != old:
                     size = batch_size(old) - V2_OVERHEAD
                     new = new._replace(crc=old.crc ^ _crc_before_zeros(old, size) ^ _crc_before_zeros(new, size))
-                    yield Change(segment.name, position, V2_OVERHEAD, V2.pack(*new), old, new)
+                    yield Change(segment.name, position, old, new)
 
 
 def new_cluster_sentence(changed: list[Change]) -> str:

@@ -21,7 +21,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kafkarec._core import hash_of_batch
-from kafkarec.format.layout import LOG_OVERHEAD, V2Header, v2_header
+from kafkarec.format.layout import LOG_OVERHEAD, V2, V2_OVERHEAD, V2Header
 from kafkarec.sources.files import ByteSource, FileObject, FolderEntry
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import partial_read_failure
@@ -103,30 +103,19 @@ SET_ASIDE = "set-aside"
 
 
 class Change(NamedTuple):
-    """What replaces bytes of the segment `name` from `position` on: a batch of magic 2 that is removed, inserted, or
-    gets another header.
+    """A batch of magic 2 of the segment `name`, at `position`, that is removed, inserted, or gets another header.
 
-    size       how many bytes are replaced
-    data       the new ones
     old, new   the headers of the batch before and after; None: there is no batch
     reason     why a removed batch is set aside; empty: it is not kept
+    inserted   the bytes of an inserted batch
     """
 
     name: str
     position: int
-    size: int
-    data: bytes
     old: V2Header | None
     new: V2Header | None
     reason: str = ""
-
-
-def removed_batch(name: str, position: int, old: V2Header, reason: str) -> Change:
-    return Change(name, position, batch_size(old), b"", old, None, reason)
-
-
-def inserted_batch(name: str, position: int, data: bytes) -> Change:
-    return Change(name, position, 0, data, None, v2_header(data))
+    inserted: bytes = b""
 
 
 def batch_size(header: V2Header) -> int:
@@ -229,9 +218,15 @@ class FilePlan:
         new.hash_sum = self.hash_sum
         for one in changes:
             self.copy_to(new, at, one.position - at)
-            new.append(one.data)
             new.hash_sum += _hash_of(one.new) - _hash_of(one.old)
-            at = one.position + one.size
+            at = one.position
+            if one.old is None:
+                new.append(one.inserted)
+            elif one.new is None:
+                at += batch_size(one.old)
+            else:
+                new.append(V2.pack(*one.new))
+                at += V2_OVERHEAD
         self.copy_to(new, at, self.size - at)
         return new
 
@@ -323,8 +318,9 @@ class PlannedFolder:
             for one in in_file:
                 if one.reason and one.old:
                     saved_as, target = self._set_aside_file(f"{one.reason}-0.log")
-                    old.copy_to(target, one.position, one.size)
-                    place = *old.origin(one.position, one.size), one.size
+                    size = batch_size(one.old)
+                    old.copy_to(target, one.position, size)
+                    place = *old.origin(one.position, size), size
                     offsets = one.old.base_offset, last_offset(one.old)
                     report.set_aside.append(SetAsideRange(*place, *offsets, one.reason, saved_as))
                 if one.old and one.new:  # another header counts as before

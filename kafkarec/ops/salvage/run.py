@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -36,7 +36,7 @@ from .planned_changes import UNDECIDED_AS
 from .planned_files import PlannedFolder, Spool, Unreadable
 from .salvage_report import SalvageReport
 from .salvaged_partition import SalvagedPartition
-from .unfinished_run import REPORT, UNFINISHED, PartitionNote, UnfinishedRun
+from .unfinished_run import EARLIER, REPORT, UNFINISHED, PartitionNote, UnfinishedRun
 
 _LOG_BYTES_PER_INDEX_BYTE = 64  # at the default index interval
 _SPARE = 1 << 20
@@ -151,7 +151,7 @@ def salvage(
         make_folder(out)
         unfinished = UnfinishedRun(out, sorted(named), [topic, partition, merge_different, *choices])
     try:
-        report.partitions = _Run(options, unfinished, read_once).salvage_all(found.partitions)
+        report.partitions = _salvage_all(found.partitions, options, unfinished, read_once)
         for failure in (failure for one in report.partitions for failure in one.unread):
             if failure.path not in report.unreadable:
                 report.unread.append(failure)
@@ -167,8 +167,11 @@ def salvage(
 
 
 def _demand_space(out: str, size: int) -> None:
-    """Raises NotEnoughSpace. size: bytes of the sources; what an earlier run has written of them is not needed"""
-    needed = size - sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
+    """Raises NotEnoughSpace. size: bytes of the sources; what an earlier run has written of them is not needed,
+    unless they have changed since"""
+    kept = os.path.join(out, EARLIER)
+    written = [os.path.join(root, name) for root, _, files in os.walk(out) for name in files]
+    needed = size - sum(os.lstat(path).st_size for path in written if not path.startswith(kept))
     stats = os.statvfs(next(place for place in self_and_parents(out) if os.path.isdir(place)))
     free, wanted = stats.f_bavail * stats.f_frsize, needed + needed // _LOG_BYTES_PER_INDEX_BYTE + _SPARE
     if free < wanted:
@@ -178,78 +181,70 @@ def _demand_space(out: str, size: int) -> None:
         )
 
 
-class _Run:
-    """One call of `salvage`. unfinished: None in a dry run"""
+def _salvage_all(
+    partitions: Sequence[PartitionSources], options: SalvageOptions, unfinished: UnfinishedRun | None, read_once: bool
+) -> list[SalvagedPartition]:
+    """The reports of all partitions, in their order. unfinished: None in a dry run"""
+    failure: list[BaseException] = []  # of one partition, which stops the others
 
-    def __init__(self, options: SalvageOptions, unfinished: UnfinishedRun | None, read_once: bool) -> None:
-        self._unfinished, self._read_once = unfinished, read_once
-        self._failure: BaseException | None = None  # of one partition, which stops the others
+    def raise_if_stopped() -> None:
+        if failure:
+            raise failure[0]
 
-        def on_progress(path: str, position: int) -> None:
-            self._raise_if_stopped()
-            options.progress(path, position)
+    def on_progress(path: str, position: int) -> None:
+        raise_if_stopped()
+        options.progress(path, position)
 
-        self._options = replace(options, progress=on_progress)
-
-    def _raise_if_stopped(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    def salvage_all(self, partitions: Sequence[PartitionSources]) -> list[SalvagedPartition]:
-        """The reports of all partitions, in their order."""
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            try:
-                return [*chain.from_iterable(pool.map(self._salvage_one, partitions))]
-            except BaseException as error:
-                self._failure = error  # the others end, and the pool waits for that
-                raise
-
-    def _salvage_one(self, partition: PartitionSources) -> list[SalvagedPartition]:
-        """Plans one partition, writes it, and reads it back; or takes over what an earlier run has done."""
-        self._raise_if_stopped()
-        if self._unfinished is None:
-            for _ in range(2):  # what cannot be read again is found to be unreadable by the second
-                with suppress(Unreadable):
-                    return self._plan_only(partition)
-            raise OSError(errno.EIO, "it changes, or its disk fails, while it is read", partition.sources[0].path)
-        note = PartitionNote(self._unfinished, partition)
-        finished = note.load_finished()
+    def salvage_one(partition: PartitionSources) -> list[SalvagedPartition]:
+        raise_if_stopped()
+        note = PartitionNote(unfinished, partition) if unfinished else None
+        finished = note.load_finished() if note else None
         if finished is not None:
             return finished
-        try:
-            return self._plan_and_write(partition, note, self._read_once)
-        except Unreadable:  # a source that could be read when it was planned: each batch is read and copied at once now
-            return self._plan_and_write(partition, note, read_once=True)
+        # A source that could be read when it was planned, and not again: each batch is read and copied at once then,
+        # and what cannot be read is found to be unreadable.
+        for is_read_once in (read_once, True):
+            with suppress(Unreadable):
+                return _make(partition, replace(options, progress=on_progress), note, is_read_once, raise_if_stopped)
+        raise OSError(errno.EIO, "it changes, or its disk fails, while it is read", partition.sources[0].path)
 
-    def _plan_only(self, partition: PartitionSources) -> list[SalvagedPartition]:
-        plans = plan(partition, self._options)
-        for one in plans:
-            if one.report.files:
-                with one.log() as log:
-                    one.report.problems += write_side_files(
-                        log, lambda name, data: None, self._options.as_partition, None
-                    )
-            one.close()
-        return [one.report for one in plans]
-
-    def _plan_and_write(
-        self, partition: PartitionSources, note: PartitionNote, read_once: bool
-    ) -> list[SalvagedPartition]:
-        assert self._unfinished is not None
-        out = self._options.out
-        spool = Spool(os.path.join(out, UNFINISHED), note.name, read_once)
-        plans: list[PlannedFolder] = []
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
         try:
-            plans = plan(partition, replace(self._options, spool=spool))
+            return [*chain.from_iterable(pool.map(salvage_one, partitions))]
+        except BaseException as error:
+            failure.append(error)  # the others end, and the pool waits for that
+            raise
+
+
+def _make(
+    partition: PartitionSources,
+    options: SalvageOptions,
+    note: PartitionNote | None,
+    read_once: bool,
+    stopped: Callable[[], None],
+) -> list[SalvagedPartition]:
+    """Plans one partition, writes it, and reads it back. note: None in a dry run, which only plans"""
+    spool = Spool(os.path.join(options.out, UNFINISHED), note.name, read_once) if note else None
+    plans: list[PlannedFolder] = []
+    try:
+        plans = plan(partition, replace(options, spool=spool))
+        if note is None:
+            for one in plans:
+                if one.report.files:
+                    with one.log() as log:
+                        problems = write_side_files(log, lambda name, data: None, options.as_partition, None)
+                    one.report.problems += problems
+        else:
             note.begin(plans)
             states: dict[str, FileDigest] = {}
             for one in plans:
-                write_plan(one, out, self._raise_if_stopped)
+                write_plan(one, options.out, stopped)
             for one in plans:
-                states |= verify_and_write_side_files(one, out, self._options.as_partition)
+                states |= verify_and_write_side_files(one, options.out, options.as_partition)
             note.finish(plans, states)
-        finally:
-            for one in plans:
-                one.close()
+    finally:
+        for one in plans:
+            one.close()
+        if spool is not None:
             spool.drop()
-        return [one.report for one in plans]
+    return [one.report for one in plans]

@@ -268,7 +268,7 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
         yield f"    kept in {ranges[0].saved_as}" + (" and others" if len({one.saved_as for one in ranges}) > 1 else "")
     undecided = [marker for marker in one.markers if not marker.proven]
     written = "would be written" if verb.startswith("would") else "written"
-    for marker in (*undecided, *(marker for marker in one.markers if marker.proven))[:_MAX_LINES]:
+    for marker in sorted(one.markers, key=lambda marker: marker.proven)[:_MAX_LINES]:
         data = f"offset {marker.first_offset}" if marker.first_offset >= 0 else "deleted segments"
         what = outcomes[marker.outcome].format(written=written, offset=marker.marker_offset)
         state = "lost marker" if marker.proven else "undecided"

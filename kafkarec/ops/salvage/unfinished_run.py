@@ -15,13 +15,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
 from kafkarec._version import __version__
-from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
+from kafkarec.sidecars import leader_epochs, producer_snapshot
+from kafkarec.storage.names import INDEX_SUFFIXES, side_file_name
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import PART, make_folder, sync_folder, write_file
@@ -32,6 +32,7 @@ from .planned_files import SET_ASIDE, PlannedFolder
 from .salvaged_partition import SalvagedPartition
 
 UNFINISHED, REPORT = ".unfinished", "salvage.json"
+EARLIER = f"{SET_ASIDE}/earlier."
 _RUN = "run.json"
 _LONG_NAME = 240
 
@@ -120,7 +121,7 @@ class PartitionNote:
             folders = dict.fromkeys(map(os.path.dirname, self._found["files"]))
             moved = [folder for folder in folders if os.path.isdir(os.path.join(self._out, folder))]
             if moved:  # noted first: the sources may be as before again when a run that was killed here goes on
-                self._kept.append(f"{SET_ASIDE}/earlier.{len(self._kept) + 1}")
+                self._kept.append(f"{EARLIER}{len(self._kept) + 1}")
                 self._run.write(self._file, {**self._found, "kept": self._kept})
             for folder in moved:
                 target = os.path.join(self._out, self._kept[-1], folder)
@@ -150,8 +151,14 @@ class PartitionNote:
             report.problems.append(f"what was made before the sources changed is kept in {', '.join(kept)}")
         planned = {path for plan in plans for path, _ in plan.outputs()}
         earlier = set(self._found.get("files", ()))
-        names = planned.union(earlier, *map(_side_files, plans))
-        self._write(files=dict.fromkeys(sorted(names)))
+        noted, suffixes = planned | earlier, (*INDEX_SUFFIXES, producer_snapshot.SUFFIX)
+        for plan in plans:  # and the side files that may be written for it
+            report = plan.report
+            logs = [name for name in plan.files if name.endswith(".log")]
+            for name in (*logs, f"{filename_prefix(report.next_offset or 0)}.log"):
+                noted |= {f"{report.folder}/{side_file_name(name, suffix)}" for suffix in suffixes}
+            noted.add(f"{report.folder}/{leader_epochs.NAME}")
+        self._write(files=dict.fromkeys(sorted(noted)))
         for path in earlier - planned:
             for name in (path, path + PART):
                 with suppress(FileNotFoundError):
@@ -173,13 +180,3 @@ def _read_note(path: str) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _side_files(plan: PlannedFolder) -> Iterator[str]:
-    """Yields the side files that may be written for a plan, by their paths in the output."""
-    bases = [name.removesuffix(".log") for name in plan.files if name.endswith(".log")]
-    bases.append(filename_prefix(plan.report.next_offset or 0))
-    yield f"{plan.report.folder}/{leader_epochs.NAME}"
-    for base in bases:
-        for suffix in (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX, producer_snapshot.SUFFIX):
-            yield f"{plan.report.folder}/{base}{suffix}"

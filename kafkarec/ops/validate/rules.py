@@ -40,17 +40,9 @@ class Rules(NamedTuple):
         return 0 if self.create_time else 1
 
 
-def checked_time_limit(name: str, limit: int | None) -> int:
-    """How far, in ms, a create time may be from `now`; None: no limit."""
+def checked_most(name: str, limit: int | None) -> int:
+    """The value of an option that is a limit; None: no limit."""
     return NO_LIMIT if limit is None else checked_int(name, limit, 64)
-
-
-def checked_origin(origin: str) -> str:
-    """One of ORIGINS; Kafka's spelling is accepted too."""
-    name = origin.lower() if isinstance(origin, str) else origin
-    if name not in ORIGINS:
-        raise ValueError(f"origin {origin!r}: one of {', '.join(ORIGINS)}")
-    return name
 
 
 class RecordError(NamedTuple):
@@ -91,6 +83,13 @@ class ValidatedRecords(bytes):
             f"ValidatedRecords({len(self)} bytes, next offset {self.next_offset}, max timestamp {self.max_timestamp}, "
             f"{self.stats.records_converted} records converted)"
         )
+
+
+def validated(data: bytes | memoryview, *values: int) -> ValidatedRecords:
+    """values: log append time, max timestamp, next offset"""
+    made = ValidatedRecords(data)
+    made.log_append_time, made.max_timestamp, made.next_offset = values
+    return made
 
 
 OTHER_MAGIC, NO_KEY, OUT_OF_RANGE, APPEND_TIME = 1, 2, 3, 4  # the C enum RecordFault of `_c/record_stats.pxd`

@@ -27,17 +27,17 @@ from kafkarec.write.fields import BatchHeader, checked_int, checked_magic
 from kafkarec.write.stamping import stamp
 
 from .rules import (
-    NO_LIMIT,
+    ORIGINS,
     FirstBatch,
     RecordValidationStats,
     Rules,
     ValidatedRecords,
     check_batch,
     check_rewrite,
-    checked_origin,
-    checked_time_limit,
+    checked_most,
     refuse,
     refuse_records,
+    validated,
 )
 
 _COLUMNS = ("timestamp", "key", "value", "headers")
@@ -70,17 +70,6 @@ class ProduceRequest(NamedTuple):
     def next_offset(self) -> int:
         return wrapped(self.rules.first_offset + self.stats.records, 64)
 
-    def result(self, data: bytes | memoryview, max_timestamp: int, *, rewritten: bool = False) -> ValidatedRecords:
-        result = ValidatedRecords(data)
-        result.log_append_time, result.max_timestamp, result.next_offset = (
-            self.rules.now,
-            max_timestamp,
-            self.next_offset,
-        )
-        if rewritten:
-            result.size_changed, result.stats = True, RecordValidationStats(self.stats.records)
-        return result
-
 
 def stamp_in_place(request: ProduceRequest) -> ValidatedRecords:
     """Batches that keep their magic and codec, or a control batch that comes uncompressed and stays so
@@ -91,7 +80,7 @@ def stamp_in_place(request: ProduceRequest) -> ValidatedRecords:
     max_timestamp = request.stats.greatest if has_times or is_plain else -1
     if not rules.create_time:
         max_timestamp = rules.now if has_times or not is_plain else -1
-    result = request.result(request.view, max_timestamp)
+    result = validated(request.view, rules.now, max_timestamp, request.next_offset)
     if is_plain:
         stamp_messages(writable_view(result), rules.first_offset, rules.timestamp_type, rules.now)
     else:
@@ -128,7 +117,9 @@ def rewrite_batch(request: ProduceRequest) -> ValidatedRecords:
         data = record_input_of(decoded_records(request)).write(header)
     elif not rules.create_time and (rules.codec or rules.magic >= layout.BATCH_MAGIC):
         refuse("record_count_invalid", expected=1, found=0, detail="under log append time")
-    return request.result(data, max_timestamp, rewritten=True)
+    result = validated(data, rules.now, max_timestamp, request.next_offset)
+    result.size_changed, result.stats = True, RecordValidationStats(stats.records)
+    return result
 
 
 def decoded_records(request: ProduceRequest) -> RecordColumns:
@@ -197,15 +188,17 @@ def validate(
     topic_codec = None if compression in (None, "producer") else int(Compression.of(compression))
     if topic_codec is not None:
         checked_level(topic_codec, level)
-    sender = checked_origin(origin)
+    sender = origin.lower() if isinstance(origin, str) else origin  # Kafka's spelling is accepted, too
+    if sender not in ORIGINS:
+        raise ValueError(f"origin {origin!r}: one of {', '.join(ORIGINS)}")
     rules = Rules(
         magic=2 if magic is None else checked_magic(magic),
         codec=0,
         level=None,
         create_time=TimestampType.of(timestamp_type) is TimestampType.CREATE_TIME,
         compacted=bool(compacted),
-        before_ms=checked_time_limit("timestamp_before_max_ms", timestamp_before_max_ms),
-        after_ms=checked_time_limit("timestamp_after_max_ms", timestamp_after_max_ms),
+        before_ms=checked_most("timestamp_before_max_ms", timestamp_before_max_ms),
+        after_ms=checked_most("timestamp_after_max_ms", timestamp_after_max_ms),
         leader_epoch=checked_int("partition_leader_epoch", partition_leader_epoch, 32),
         from_client=sender == "client",
         now=time.time_ns() // 1_000_000 if now is None else checked_int("now", now, 64),
@@ -220,13 +213,19 @@ def validate(
         from_zero=append_checks and sender == "client",
         rising=not assign_offsets,
         leader_epoch=partition_leader_epoch if append_checks and sender == "raft_leader" else None,
-        most_bytes=NO_LIMIT if max_message_bytes is None else checked_int("max_message_bytes", max_message_bytes, 64),
+        most_bytes=checked_most("max_message_bytes", max_message_bytes),
     )
-    if not assign_offsets:
-        return _validate_follower_append(view, request, rules)
-    if request.batches == 0:
+    first = FirstBatch(*request.first_batch) if request.batches else None
+    if not assign_offsets:  # unchanged batches from the first offset on (UnifiedLog.appendAsFollower)
+        next_offset = rules.first_offset
+        if first:
+            begin = first.base_offset if first.magic >= BATCH_MAGIC else first.last_offset
+            if begin < next_offset:
+                refuse("offsets_out_of_order", base_offset=first.base_offset, expected=next_offset - 1, found=begin)
+            next_offset = request.last_offset + 1
+        return validated(view[: request.end], -1, request.max_timestamp, next_offset)
+    if first is None:
         refuse("request_empty")
-    first = FirstBatch(*request.first_batch)
     if request.batches > 1 and (first.magic >= BATCH_MAGIC or request.codec):
         refuse("batch_not_alone", position=first.size)
     codec = request.codec if topic_codec is None else topic_codec
@@ -237,20 +236,6 @@ def validate(
     )
     check_batch(first, rules)
     return _validate_and_assign_offsets(view, request, first, rules)
-
-
-def _validate_follower_append(view: memoryview, request: RequestCheck, rules: Rules) -> ValidatedRecords:
-    """Unchanged batches from the first offset on (UnifiedLog.appendAsFollower)."""
-    if request.batches:
-        first = FirstBatch(*request.first_batch)
-        begin = first.base_offset if first.magic >= BATCH_MAGIC else first.last_offset
-        if begin < rules.first_offset:
-            sides = {"expected": rules.first_offset - 1, "found": begin}
-            refuse("offsets_out_of_order", base_offset=first.base_offset, **sides)
-    result = ValidatedRecords(view[: request.end])
-    result.log_append_time, result.max_timestamp = -1, request.max_timestamp
-    result.next_offset = request.last_offset + 1 if request.batches else rules.first_offset
-    return result
 
 
 def _validate_and_assign_offsets(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from kafkarec.damage import is_unchecked
 from kafkarec.sidecars import leader_epochs
 from kafkarec.sources import remote
 from kafkarec.sources.read_failures import REMEDIES
@@ -32,7 +31,15 @@ def next_steps(report: ReportData) -> list[str]:
     inputs = [report.path] if single else [one.path for one in report.partitions]
     output = suggested_output("rescued", inputs)
     steps = [*remedies, *_repairs(report, inputs, output)]
-    return steps or _for_anomalies(report, output)
+    if steps:
+        return steps
+    slow = [one for one in report.partitions if _has_finding_for(one, REINDEX, ANOMALY)]
+    if slow:
+        return [_reindex(report, slow, output)]
+    for found in report.findings:
+        if found.severity == ANOMALY and found.file and found.position is not None:
+            return [command("explain", [found.file], ("--at", found.position)), f"({found.kind})"]
+    return []
 
 
 def _repairs(report: ReportData, inputs: Sequence[str], output: str) -> Iterator[str]:
@@ -116,17 +123,6 @@ def _for_files_left_out(report: ReportData, inputs: Sequence[str]) -> Iterator[s
             yield f"(and {len(rest) - _MOST_FILES} more files)"
 
 
-def _for_anomalies(report: ReportData, output: str) -> list[str]:
-    """The command if nothing must be repaired: reindex for indexes, else explain for the first anomaly."""
-    slow = [one for one in report.partitions if _has_finding_for(one, REINDEX, ANOMALY)]
-    if slow:
-        return [_reindex(report, slow, output)]
-    for one in report.findings:
-        if one.severity == ANOMALY and one.file and one.position is not None:
-            return [command("explain", [one.file], ("--at", one.position)), f"({one.kind})"]
-    return []
-
-
 def _needs_salvage(one: PartitionReport) -> bool:
     """Whether a log is damaged or was longer, header fields or names of segments are wrong, files of other names may
     have offsets that it lacks, or a side file that disagrees may be all that is left of a gap, such as the entries of
@@ -134,8 +130,7 @@ def _needs_salvage(one: PartitionReport) -> bool:
     kinds = {found.kind for found in one.findings}
     in_other_file = {"segment_gap", "other_log_file"} <= kinds
     in_side_file = bool(one.missing) and _has_finding_for(one, REINDEX, ERROR)
-    damaged = any(not is_unchecked(each.reason) for each in one.damage)
-    return damaged or one.damage_left_out > 0 or in_other_file or in_side_file or _has_finding_for(one, SALVAGE, ERROR)
+    return one.state == "damaged" or in_other_file or in_side_file or _has_finding_for(one, SALVAGE, ERROR)
 
 
 def _has_finding_for(one: PartitionReport, step: str, *severities: str) -> bool:

@@ -18,13 +18,13 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.names_by_content import base_offsets_by_content
-from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, RecordedEnd
+from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, RecordedEnd, SegmentGap
 from kafkarec.support.text_table import counted, noun
 
 from .batch_checks import CountedGaps, Gap, check_epochs_between
 from .finding_kinds import COMPARISON, NOTE, kinds_of_subject
 from .findings import Findings
-from .log_checks import LogFindings, check_left_out
+from .log_checks import LogCheck, check_left_out
 from .log_order import LogOrder
 from .report_data import PartitionReport
 from .segment_check import SegmentCheck
@@ -33,7 +33,7 @@ from .segment_check import SegmentCheck
 def partition_report(
     log: PartitionFiles,
     files: list[SegmentCheck],
-    along: LogFindings,
+    along: LogCheck,
     data_folder: recorded_ends.DataFolderState,
     ends: Sequence[RecordedEnd],
     limit: int,
@@ -54,7 +54,12 @@ def partition_report(
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
         segments[-1] = files[len(segments) - 1] = SegmentCheck(again, limit, None, lambda done: None, 1)
     in_order = _segments_in_order(files)
-    _bound_damage(in_order)
+    for before, after in pairwise(in_order):  # what damage at a file's end or start may have lost, by the names
+        lost_to = after.base_offset_or_zero - 1
+        before.damage = [one._replace(lost_to=lost_to) if one.lost_to is None else one for one in before.damage]
+    for file in in_order:
+        start = file.base_offset_or_zero
+        file.damage = [one._replace(lost_from=start) if one.lost_from is None else one for one in file.damage]
     _report_higher_ends(log, end, findings)
     between = _gaps_between(in_order, findings)
     if order is not None:
@@ -130,16 +135,6 @@ def _order_by_batches(log: PartitionFiles, segments: Sequence[SegmentCheck], lim
 
 def _segments_in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
     return sorted((one for one in files if one.is_log), key=lambda one: one.base_offset_or_zero)
-
-
-def _bound_damage(files: Sequence[SegmentCheck]) -> None:
-    """Sets what damage at a file's end or start may have lost, from the names of the segments."""
-    for before, after in pairwise(files):
-        end = after.base_offset_or_zero - 1
-        before.damage = [one._replace(lost_to=end) if one.lost_to is None else one for one in before.damage]
-    for file in files:
-        start = file.base_offset_or_zero
-        file.damage = [one._replace(lost_from=start) if one.lost_from is None else one for one in file.damage]
 
 
 # ---- the end
@@ -293,9 +288,8 @@ def _check_gaps(
     for gap in gaps.listed:
         if gap.position is None:
             one = by_path[gap.file]
-            between_segments[recorded_ends.SegmentGap(gap.first, gap.last, one.base_offset_or_zero, one.good_end)] = gap
-    proven = recorded_ends.proven_losses(log, list(between_segments))
-    proofs = {between_segments[one]: why for one, why in proven.items()}
+            between_segments[gap] = SegmentGap(gap.first, gap.last, one.base_offset_or_zero, one.good_end)
+    proofs = recorded_ends.proven_losses(log, between_segments)
     before_gaps = {gap.file for gap in proofs}
     start = recorded_ends.lost_start(log, data_folder)
     if start and in_order:
@@ -349,7 +343,7 @@ _BY_PRODUCERS = frozenset(kind for kind in _COMPARED if kind.startswith(("transa
 
 def _leave_out_undecidable(
     segments: Sequence[SegmentCheck],
-    along: LogFindings,
+    along: LogCheck,
     before_a_gap: Iterable[str],
     is_cut: bool,
     findings: Findings,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any, NamedTuple
 
 from kafkarec._version import __version__
@@ -40,7 +39,7 @@ _END_KINDS = kinds_of_subject(END)
 
 
 def headline(report: ReportData) -> tuple[str, str]:
-    """Whether there is damage, and how much is lost; what was read."""
+    """Whether there is damage, and how much is lost: the state in capitals, and what it is about; what was read."""
     sums = f"{byte_size(report.total('size'))} in {counted(len(report.files), 'file')}"
     if len(report.partitions) > 1:
         sums += f" of {len(report.partitions)} partitions"
@@ -52,29 +51,25 @@ def headline(report: ReportData) -> tuple[str, str]:
     path = "standard input" if report.path == "-" else safe(report.path)
     if not report.files and report.state != ERROR:
         return f"NOTHING TO VERIFY: {path} contains no segment", ""
-    return _verdict(report), f"{path}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
-
-
-def _verdict(report: ReportData) -> str:
-    """Whether there is damage, and how much is lost: the state in capitals, and what it is about."""
+    totals = f"{path}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
     batches = [one for partition in report.partitions for one in partition.unchecked]
     size = byte_size(sum(one.length for one in batches))
     unchecked = f"{counted(len(batches), 'batch')}, {size}, above a limit or without a library" if batches else ""
     if report.state == "unchecked":
-        return f"NOT FULLY CHECKED: {unchecked}; the rest is not damaged"
+        return f"NOT FULLY CHECKED: {unchecked}; the rest is not damaged", totals
     if report.state in ("damaged", ERROR):
-        return _bad_verdict(report, unchecked)
+        return _bad_verdict(report, unchecked), totals
     if report.state == ANOMALY:
         anomalies = counted(count_by_severity(report.findings, ANOMALY), "anomaly")
         missing = sum(one.missing_offsets for one in report.partitions)
         gaps = f"{counted(missing, 'offset')} missing between segments: compacted or lost" if missing else ""
-        return _joined(f"NOT DAMAGED, with {anomalies} that Kafka accepts without an error", gaps)
+        return _joined(f"NOT DAMAGED, with {anomalies} that Kafka accepts without an error", gaps), totals
     if report.total("batches"):
-        return "NOT DAMAGED: every checksum is right and every payload can be read"
+        return "NOT DAMAGED: every checksum is right and every payload can be read", totals
     nothing = "there are no batches"
     if any(one.kind == "preallocated" for one in report.findings):
         nothing = "there are only zeros: the log is empty, or its records are lost; this folder cannot tell which"
-    return f"NO BATCHES: nothing is damaged, but {nothing}"
+    return f"NO BATCHES: nothing is damaged, but {nothing}", totals
 
 
 def _bad_verdict(report: ReportData, unchecked: str) -> str:
@@ -308,7 +303,13 @@ def _damage_blocks(file: FileReport, limit: int, limits: ReportLimits) -> Iterat
     """The damaged ranges of a file: adjacent damage, without good batches between, has lost the same offsets."""
     if not file.damage:
         return
-    groups = list(islice(_adjacent_groups(file.damage), limit - 1))
+    groups: list[list[Damage]] = []
+    for one in file.damage:
+        if groups and groups[-1][-1].position + groups[-1][-1].length == one.position:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    del groups[limit - 1 :]
     lines, rows = [], []
     for first, *more in groups:
         begin, last = first.position, (first, *more)[-1]
@@ -330,24 +331,19 @@ def _damage_blocks(file: FileReport, limit: int, limits: ReportLimits) -> Iterat
         yield f"    and {limits.more(rest, 'range')}"
 
 
-def _adjacent_groups(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
-    group: list[Damage] = []
-    for one in damage:
-        if group and group[-1].position + group[-1].length != one.position:
-            yield group
-            group = []
-        group.append(one)
-    if group:
-        yield group
-
-
 # ---- findings
 
 
 def _finding_blocks(findings: Iterable[Finding], limit: int, limits: ReportLimits) -> Iterator[Block]:
     found = sorted(findings, key=_by_severity)
+    lines = []
+    for one in found[:limit]:
+        file, place = _file_name(one), "" if one.position is None else f" at byte {one.position}"
+        where = f"{file}{place}: " if file or place else ""
+        times = f" ({one.count} times)" if one.count > 1 else ""
+        lines.append(f"  {one.severity:<8} {where}{one.detail}{times} [{one.kind}]")
     if found:
-        yield ReportTable.of(found[:limit], _OF_FINDING, lines=list(map(_finding_line, found[:limit])))
+        yield ReportTable.of(found[:limit], _OF_FINDING, lines=lines)
     if len(found) > limit:
         yield f"  and {limits.more(len(found) - limit, 'finding')}"
 
@@ -360,14 +356,6 @@ def _file_name(one: Finding) -> str:
     """The name of a finding's file within its folder; empty: it is not about one file."""
     parts = 2 if one.kind == "batches_left_out" else 1  # lost+found/#12345
     return "" if one.file is None else "/".join(one.file.split("/")[-parts:])
-
-
-def _finding_line(one: Finding) -> str:
-    file = _file_name(one)
-    place = f" at byte {one.position}" if one.position is not None else ""
-    where = f"{file}{place}: " if file or place else ""
-    times = f" ({one.count} times)" if one.count > 1 else ""
-    return f"  {one.severity:<8} {where}{one.detail}{times} [{one.kind}]"
 
 
 _OF_FINDING: dict[str, Callable[[Finding], str]] = {

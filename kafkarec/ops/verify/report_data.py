@@ -9,7 +9,7 @@ Finding           one kind of problem at one or more positions
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,7 +83,7 @@ class FileReport:
 
     @property
     def state(self) -> str:
-        return _worst_state(self.damage, self.damage_left_out, self.findings)
+        return _worst_state([self], self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         shown = {name: getattr(self, name) for name in self.__slots__}
@@ -150,12 +150,12 @@ class PartitionReport:
     @property
     def damage_left_out(self) -> int:
         """The number of damaged ranges that `damage` does not list."""
-        return sum(file.damage_left_out for file in self.files)
+        return self.total("damage_left_out")
 
     @property
     def state(self) -> str:
         """The worst of STATES."""
-        return _worst_state(self.damage, self.damage_left_out, self.findings)
+        return _worst_state(self.files, self.findings)
 
     @property
     def lost_offsets(self) -> int:
@@ -235,7 +235,7 @@ class ReportData:
 
     @property
     def state(self) -> str:
-        return _worst_state(self.damage, sum(file.damage_left_out for file in self.files), self.findings)
+        return _worst_state(self.files, self.findings)
 
     def exit_status(self, strict: bool = False) -> int:
         """The exit status of the command line.
@@ -295,10 +295,10 @@ class ReportData:
         return f"<Report: {self.state}, {sums}, {len(self.damage)} damaged ranges, {len(self.findings)} findings>"
 
 
-def _worst_state(damage: Iterable[Damage], left_out: int, findings: Iterable[Finding]) -> str:
-    reasons, severities = {one.reason for one in damage}, {one.severity for one in findings}
-    if left_out or not all(map(is_unchecked, reasons)):
+def _worst_state(files: Collection[FileReport], findings: Iterable[Finding]) -> str:
+    listed, severities = [one for file in files for one in file.damage], {one.severity for one in findings}
+    if any(file.damage_left_out for file in files) or not all(is_unchecked(one.reason) for one in listed):
         return "damaged"
     if ERROR in severities:
         return ERROR
-    return "unchecked" if reasons else ANOMALY if ANOMALY in severities else "ok"
+    return "unchecked" if listed else ANOMALY if ANOMALY in severities else "ok"

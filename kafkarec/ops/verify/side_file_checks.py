@@ -21,9 +21,8 @@ from typing import Generic, TypeVar
 
 from kafkarec._core import BatchRows
 from kafkarec.format.layout import BATCH_MAGIC
-from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.recover.steps import Step
-from kafkarec.sidecars import producer_snapshot
 from kafkarec.sidecars.index_entries import Entries
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
@@ -360,19 +359,17 @@ _COMPARED = (
 
 
 def check_snapshot(
-    data: bytes, states: ProducerStates, report: ReportFinding, *, complete: bool, cleaned: bool
+    entries: Iterable[SnapshotEntry], states: ProducerStates, report: ReportFinding, is_known: bool
 ) -> None:
     """Compares a snapshot with the producer states at its offset.
 
-    complete   whether all batches of the log up to here were read
-    cleaned    whether offsets are missing between them, as the log cleaner removed batches or they were lost, or a
-               marker was emptied
+    is_known   whether all batches of the log up to here were read, no offsets are missing between them, as the log
+               cleaner removed batches or they were lost, and no marker was emptied
     """
-    entries = producer_snapshot.read(data)
     for entry in entries:
         expected = states.entry(entry.producer_id)
         if expected is None:
-            if complete and not cleaned:
+            if is_known:
                 report(
                     "producer_unknown",
                     f"producer {entry.producer_id} with last offset {entry.last_offset} has no batch in the log",
@@ -385,7 +382,7 @@ def check_snapshot(
         ]
         if not wrong:
             continue
-        significant = any(is_significant for _, is_significant, _, _ in wrong) and complete and not cleaned
+        significant = any(is_significant for _, is_significant, _, _ in wrong) and is_known
         differences = ", ".join(
             f"{name} {stored}, but {known} according to the batches" for name, _, known, stored in wrong
         )

@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import builders
 import pytest
@@ -190,6 +191,18 @@ def test_what_was_made_of_sources_that_changed_since_stays(tmp_path, at, again):
     assert one.keeps_earlier and report.exit_status() == 1 and not other.keeps_earlier
     assert (out / "orders-0" / NAME).read_bytes() == parts["kept"] + parts["last"]
     assert (out / "set-aside" / "orders-0" / "offset_out_of_order-0.log").read_bytes() == parts["set aside"]
+
+
+def test_space_for_sources_that_changed_since_is_needed_again(tmp_path, monkeypatch):
+    folder, out = log(tmp_path / "orders-0", [batch(0, 50, value=b"x" * 100)]), tmp_path / "out"
+    killed_before("salvage.json", folder, out)
+    os.utime(folder / NAME, (1, 1))
+    killed_before(NAME, folder, out)
+    (out / "orders-0" / f"{NAME}.part").unlink()
+    assert (out / "set-aside" / "earlier.1" / "orders-0" / NAME).exists()
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=(1 << 20) + 9, f_frsize=1))
+    with pytest.raises(ValueError, match=f"{(1 << 20) + 9} bytes free"):
+        salvage(folder, out)
 
 
 def test_sources_that_are_as_before_again_after_a_kill(tmp_path):
