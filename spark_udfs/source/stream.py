@@ -96,22 +96,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def start_offsets(logs: _Logs) -> OffsetsJson:
             warn_of_mode(self.options, self.columns)
-            starts = selection.requested_bounds(self.options, logs, "starting")
-            self._held_back = {}
-            return offsets_to_json({key: self._start_offset(key, log, starts[key]) for key, log in logs.items()})
+            fallback = "error" if self.options.startingOffsetsByTimestampStrategy == "error" else "no bound"
+            requested = selection.requested_bounds(self.options, logs, "starting")
+            starts, self._held_back = {}, {}
+            for key, log in logs.items():
+                if requested[key] == ("offset", selection.EARLIEST):
+                    starts[key] = log.start
+                    continue
+                offset = selection.resolved_offset(self.options, log.listed_log.log, requested[key], key, fallback)
+                if offset is None:
+                    self._held_back[key] = offset = log.stable_end(log.end)
+                elif requested[key][0] == "offset":
+                    offset = log.clamp_reporting_loss(offset, "startingOffsets asks for")
+                starts[key] = offset
+            return offsets_to_json(starts)
 
         return self._with_logs(start_offsets, is_first=True)
-
-    def _start_offset(self, key: TopicPartition, log: GrowingLog, requested: selection.RequestedOffset) -> int:
-        """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
-        if requested == ("offset", selection.EARLIEST):
-            return log.start
-        fallback = "error" if self.options.startingOffsetsByTimestampStrategy == "error" else "no bound"
-        offset = selection.resolved_offset(self.options, log.listed_log.log, requested, key, fallback)
-        if offset is None:
-            self._held_back[key] = end = log.stable_end(log.end)
-            return end
-        return offset if requested[0] == "time" else log.clamp_reporting_loss(offset, "startingOffsets asks for")
 
     @report_cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
