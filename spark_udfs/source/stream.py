@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, TypeVar
 
 from spark_udfs import capabilities
-from spark_udfs.bootstrap import kafkarec
 from spark_udfs.capabilities import (
     DataSourceStreamReader,
     InputPartition,
@@ -151,8 +151,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             most = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
-            logs = (self._logs[key].between_offsets(starts[key], ends[key]) for key in lags)
-            size = sum(_bytes_to_read(segment) for log in logs for segment in log.segments)
+            size = 0
+            for segment in chain.from_iterable(
+                self._logs[key].between_offsets(starts[key], ends[key]).segments for key in lags
+            ):
+                length = read_length(segment)
+                if length is None and "://" not in segment.path:  # compressed as a whole; a remote one is not counted
+                    length = os.stat(segment.path).st_size
+                size += length or 0
             most = total * limit.max_bytes // max(1, size)
         if most >= total:
             return ends
@@ -253,9 +259,3 @@ class StreamReaderWithoutLimits(StreamReader):
                 if before.get(key, 0) > after.get(key, 0):
                     log.clamp_reporting_loss(before[key], "the next offset is")
         return super()._splits(logs, before, after)
-
-
-def _bytes_to_read(segment: kafkarec.Segment) -> int:
-    """Of a compressed file, whose content has an unknown size, those of the file; a remote one is not counted."""
-    length = read_length(segment)
-    return (0 if "://" in segment.path else os.stat(segment.path).st_size) if length is None else length
