@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
+from operator import le
 from typing import NamedTuple
 
 from spark_udfs.bootstrap import distributed, kafkarec
@@ -40,6 +41,9 @@ _OPEN_COST = 4 << 20
 _LEAST_TASK = 4 << 20
 # Tasks are put together of pieces, so that none is much longer than the others.
 _PIECES_OF_A_TASK, _LEAST_PIECE = 5, 1 << 20
+# So many batches on each side prove the header fields of one (offset_order.WINDOW of kafkarec); there are at least as
+# many as entries of an .index.
+_WITNESSES = 64
 LAST_OFFSET = (1 << 62) - 1  # no log reaches it: its position is that of the last index entry
 
 
@@ -298,16 +302,28 @@ def _indexed_borders(part: kafkarec.Segment, most: int) -> list[int] | None:
         return None
     entries = [entry for entry in part.index_entries(offset_index) if part.begin <= entry.position < part.end]
     borders = [part.begin]
-    for previous, entry, following in zip(entries, entries[1:], entries[2:], strict=False):
+    for number, entry in enumerate(entries[1:-1], 1):
         if entry.position - borders[-1] < most:
             continue
-        try:  # whether the bytes around it are only whole good batches
-            around = part.between(previous.position, following.position).read(columns=[], control=True)
+        # the bytes beside it are whole good batches, and offsets rise as far as batches prove each other's headers
+        begin = entries[number - _WITNESSES].position if number >= _WITNESSES else part.begin
+        end = entries[number + _WITNESSES].position if number + _WITNESSES < len(entries) else part.end
+        headers = part.between(begin, end).scan(errors="skip")
+        try:
+            beside = part.between(entries[number - 1].position, entries[number + 1].position)
+            remaining = beside.read(columns=[], control=True).remaining
         except ValueError:
             return None
-        positions, lasts, nexts = map(around.batches.column, ("position", "last_offset", "next_offset"))
-        at = [*positions].index(entry.position) if entry.position in positions else 0
-        if not at or around.remaining or lasts[at] != entry.offset or nexts[at - 1] > entry.offset:
+        positions, bases, lasts, nexts = map(headers.column, ("position", "base_offset", "last_offset", "next_offset"))
+        firsts = [last if base is None else base for base, last in zip(bases, lasts, strict=True)]
+        found = [last for position, last in zip(positions, lasts, strict=True) if position == entry.position]
+        if (
+            headers.damage
+            or headers.restored
+            or remaining
+            or found != [entry.offset]
+            or not all(map(le, nexts, firsts[1:]))
+        ):
             return None
         borders.append(entry.position)
     is_even = all(stop - begin <= 2 * most for begin, stop in pairwise([*borders, part.end]))
