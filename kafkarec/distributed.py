@@ -5,7 +5,6 @@
     distributed.summarize(segment).next_offset               the end of a segment, from its last batches
     distributed.ended_and_open(segments, skip=True)          what read_committed leaves out, once for all tasks
     distributed.fingerprint(segment, position)               whether a growing file is still the same one
-    distributed.error("base_offset_undecided", fault)        an error of damage, by its reason
     distributed.demand_apart(paths, out, out)                refuses an output in a folder that is read
 
 The bytes of a segment are divided by `Segment.splits` and `Segment.between`; its side files are read by
@@ -20,7 +19,6 @@ from typing import TYPE_CHECKING
 from ._lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from .damage import error
     from .logs import LogFinder
     from .read.isolation import EndedAndOpen, ended_and_open
     from .recover.offset_order import is_misfit
@@ -58,7 +56,6 @@ __all__ = [
     "arrow_filesystem",
     "demand_apart",
     "ended_and_open",
-    "error",
     "fingerprint",
     "first_offset",
     "folder_owner",
@@ -91,7 +88,6 @@ __dir__ = __all__.copy
 __getattr__ = lazy_getattr(
     __name__,
     {
-        "damage": ("error",),
         "logs": ("LogFinder",),
         "read.isolation": ("EndedAndOpen", "ended_and_open"),
         "recover.offset_order": ("is_misfit",),

@@ -191,10 +191,17 @@ def file_identity(segment: kafkarec.Segment) -> tuple[int | None, int] | None:
     return None if segment.later_segment else status.st_ino, status.st_size
 
 
-def order_error(path: str, position: int, offset: int) -> kafkarec.KafkaRecordError:
+def order_error(path: str, position: int, offset: int) -> kafkarec.CorruptRecordError:
     """The error for a batch with this first offset that does not rise from those before it to those behind it."""
-    fault = {"file": display_url(path), "position": position, "base_offset": offset}
-    return distributed.error("base_offset_undecided", fault)
+    reason, file = "base_offset_undecided", display_url(path)
+    return kafkarec.CorruptRecordError(
+        f"the base offset does not fit those of the batches around it in {file} at byte {position} (base offset "
+        f"{offset})",
+        position=position,
+        base_offset=offset,
+        reason=reason,
+        file=file,
+    )
 
 
 @contextmanager
