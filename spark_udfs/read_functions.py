@@ -28,7 +28,7 @@ from .source.counters import counted_splits, gap_texts
 from .source.header_counts import count_split
 from .source.listing import Listing
 from .source.options import ReadOptions, StorageOptions, instant, parse
-from .source.paths import TopicPartition, key_types
+from .source.paths import Partitions, TopicPartition, key_types
 from .source.planning import Split
 from .source.reading import read_splits
 
@@ -58,11 +58,6 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     return task_frame(spark, "read_log", tasks, chosen, body, columns.spark_schema(wanted))
 
 
-def plan_tasks(chosen: ReadOptions) -> Tasks:
-    """The splits of each task; must run on a machine that can read the files."""
-    return planning.group_into_tasks(chosen, BatchReader(chosen, ()).plan_splits())
-
-
 class SplitTaskFunction:
     """The function of `mapInArrow`, pickled to the tasks; each `id` is the number of one.
 
@@ -89,33 +84,31 @@ class SplitTaskFunction:
 
 
 def option_texts(path: str | Iterable[str], given: NamedValues) -> dict[str, str]:
-    """Path or paths, and options as Python values, as Spark passes them to a data source: texts. None: not set.
-    TypeError for other values."""
+    """Path or paths, and options as Python values, as Spark passes them to a data source: texts, true and not True,
+    lists with commas, dicts as JSON. None: not set. TypeError for other values."""
     if isinstance(path, str | os.PathLike):
-        where = {"path": os.fspath(path)}
+        texts = {"path": os.fspath(path)}
     elif isinstance(path, Iterable) and not isinstance(path, bytes):
-        where = {"paths": json.dumps([os.fspath(each) for each in path])}
+        texts = {"paths": json.dumps([os.fspath(each) for each in path])}
     else:
         raise TypeError(f"path {path!r}: a str or Path, or several of them")
-    return where | {name: _option_text(name, value) for name, value in given.items() if value is not None}
+    for name, value in given.items():
+        try:
+            if isinstance(value, date):
+                value = time_text(value)
+            elif isinstance(value, list | tuple | set):
+                value = ",".join(value)
+            if value is not None:
+                texts[name] = value if isinstance(value, str) else json.dumps(value)
+        except TypeError as error:
+            is_secret = name.lower() == "storageoptions" and isinstance(value, dict)
+            raise TypeError(f"option {name}={StorageOptions(value) if is_secret else value!r}: {error}") from None
+    return texts
 
 
 def read_options(spark: Any, path: str | Iterable[str], given: NamedValues, verb: str = "read") -> ReadOptions:
     """The options of a function that reads, from its arguments."""
     return parse(option_texts(path, given), verb, cluster.cores(spark))
-
-
-def _option_text(name: str, value: Any) -> str:
-    """A value as the text of an option: true and not True, lists with commas, dicts as JSON."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, date):
-        return time_text(value)
-    try:
-        return ",".join(value) if isinstance(value, list | tuple | set) else json.dumps(value)
-    except TypeError as error:
-        is_secret = name.lower() == "storageoptions" and isinstance(value, dict)
-        raise TypeError(f"option {name}={StorageOptions(value) if is_secret else value!r}: {error}") from None
 
 
 def time_text(value: date) -> str:
@@ -144,7 +137,8 @@ def plan_and_run(spark: Any, verb: str, chosen: ReadOptions, body: Callable[[Spl
     """Plans, and returns what `body` returns for the splits of each task, in their order."""
     log_to_stderr()
     cluster.ship(spark)
-    return run_tasks(spark, verb, cluster.call_where_files_are(spark, plan_tasks, chosen), chosen, body)
+    plan = partial(BatchReader(chosen, ()).plan_tasks, logs_gaps=False)
+    return run_tasks(spark, verb, cluster.call_where_files_are(spark, plan), chosen, body)
 
 
 def run_tasks(
@@ -259,6 +253,13 @@ def offsets_at(
 
 def find_offsets_at(chosen: ReadOptions, since: int) -> dict[TopicPartition, int]:
     """The offset of each partition; must run on a machine that can read the files."""
-    return Listing(chosen).retry(
-        lambda found: selection.offsets_at(chosen, selection.select_partitions(chosen, found), since)
-    )
+
+    def offsets(found: Partitions) -> dict[TopicPartition, int]:
+        selected = selection.select_partitions(chosen, found)
+        bound = "time", since
+        return {
+            key: selection.resolved_offset(chosen, each.log, bound, key, "latest") or 0
+            for key, each in selected.items()
+        }
+
+    return Listing(chosen).retry(offsets)

@@ -187,11 +187,11 @@ def splits(segment: SegmentFile, max_bytes: int) -> list[tuple[int, int]]:
     expected, cut_from = segment.begin, segment.begin
     end = segment.size if segment.end is None else segment.end
     for table in batch_tables([segment.between(segment.begin, end)], errors="skip"):  # the file may grow meanwhile
-        for position, size, last, following, epoch in table.zip_columns(
-            "position", "size_in_bytes", "last_offset", "next_offset", "partition_leader_epoch"
+        for position, size, base, last, following, epoch in table.zip_columns(
+            "position", "size_in_bytes", "base_offset", "last_offset", "next_offset", "partition_leader_epoch"
         ):
-            epoch = as_stored(epoch)
-            if position != expected or last < next_offset or epoch < previous_epoch:
+            epoch, first = as_stored(epoch), last if base is None else base
+            if position != expected or first < next_offset or epoch < previous_epoch:
                 cut_from = position + RESYNC_BYTES
                 _drop_cuts(cuts, recent)
             may_cut = position - cuts[-1] >= max_bytes and position >= cut_from

@@ -20,8 +20,6 @@ from .listing import Listing
 from .paths import Partitions
 from .planning import Split
 
-_SHOWN = 10
-
 
 def schema(given: options.Given) -> Any:
     """The StructType of the columns that the options select."""
@@ -44,8 +42,9 @@ class BatchReader(DataSourceReader):
         self.options = chosen
         self.columns = wanted
 
-    def plan_splits(self) -> list[Split]:
-        """The splits; planned again if a file disappears meanwhile, since a broker may rename it at any time."""
+    def plan_tasks(self, *, logs_gaps: bool = True) -> list[tuple[Split, ...]]:
+        """The splits of each task; planned again if a file disappears meanwhile, since a broker may rename it at any
+        time. logs_gaps: logs what is missing between segments, which these tasks cannot tell the driver"""
         listing = Listing(self.options)
 
         def planned(found: Partitions) -> list[Split]:
@@ -54,12 +53,8 @@ class BatchReader(DataSourceReader):
 
         splits = listing.retry(planned)
         columns.check_key_values(splits, self.columns)
-        return splits
-
-    def plan_tasks(self) -> list[tuple[Split, ...]]:
-        """The splits of each task; logs what is missing between segments, as no task can tell the driver."""
-        splits = self.plan_splits()
-        gaps.warn_of_gaps(self.options, splits)
+        if logs_gaps:
+            gaps.warn_of_gaps(self.options, splits)
         return planning.group_into_tasks(self.options, splits)
 
     @report_cause_first
@@ -89,8 +84,7 @@ def select_and_warn(listing: Listing, found: Partitions, *, must_exist: bool = T
         unread = set(filter(paths.has_segments, listing.finder.left_out))
         for what, folders in ((no_topic, nameless), (not_read, unread)):
             if folders:
-                more = f" and {len(folders) - _SHOWN} more" if len(folders) > _SHOWN else ""
-                logger.warning("%s: %s%s", what, ", ".join(sorted(folders)[:_SHOWN]), more)
+                logger.warning("%s: %s", what, selection.some_names(sorted(folders)))
     return selection.select_partitions(listing.options, found, must_exist=must_exist)
 
 

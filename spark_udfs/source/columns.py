@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -66,7 +66,7 @@ def spark_schema(columns: Columns) -> StructType:
 def select_columns(options: ReadOptions, keys: KeyTypes = ()) -> Columns:
     """The columns that the options select, in order. keys: of the key=value folders."""
     if options.columns is not None:
-        return tuple(_column_named(name, options, keys) for name in _checked_names(options.columns))
+        return _columns_named(options.columns, options, keys)
     corrupt = (corrupt_column(options),) if "columnNameOfCorruptRecord" in options.given else ()
     if options.view == "batches":
         return BATCHES + corrupt + key_columns(keys, options)
@@ -78,9 +78,8 @@ def from_schema(given: Any, options: ReadOptions, keys: KeyTypes = ()) -> Column
     """The columns of a StructType that a user (or `select_columns`) gave; ValueError names the valid ones."""
     selected = []
     key_names = {name for name, _ in keys if name not in NAMING}
-    for name, field in zip(_checked_names(given.fieldNames()), given.fields, strict=True):
-        column = _column_named(name, options, keys)
-        sql_type = field.dataType.simpleString()
+    for column, field in zip(_columns_named(given.fieldNames(), options, keys), given.fields, strict=True):
+        name, sql_type = column.name, field.dataType.simpleString()
         if name in key_names and sql_type in _OF_KEYS:
             column = SparkColumn(name, sql_type)
         if sql_type != column.type:
@@ -143,20 +142,16 @@ def fixed_columns(options: ReadOptions) -> dict[str, SparkColumn]:
     return found | {options.columnNameOfCorruptRecord: corrupt_column(options)}
 
 
-def _column_named(name: str, options: ReadOptions, keys: KeyTypes) -> SparkColumn:
+def _columns_named(names: Sequence[str], options: ReadOptions, keys: KeyTypes) -> Columns:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"named twice: {', '.join(twice)}")
     valid = fixed_columns(options)
-    if name not in valid:
+    if not valid.keys() >= {*names}:
         valid |= {column.name: column for column in key_columns(keys, options)}
-    if name not in valid:
+    for name in (name for name in names if name not in valid):
         near = difflib.get_close_matches(name, valid, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         listed = ", ".join(f"{column.name} {column.type}" for column in valid.values())
         raise ValueError(f"kafkarec has no column {name!r}{hint}; there are: {listed}")
-    return valid[name]
-
-
-def _checked_names(names: Any) -> Any:
-    twice = sorted({name for name in names if list(names).count(name) > 1})
-    if twice:
-        raise ValueError(f"named twice: {', '.join(twice)}")
-    return names
+    return tuple(valid[name] for name in names)

@@ -172,8 +172,10 @@ class GrowingLog:
         return found
 
     def _next_base(self, path: str) -> int | None:
-        names = [each.path for each in self.listed_log.segments]
-        return self.listed_log.next_base_offset(names.index(path))
+        return self.listed_log.next_base_offset(self._number(path))
+
+    def _number(self, path: str) -> int:
+        return [each.path for each in self.listed_log.segments].index(path)
 
     def _hold_back(self, opened: kafkarec.Segment, found: deque[LogBatch], next_base: int | None) -> None:
         """Removes the last batches if their offsets do not rise up to the next segment's; in FAILFAST mode, where
@@ -292,8 +294,7 @@ class GrowingLog:
         """The segments with the bytes between two offsets, which are `wanted` where they are inside of a batch."""
         first, last = self._last_batch_below(start), self._last_batch_below(stop)
         is_cut = start < first.next_offset
-        names = [each.path for each in self.listed_log.segments]
-        chosen = [*self.listed_log.segments[names.index(first.path) : names.index(last.path) + 1]]
+        chosen = [*self.listed_log.segments[self._number(first.path) : self._number(last.path) + 1]]
         first_offset = start if is_cut else max(first.next_offset, chosen[0].base_offset or 0)
         chosen[0] = chosen[0].copy(begin=first.begin if is_cut else first.end)
         chosen[-1] = chosen[-1].copy(end=last.end)
@@ -357,7 +358,11 @@ class GrowingLog:
                 self._aborted.clear()
                 self._is_damaged = False
             # up to the end: no marker of a batch that waits for others to prove its offset
-            part = self._up_to_end() if is_first else self.between_offsets(self._stable, self.end)
+            if is_first:
+                *earlier, last = self.listed_log.segments[: self._number(self._last.path) + 1]
+                part = self.listed_log._replace(segments=(*earlier, last.copy(end=self._last.end)))
+            else:
+                part = self.between_offsets(self._stable, self.end)
             found = planning.read_transactions(part, self._options, start if is_first else None)
             self._is_damaged |= found.is_damaged
             warn_of_some([one for one in found.undecided if one not in self._warned], "more undecided transactions")
@@ -367,11 +372,6 @@ class GrowingLog:
             self._stable = min(found.last_stable_offset, self.end)
             self._transactions_of = self._seen, self.end
         return self.end if self._transactions_of is None else self._stable
-
-    def _up_to_end(self) -> PartitionLog:
-        last, segments = self._last, self.listed_log.segments
-        number = [each.path for each in segments].index(last.path)
-        return self.listed_log._replace(segments=(*segments[:number], segments[number].copy(end=last.end)))
 
     def uncommitted(self, start: int, stop: int) -> Uncommitted:
         """What read_committed leaves out between two offsets. Their bytes are read, and so a batch of these with a

@@ -24,6 +24,8 @@ from .counters import TaskCounters
 from .options import ReadOptions
 from .planning import Split
 
+_TOLD = "base_offset", "last_offset", "record_count", "compression", "is_transactional"
+
 
 def count_split(split: Split, counters: TaskCounters, *, options: ReadOptions) -> None:
     """Counts the records of one split that the data source returns. Errors are those of the data source."""
@@ -31,15 +33,13 @@ def count_split(split: Split, counters: TaskCounters, *, options: ReadOptions) -
         if part is None:
             return
         counters.add_split(split)
-        is_counted = False
         with suppress(kafkarec.KafkaRecordError):
-            is_counted = _count_by_headers(part, split, options, counters)
-        if is_counted:
-            counters.add_gap()
-            return
-        counters.rows.pop()
-        for _ in reading.read_split(split, options, reading.OFFSET_COLUMNS, counters):
-            pass
+            if _count_by_headers(part, split, options, counters):
+                counters.add_gap()
+                return
+    counters.rows.pop()
+    for _ in reading.read_split(split, options, reading.OFFSET_COLUMNS, counters):
+        pass
 
 
 def _count_by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions, counters: TaskCounters) -> bool:
@@ -59,23 +59,23 @@ def _count_by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions
             if split.followed_by is not None and max(table.column("next_offset"), default=0) > split.followed_by[1]:
                 return False  # the next segment, in another folder, has some of these offsets too
             headers = pa.table(table)
-            base, last, count = map(headers.column, ("base_offset", "last_offset", "record_count"))
-            is_read = pc.less(pc.fill_null(base, -1), stop)
+            is_read = pc.less(pc.fill_null(headers.column("base_offset"), -1), stop)
             if not options.includeControl:
                 is_read = pc.and_(is_read, pc.invert(headers.column("is_control")))
+            base, last, count, compression, is_transactional = (headers.column(name).filter(is_read) for name in _TOLD)
             is_told = [
-                pc.is_valid(headers.column("compression")),
+                pc.is_valid(compression),
                 pc.greater_equal(base, start),
                 pc.less(last, stop),
                 pc.less_equal(count, pc.add(pc.subtract(last, base), 1)),
                 pc.greater_equal(count, 0),
             ]
             if split.uncommitted.aborted:
-                is_told.append(pc.invert(headers.column("is_transactional")))
+                is_told.append(pc.invert(is_transactional))
             # where a column is null, the header does not tell either
-            if not all(pc.all(each.filter(is_read), skip_nulls=False, min_count=0).as_py() for each in is_told):
+            if not all(pc.all(each, skip_nulls=False, min_count=0).as_py() for each in is_told):
                 return False
             counters.add_piece(table, has_control=False)
-            returned, every = (pc.sum(each).as_py() or 0 for each in (count.filter(is_read), count))
+            returned, every = (pc.sum(each).as_py() or 0 for each in (count, headers.column("record_count")))
             counters.add(records=returned - every)
     return True

@@ -155,19 +155,15 @@ def _problem(before: _Names, after: _Names, may_grow: bool) -> str:
             )
     for folder in {**before, **after}:
         first, then = before.get(folder), after.get(folder)
-        if first != then and not (may_grow and folder and first and then and _has_grown(first, then)):
+        if may_grow and folder and first and then and first < then:
+            first |= {name for name in then if name > max(first) and name.endswith(_LOG)}  # begun at the log's end
+        if first != then:
             return _changed_text(folder or "the paths")
     return ""
 
 
 def _changed_text(what: str) -> str:
     return f"{what}: names have changed during each of {_TRIES} listings"
-
-
-def _has_grown(before: frozenset[str], after: frozenset[str]) -> bool:
-    """Whether a folder's names differ only by segments begun at the log's end."""
-    last = max(before)
-    return before < after and all(name > last and name.endswith(_LOG) for name in after - before)
 
 
 def _with_current_size(segment: Any) -> Any:

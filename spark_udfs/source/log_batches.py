@@ -150,21 +150,15 @@ def _judged(found: Iterable[LogBatch]) -> Iterator[LogBatch]:
         if len(around) == around.maxlen and (batch := around[_WITNESSES]) is not None:
             before = [one for one in islice(around, _WITNESSES) if one]
             behind = [one for one in islice(around, _WITNESSES + 1, None) if one]
-            yield batch._replace(
-                context=_context_begin(before, batch, behind), is_misfit=_is_misfit(before, batch, behind)
-            )
-
-
-def _context_begin(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) -> int | None:
-    beside = [*before[-_BESIDE:], batch, *behind[:_BESIDE]]
-    if all(one.is_followed_by(other) for one, other in pairwise(beside)) and not any(one.restored for one in beside):
-        return None
-    context = batch.begin
-    for each in reversed(before):
-        if each.end != context:
-            break
-        context = each.begin
-    return context
+            beside, context = [*before[-_BESIDE:], batch, *behind[:_BESIDE]], None
+            follow_each_other = all(one.is_followed_by(other) for one, other in pairwise(beside))
+            if not follow_each_other or any(one.restored for one in beside):
+                context = batch.begin
+                for one in reversed(before):
+                    if one.end != context:
+                        break
+                    context = one.begin
+            yield batch._replace(context=context, is_misfit=_is_misfit(before, batch, behind))
 
 
 def _is_misfit(before: list[LogBatch], batch: LogBatch, behind: list[LogBatch]) -> bool:

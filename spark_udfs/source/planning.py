@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
+from operator import le
 from typing import NamedTuple
 
 from spark_udfs.bootstrap import distributed, kafkarec
@@ -40,16 +41,10 @@ _OPEN_COST = 4 << 20
 _LEAST_TASK = 4 << 20
 # Tasks are put together of pieces, so that none is much longer than the others.
 _PIECES_OF_A_TASK, _LEAST_PIECE = 5, 1 << 20
+# So many batches on each side prove the header fields of one (offset_order.WINDOW of kafkarec); there are at least as
+# many as entries of an .index.
+_WITNESSES = 64
 LAST_OFFSET = (1 << 62) - 1  # no log reaches it: its position is that of the last index entry
-
-
-class FileIdentity(NamedTuple):
-    """The identity of a local file when it was planned. inactive: a later segment existed, so it no longer
-    grows."""
-
-    inode: int
-    size: int
-    inactive: bool
 
 
 NOTHING_LEFT_OUT = Uncommitted((), NO_END)
@@ -64,7 +59,8 @@ class Split(NamedTuple):
     uncommitted                    what read_committed leaves out
     first_offset                   no record in these bytes has a lower offset; None: unknown
     is_log_end                     a query reads its log's last bytes here. A stream does not: it asks for offsets
-    file                           the planned file; None: it is remote
+    file                           (inode, size) of the file when it was planned; None: it is remote. No inode: a later
+                                   segment existed, so it no longer grows
     keys, followed_by              as in paths.SegmentPath
     context                        where batches before `begin` begin that are read for what they prove about those in
                                    it; None: none are
@@ -84,7 +80,7 @@ class Split(NamedTuple):
     uncommitted: Uncommitted = NOTHING_LEFT_OUT
     first_offset: int | None = None
     is_log_end: bool = False
-    file: FileIdentity | None = None
+    file: tuple[int | None, int] | None = None
     keys: Keys = ()
     followed_by: tuple[str, int] | None = None
     context: int | None = None
@@ -125,7 +121,7 @@ def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
                 base, until = segment.base_offset, NO_END if later is None else later
                 aborted = tuple(span for span in aborted if span[2] >= base and span[1] < until)
             file, is_cut = file_identity(segment), segment.end is not None
-            for begin, stop in _pieces(options, segment, first, most, wanted):
+            for begin, first_offset, stop in _pieces(options, segment, first, most, wanted):
                 end = None if size is None else stop
                 is_end = end in (None, segment.listed_size)
                 later_segment = segment.later_segment or end != segment.listed_size
@@ -134,17 +130,17 @@ def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
                         segment.path,
                         partition.topic,
                         partition.partition,
-                        begin.position,
+                        begin,
                         end,
                         later_segment,
                         *wanted,
                         uncommitted=uncommitted._replace(aborted=aborted),
-                        first_offset=begin.offset,
+                        first_offset=first_offset,
                         is_log_end=not is_cut and not later_segment,
                         file=file,
                         keys=tuple(segment.keys.items()),
                         followed_by=partition.followed_by.get(segment.path),
-                        context=partition.context if not number and begin.position == segment.begin else None,
+                        context=partition.context if not number and begin == segment.begin else None,
                         must_rise=partition.first_offset is not None,
                         next_base_offset=later if is_end and not is_cut and not options.where else None,
                     )
@@ -183,16 +179,16 @@ def _end_of_preallocated(partition: PartitionLog) -> tuple[int, int | None]:
     return NO_END, None
 
 
-def file_identity(segment: kafkarec.Segment) -> FileIdentity | None:
-    """The identity of a segment's file; None: it is remote. FileNotFoundError if it was removed or replaced since
-    it was listed: the caller lists again."""
+def file_identity(segment: kafkarec.Segment) -> tuple[int | None, int] | None:
+    """Split.file of a segment. FileNotFoundError if it was removed or replaced since it was listed: the caller lists
+    again."""
     size = segment.listed_size
     if size is None or "://" in segment.path:
         return None
     status = os.stat(segment.path)
     if status.st_size < size or (segment.later_segment and status.st_size != size):
         raise FileNotFoundError(f"{segment.path} had {size} bytes when it was listed, and has {status.st_size}")
-    return FileIdentity(status.st_ino, status.st_size, segment.later_segment)
+    return None if segment.later_segment else status.st_ino, status.st_size
 
 
 def order_error(path: str, position: int, offset: int) -> kafkarec.CorruptRecordError:
@@ -226,10 +222,10 @@ def opened_split(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segmen
                 part = whole.between(min(begin, end), end, has_grown=split.is_log_end and end < whole.size)
                 part = part.copy(later_segment=split.later_segment)
             stack.enter_context(part)
-            descriptor, planned = part.source.descriptor, split.file
-            if planned is not None and descriptor is not None:
-                status = os.fstat(descriptor)
-                if status.st_size != planned.size and (planned.inactive or status.st_ino != planned.inode):
+            descriptor = part.source.descriptor
+            if split.file is not None and descriptor is not None:
+                status, (inode, size) = os.fstat(descriptor), split.file
+                if status.st_size != size and status.st_ino != inode:
                     raise FileNotFoundError(f"{split.path} is another file than when the query was planned")
         except FileNotFoundError as error:
             what = f"{display_url(split.path)} no longer exists" if error.errno else str(error)
@@ -274,76 +270,71 @@ def _task_count(options: ReadOptions, cost: int, size: int) -> int:
     return max(least, -(-count // least) * least)
 
 
-class _Cut(NamedTuple):
-    """A border between two pieces of a segment, at byte `position`.
-
-    offset: records before the border have lower offsets, records after it this one or higher ones; None: unknown
-    proven: `offset` is from the batches on both sides; otherwise it only follows from rising offsets
-    """
-
-    position: int
-    offset: int | None
-    proven: bool = False
-
-
 def _pieces(
     options: ReadOptions, segment: kafkarec.Segment, first_offset: int | None, most: int, wanted: OffsetRange
-) -> Iterator[tuple[_Cut, int]]:
-    """The borders (begin, end position) of each piece of a segment that may have records of a range."""
-    size, first = segment.listed_size, _Cut(segment.begin, first_offset)
-    last = _Cut(segment.begin + (read_length(segment) or 0), None)
-    if size is None or last.position - first.position <= most:
-        yield first, last.position
-        return
+) -> Iterator[tuple[int, int | None, int]]:
+    """(begin, first offset, end) of each piece of a segment that may have records of a range: records before the byte
+    `begin` have lower offsets, others this one or higher ones; None: unknown."""
+    size, length = segment.listed_size, read_length(segment) or 0
+    cuts, are_proven = list[tuple[int, int | None]](), False
+    first, last = (segment.begin, first_offset), (segment.begin + length, None)
+    if size is not None and length > most:
+        opened = open_segment(segment.path, options.storageOptions)
+        if opened.size < size:
+            raise FileNotFoundError(f"{segment.path} had {size} bytes when it was listed, and has {opened.size}")
+        with opened.between(first[0], last[0]) as part:  # the file may have grown since it was listed
+            borders = _indexed_borders(part, most)
+            are_proven = borders is not None
+            if borders is None and (part.fetch_counter is None or options.splitScan):
+                borders = [border for border, _ in part.splits(most)][1:]
+            cuts = [(border, distributed.first_offset(part, border)) for border in borders or ()]
+
+    def are_ordered(offset: int | None, other: int | None) -> bool:
+        # at entries of the index the batches on both sides prove the offset; others only follow from rising offsets
+        return are_proven and offset is not None and other is not None and offset <= other
+
     start, end = wanted
-    opened = open_segment(segment.path, options.storageOptions)
-    if opened.size < size:
-        raise FileNotFoundError(f"{segment.path} had {size} bytes when it was listed, and has {opened.size}")
-    with opened:
-        span = first.position, last.position
-        cuts = _indexed_cuts(opened, segment.base_offset, span, most)
-        if cuts is None and (opened.fetch_counter is None or options.splitScan):
-            # between: the file may have grown since it was listed
-            borders = [border for border, _ in opened.between(*span).splits(most)][1:]
-            cuts = [_Cut(border, distributed.first_offset(opened, border)) for border in borders]
-    for begin, stop in pairwise([first, *(cuts or ()), last]):
-        if end is not None and begin.proven and begin.offset is not None and begin.offset >= end:
+    for (begin, offset), (stop, next_offset) in pairwise([first, *cuts, last]):
+        if (begin > segment.begin and are_ordered(end, offset)) or are_ordered(next_offset, start):
             continue
-        if start is not None and stop.proven and stop.offset is not None and stop.offset <= start:
-            continue
-        yield begin, stop.position
+        yield begin, offset, stop
 
 
-def _indexed_cuts(
-    opened: kafkarec.Segment, base_offset: int | None, span: tuple[int, int], most: int
-) -> list[_Cut] | None:
-    """Cuts within the bytes [begin, end) at entries of the .index; None if there is none, if it contradicts the log, or
-    if it has too few entries."""
+def _indexed_borders(part: kafkarec.Segment, most: int) -> list[int] | None:
+    """Where a part of a segment can be cut, at entries of the .index; None if there is none, if it contradicts the log,
+    or if it has too few entries."""
     from kafkarec.sidecars import offset_index
 
-    begin, end = span
-    data = opened.sidecar(offset_index.SUFFIX)
-    if not data or base_offset is None:
+    if part.base_offset is None or part.end is None:
         return None
-    try:
-        entries = [entry for entry in offset_index.read(data, base_offset) if begin <= entry.position < end]
-    except kafkarec.KafkaRecordError:
-        return None
-    cuts = [_Cut(begin, None)]
-    for previous, entry, following in zip(entries, entries[1:], entries[2:], strict=False):
-        if entry.position - cuts[-1].position < most:
+    entries = [entry for entry in part.index_entries(offset_index) if part.begin <= entry.position < part.end]
+    borders = [part.begin]
+    for number, entry in enumerate(entries[1:-1], 1):
+        if entry.position - borders[-1] < most:
             continue
-        try:  # whether the bytes around it are only whole good batches
-            around = opened.between(previous.position, following.position).read(columns=[], control=True)
+        # the bytes beside it are whole good batches, and offsets rise as far as batches prove each other's headers
+        begin = entries[number - _WITNESSES].position if number >= _WITNESSES else part.begin
+        end = entries[number + _WITNESSES].position if number + _WITNESSES < len(entries) else part.end
+        headers = part.between(begin, end).scan(errors="skip")
+        try:
+            beside = part.between(entries[number - 1].position, entries[number + 1].position)
+            remaining = beside.read(columns=[], control=True).remaining
         except ValueError:
             return None
-        positions, lasts, nexts = map(around.batches.column, ("position", "last_offset", "next_offset"))
-        at = [*positions].index(entry.position) if entry.position in positions else 0
-        if not at or around.remaining or lasts[at] != entry.offset or nexts[at - 1] > entry.offset:
+        positions, bases, lasts, nexts = map(headers.column, ("position", "base_offset", "last_offset", "next_offset"))
+        firsts = [last if base is None else base for base, last in zip(bases, lasts, strict=True)]
+        found = [last for position, last in zip(positions, lasts, strict=True) if position == entry.position]
+        if (
+            headers.damage
+            or headers.restored
+            or remaining
+            or found != [entry.offset]
+            or not all(map(le, nexts, firsts[1:]))
+        ):
             return None
-        cuts.append(_Cut(entry.position, nexts[at - 1], proven=True))
-    borders = [*(cut.position for cut in cuts), end]
-    return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
+        borders.append(entry.position)
+    is_even = all(stop - begin <= 2 * most for begin, stop in pairwise([*borders, part.end]))
+    return borders[1:] if entries and is_even else None
 
 
 # ---- read_committed --------------------------------------------------------------------------------------
@@ -364,27 +355,23 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
 
     start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
     """
-    from kafkarec.sidecars import producer_snapshot
-
     log = partition.log
     number = 0 if start is None else partition.segments_in_range(start, None)[0]
     while True:
-        open_before: dict[int, int] = {}  # producer id -> first offset of its transaction, at the segment's start
-        try:
-            data = log.segments[number].sidecar(producer_snapshot.SUFFIX) if number else None
-            for one in producer_snapshot.read(data) if data is not None else ():
-                if one.current_txn_first_offset >= 0:
-                    open_before[one.producer_id] = one.current_txn_first_offset
-        except (kafkarec.KafkaRecordError, OSError):
-            data = None
-        if data is None:
-            number, open_before = 0, {}
+        producers = None  # at the segment's start
+        if number:
+            with suppress(kafkarec.KafkaRecordError, OSError):
+                producers = log.segments[number].evidence.snapshot()
+        if producers is None:
+            number, producers = 0, ()
         segments = distributed.order_by_content(log.segments[number:])
         found = distributed.ended_and_open(segments, skip=options.mode != "FAILFAST")
         still_open = [*found.open_first_offsets]
-        still_open += [since for producer, since in open_before.items() if producer not in found.marked_producer_ids]
+        for one in producers:
+            if one.current_txn_first_offset >= 0 and one.producer_id not in found.marked_producer_ids:
+                still_open.append(one.current_txn_first_offset)
         folder = display_url(os.path.dirname(partition.segments[0].path))
-        undecided = tuple(f"{folder}: {one}" for one in found.undecided)
+        undecided = tuple(f"{folder}: {sentence}" for sentence in found.undecided)
         state = Uncommitted(found.aborted, min(still_open, default=NO_END), found.is_damaged, undecided)
         if not number or state.last_stable_offset >= (partition.segments[number].base_offset or 0):
             return state

@@ -42,7 +42,7 @@ def select_partitions(options: ReadOptions, partitions: Partitions, *, must_exis
         and (assigned is None or key[1] in assigned.get(key[0], ()))
     }
     if must_exist and partitions and not selected:
-        there = _some_names(sorted({*names.values()}))
+        there = some_names(sorted({*names.values()}))
         logger.warning("no rows: subscribePattern or assign selects none of the topics that there are: %s", there)
     return selected
 
@@ -73,13 +73,6 @@ def with_ranges(options: ReadOptions, partitions: Partitions) -> Partitions:
     return checked
 
 
-def offsets_at(options: ReadOptions, partitions: Partitions, time: int) -> dict[TopicPartition, int]:
-    """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
-    return {
-        key: resolved_offset(options, each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()
-    }
-
-
 # A bound from the options: an offset (-2, -1: earliest, latest), or a time.
 RequestedOffset = tuple[str, int]
 
@@ -108,7 +101,7 @@ def _by_partition(
     missing = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in given]
     if missing:
         raise ValueError(
-            f"{option} must name every partition that is read; {_some_names(missing)} missing. -2 is earliest, -1 "
+            f"{option} must name every partition that is read; {some_names(missing)} missing. -2 is earliest, -1 "
             f"latest; assign or subscribe choose partitions"
         )
     return {key: (kind, at) for key, at in given.items()}
@@ -122,11 +115,11 @@ def _check_names(named: Iterable[Any], existing: Iterable[Any], option: str) -> 
     unknown = [shown(each) for each in named if each not in known]
     if unknown:
         raise ValueError(
-            f"{option}: cannot find {_some_names(unknown)}; there are: {_some_names(sorted(map(shown, known)))}"
+            f"{option}: cannot find {some_names(unknown)}; there are: {some_names(sorted(map(shown, known)))}"
         )
 
 
-def _some_names(names: list[str]) -> str:
+def some_names(names: list[str]) -> str:
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 

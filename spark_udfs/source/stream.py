@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, TypeVar
 
 from spark_udfs import capabilities
-from spark_udfs.bootstrap import kafkarec
 from spark_udfs.capabilities import (
     DataSourceStreamReader,
     InputPartition,
@@ -96,22 +96,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def start_offsets(logs: _Logs) -> OffsetsJson:
             warn_of_mode(self.options, self.columns)
-            starts = selection.requested_bounds(self.options, logs, "starting")
-            self._held_back = {}
-            return offsets_to_json({key: self._start_offset(key, log, starts[key]) for key, log in logs.items()})
+            fallback = "error" if self.options.startingOffsetsByTimestampStrategy == "error" else "no bound"
+            requested = selection.requested_bounds(self.options, logs, "starting")
+            starts, self._held_back = {}, {}
+            for key, log in logs.items():
+                if requested[key] == ("offset", selection.EARLIEST):
+                    starts[key] = log.start
+                    continue
+                offset = selection.resolved_offset(self.options, log.listed_log.log, requested[key], key, fallback)
+                if offset is None:
+                    self._held_back[key] = offset = log.stable_end(log.end)
+                elif requested[key][0] == "offset":
+                    offset = log.clamp_reporting_loss(offset, "startingOffsets asks for")
+                starts[key] = offset
+            return offsets_to_json(starts)
 
         return self._with_logs(start_offsets, is_first=True)
-
-    def _start_offset(self, key: TopicPartition, log: GrowingLog, requested: selection.RequestedOffset) -> int:
-        """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
-        if requested == ("offset", selection.EARLIEST):
-            return log.start
-        fallback = "error" if self.options.startingOffsetsByTimestampStrategy == "error" else "no bound"
-        offset = selection.resolved_offset(self.options, log.listed_log.log, requested, key, fallback)
-        if offset is None:
-            self._held_back[key] = end = log.stable_end(log.end)
-            return end
-        return offset if requested[0] == "time" else log.clamp_reporting_loss(offset, "startingOffsets asks for")
 
     @report_cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
@@ -151,8 +151,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             most = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
-            logs = (self._logs[key].between_offsets(starts[key], ends[key]) for key in lags)
-            size = sum(_bytes_to_read(segment) for log in logs for segment in log.segments)
+            size = 0
+            for segment in chain.from_iterable(
+                self._logs[key].between_offsets(starts[key], ends[key]).segments for key in lags
+            ):
+                length = read_length(segment)
+                if length is None and "://" not in segment.path:  # compressed as a whole; a remote one is not counted
+                    length = os.stat(segment.path).st_size
+                size += length or 0
             most = total * limit.max_bytes // max(1, size)
         if most >= total:
             return ends
@@ -253,9 +259,3 @@ class StreamReaderWithoutLimits(StreamReader):
                 if before.get(key, 0) > after.get(key, 0):
                     log.clamp_reporting_loss(before[key], "the next offset is")
         return super()._splits(logs, before, after)
-
-
-def _bytes_to_read(segment: kafkarec.Segment) -> int:
-    """Of a compressed file, whose content has an unknown size, those of the file; a remote one is not counted."""
-    length = read_length(segment)
-    return (0 if "://" in segment.path else os.stat(segment.path).st_size) if length is None else length

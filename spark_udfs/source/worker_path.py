@@ -33,13 +33,7 @@ class PicklesWithPackage:
     """Base class of objects that make this package importable where they are unpickled."""
 
     def __reduce__(self) -> Any:
-        return reduce_with_package(_restored_object, type(self), self.__dict__)
-
-
-def _restored_object(kind: type, state: dict[str, Any]) -> Any:
-    made: Any = object.__new__(kind)
-    made.__dict__.update(state)
-    return made
+        return *reduce_with_package(object.__new__, type(self)), self.__dict__
 
 
 def _unpickler() -> Callable[[str, bytes], Any]:

@@ -18,6 +18,7 @@ import spark_udfs
 from spark_udfs import arrow_in_pandas, capabilities, decoding, encoding, internal, read_functions, schema
 from spark_udfs.arrow_in_pandas import PandasUdfOverArrow
 from spark_udfs.source import KafkarecDataSource, options
+from spark_udfs.source.batch import BatchReader
 from spark_udfs.source.listing import DataLoss
 
 NAMES = ("v2-none-logappend", "v2-gzip-headers", "v2-ts-large-deltas", "v2-null-key-null-value", "empty-buffer")
@@ -180,7 +181,7 @@ def test_a_simple_stream_reports_a_truncated_log(broker, restarted):
 
 def test_a_task_unpickles_its_own_splits_only():
     given = {"path": str(SEGMENTS), "subscribe": "txn", "isolationLevel": "read_committed", "maxPartitionBytes": "2k"}
-    tasks = read_functions.plan_tasks(options.parse(given, "read"))
+    tasks = BatchReader(options.parse(given, "read"), ()).plan_tasks()
     assert len(tasks) > 3 and any(split.uncommitted.aborted for task in tasks for split in task)
     body = read_functions.SplitTaskFunction("read_log", tasks, iter)
     pickled = pickle.loads(zlib.decompress(body.packed))

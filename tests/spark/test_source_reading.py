@@ -10,6 +10,7 @@ from plain_logs import log
 from source_rows import EVERYTHING, LOGS, Read, expected, read, repeated, spoil
 
 import kafkarec
+from kafkarec.sidecars import offset_index
 from spark_udfs import schema
 from spark_udfs.source.listing import DataLoss
 
@@ -117,6 +118,24 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path):
         source.reader.options = replace(source.reader.options, failOnDataLoss=True)
         with pytest.raises(DataLoss, match=f"live-0: {path} no longer exists"):
             source.again()
+
+
+@pytest.mark.parametrize("bits", [1, 2, 8])
+@pytest.mark.parametrize("number", [100, 126, 127, 128, 300])
+def test_no_split_at_an_index_entry_is_beside_a_damaged_base_offset(number, bits, tmp_path):
+    """It falls before the batch before it, or into its offsets, and other batches prove the right one."""
+    batches = [
+        bytearray(kafkarec.encode([(None, 0, None, b"v", [])] * 5, base_offset=5 * n)) for n in range(2 * number)
+    ]
+    batches[127][7] ^= bits
+    size = len(batches[0])
+    path = log_folder(tmp_path / "orders-0", (0, b"".join(batches))) / f"{0:020}.log"
+    entries = [(5 * n + 4, n * size) for n in range(1, len(batches))]
+    path.with_suffix(".index").write_bytes(offset_index.write(entries, 0))
+    job = Read(path, mode="PERMISSIVE", maxPartitionBytes=f"{number * size}", minPartitions="1")
+    assert [row["offset"] for row in job.rows] == [*range(5 * len(batches))]
+    borders = [split.end for split in job.splits]
+    assert borders == [number * size, 2 * number * size] if number == 300 else [2 * number * size]
 
 
 @pytest.mark.parametrize("indexed", [True, False])

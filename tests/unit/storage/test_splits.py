@@ -67,6 +67,18 @@ def test_parts_of_a_log_with_copied_and_damaged_bytes_are_the_whole(seed, tmp_pa
     compare(segment, chance.choice([1, 500, 5000]))
 
 
+@pytest.mark.parametrize("bits", [1, 2, 8])
+def test_parts_beside_a_damaged_base_offset_are_the_whole(tmp_path, bits):
+    """It falls before the batch before it, or into its offsets: 634 or 633 where that one ends at 635."""
+    batches = [bytearray(kafkarec.encode([(None, 0, None, b"v", [])] * 5, base_offset=5 * n)) for n in range(300)]
+    batches[127][7] ^= bits
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(batches))
+    segment = kafkarec.open(path)
+    assert isinstance(segment, kafkarec.Segment) and len(segment.read(errors="skip").restored) == 1
+    assert compare(segment, 1) == 63 and compare(segment, 127 * len(batches[0])) == 1
+
+
 def test_a_range_that_begins_behind_a_part():
     """Its entry of the .index is outside of the part, which has no bytes to read then and none that remain."""
     segment = kafkarec.open(golden.VECTORS / "segments" / "all-codecs-0" / f"{0:020}.log")
