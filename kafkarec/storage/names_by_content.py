@@ -51,7 +51,7 @@ def base_offsets_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile
                 continue  # its base offset is damaged, or more of its header
             # the single batch begins where another segment ends, or ends where one begins
             below = max((one for one in right if one < found[0]), default=None)
-            is_own = end in right or (below is not None and _end_offset(right[below]) == found[0])
+            is_own = end in right or (below is not None and end_offset(right[below]) == found[0])
         if by_content is None and found[0] not in ends and is_own:
             by_content = found[0]
         if by_content is not None:
