@@ -684,7 +684,7 @@ cdef const void* batch_structs(object rows, int64_t* count) except? NULL:
 
 cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout, int64_t start, int64_t stop):
     """The rows [start, stop) of decoded columns as Records. rows: the batches of its runs."""
-    cdef RecordView view = record_view(columns, layout.shown, layout.ticks, layout.binary_header_keys)
+    cdef RecordView view = record_view(columns, start, stop, layout.shown, layout.ticks, layout.binary_header_keys)
     cdef const Run* runs = <const Run*>columns.runs.data
     cdef const int64_t* offsets = columns.offset if layout.has_sequences else NULL
     cdef const BatchRow* batch
@@ -795,7 +795,7 @@ cdef class Chunk:
         format_ = <unsigned char>self.layout.table_schema.columns[column].format[0]
         if c.kind == HEADERS:
             texts = new_texts(&self.storage.columns)
-            view = record_view(&self.storage.columns, WANT_HEADERS, 1, self.layout.binary_header_keys)
+            view = record_view(&self.storage.columns, 0, 0, WANT_HEADERS, 1, self.layout.binary_header_keys)
             return [headers_at(&view, i, texts) for i in range(start, stop)]
         if c.kind == FIXED:
             numbers = numbers_of(c, format_)
@@ -812,7 +812,8 @@ cdef class Chunk:
     def tuples(self, int64_t start, int64_t stop):
         """The rows [start, stop) as tuples: see RecordColumns.tuples."""
         cdef Columns* c = &self.storage.columns
-        cdef RecordView view = record_view(c, self.layout.shown, self.layout.ticks, self.layout.binary_header_keys)
+        cdef Layout layout = self.layout
+        cdef RecordView view = record_view(c, start, stop, layout.shown, layout.ticks, layout.binary_header_keys)
         cdef int64_t i
         cdef list found = [], texts = new_texts(c)
         for i in range(start, stop):

@@ -145,7 +145,6 @@ cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noex
         if at[i] > most or at[i] < -most:
             at[i] = 0
             clear_bit(c.timestamp_validity, i)
-            c.timestamp_nulls += 1
             c.out_of_range += 1
         else:
             at[i] *= ticks

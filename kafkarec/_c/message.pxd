@@ -100,7 +100,7 @@ cdef inline int append_bytes(Columns* c, Bytes* column, const uint8_t* data, int
     at.p = data
     load_bytes(&h, column, (c.want & WANT_VIEWS) != 0)
     status = append_field(column, &h, c.rows, &at, length, c.memory if c.in_memory else NULL)
-    column.used, column.nulls = h.used, h.nulls
+    column.used = h.used
     return status
 
 
@@ -119,11 +119,8 @@ cdef inline int append_message(Columns* c, const Message* m, const RowFilter* fi
         c.timestamp[row] = 0 if m.timestamp == ABSENT else m.timestamp
         if m.timestamp == ABSENT:
             clear_bit(c.timestamp_validity, row)
-            c.timestamp_nulls += 1
     if c.want & WANT_TYPE:
         c.type[row] = m.timestamp_type
-        if m.timestamp_type == ABSENT:
-            c.type_nulls += 1
     if c.want & WANT_HEADERS:
         c.header_offsets[row + 1] = <int32_t>c.headers
     c.rows = row + 1
