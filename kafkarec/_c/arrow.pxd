@@ -12,7 +12,7 @@ one cannot be made, the outermost one is released, with those that were. Slices 
 importers reject a record batch whose own offset is not 0.
 """
 from libc.errno cimport ENOMEM
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 

@@ -227,7 +227,8 @@ cdef inline int64_t count_nulls(const uint8_t* validity, int64_t first, int64_t 
         i += 1
     while stop - i >= 64:
         memcpy(&word, validity + (i >> 3), 8)
-        zeros += 64 - bits_set(word)
+        if word != UINT64_MAX:
+            zeros += 64 - bits_set(word)
         i += 64
     while i < stop:
         zeros += not is_set(validity, i)

@@ -364,18 +364,6 @@ cdef inline int64_t full_before(Encoder* e) noexcept nogil:
     return e.rows_before + e.row
 
 
-cdef inline bint takes_fast_path(const Encoder* e) noexcept nogil:
-    """Whether the fast path can be used for the open batch."""
-    return (e.open and e.settled and e.fields.magic >= BATCH_MAGIC and e.keep == NULL
-            and (e.kept or not (e.has_sequences and e.fields.base_sequence >= 0)))
-
-
-cdef inline int64_t fast_path_end(const Encoder* e, const InputChunk* chunk) noexcept nogil:
-    """The row of the chunk at which the chunk, the rows to encode, or the original batch ends."""
-    cdef int64_t end = min(chunk.rows, e.stop - e.rows_before)
-    return min(end, e.row + e.originals[e.original].rows - e.original_row) if e.original < e.original_count else end
-
-
 cdef inline int encoder_run(Encoder* e) noexcept nogil:
     """Encodes until all rows are written (OK), a codec is needed (NEEDS_CODEC), it is time to look for Ctrl-C
     (PAUSED) or an error occurs."""
@@ -390,8 +378,12 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
         chunk = next_chunk(e)
         if chunk == NULL:
             break
-        if takes_fast_path(e):
-            end = fast_path_end(e, chunk)
+        if (e.open and e.settled and e.fields.magic >= BATCH_MAGIC and e.keep == NULL
+                and (e.kept or not (e.has_sequences and e.fields.base_sequence >= 0))):
+            # up to where the chunk, the rows to encode, or the original batch ends
+            end = min(chunk.rows, e.stop - e.rows_before)
+            if e.original < e.original_count:
+                end = min(end, e.row + e.originals[e.original].rows - e.original_row)
             row = add_records(e, chunk, e.row, end, e.kept)
             e.original_row += row - e.row
             e.row = row

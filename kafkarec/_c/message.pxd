@@ -20,7 +20,7 @@ The inner magic may differ from the wrapper's (KAFKA-4298): inner messages of ma
 and under LogAppendTime its timestamp. A truncated last inner message is dropped, as in Kafka; a wrapper without any
 inner message is refused.
 """
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 
 from kafkarec._c.batch cimport (
     ABSENT, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, BatchRow, wrapping_add,
@@ -128,17 +128,6 @@ cdef inline int append_message(Columns* c, const Message* m, const RowFilter* fi
     return OK
 
 
-cdef inline int decode_plain(Columns* c, const uint8_t* p, const BatchRow* outer, const RowFilter* filter,
-                             Fault* fault) noexcept nogil:
-    """Decodes an uncompressed message of magic 0 or 1, which is a batch of one record."""
-    cdef Message m
-    cdef int status = read_message(p, outer.size_in_bytes, &m, fault)
-    if status != OK:
-        return status
-    m.offset = outer.base_offset
-    return append_message(c, &m, filter, fault)
-
-
 cdef inline int wrapper_payload(const uint8_t* p, const BatchRow* outer, const uint8_t** payload, int64_t* length,
                                 Fault* fault) noexcept nogil:
     """Sets `payload` and `length` to the compressed set of messages in a wrapper."""
@@ -151,6 +140,13 @@ cdef inline int wrapper_payload(const uint8_t* p, const BatchRow* outer, const u
     payload[0] = m.value
     length[0] = m.value_length
     return OK
+
+
+cdef inline int check_inner_crc(const uint8_t* p, int64_t size, Fault* fault) noexcept nogil:
+    """Compares the checksum of the inner message at p."""
+    cdef uint32_t stored = load_u32(p + LOG_OVERHEAD)
+    cdef uint32_t computed = crc32_on(0, p + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET))
+    return OK if computed == stored else refuse(fault, INNER_CRC_MISMATCH, stored, computed)
 
 
 cdef inline int next_inner(const uint8_t** cursor, const uint8_t* end, int64_t limit, const uint8_t** at, int64_t* size,
@@ -201,7 +197,7 @@ cdef inline int inner_shift(const uint8_t* p, const uint8_t* end, const BatchRow
 
 
 cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t* p, const uint8_t* end, int64_t limit,
-                               bint check_inner_crc, const RowFilter* filter, int64_t* first_offset,
+                               bint checks_crc, const RowFilter* filter, int64_t* first_offset,
                                Fault* fault) noexcept nogil:
     """Decodes the inner messages of a wrapper. p to end: its decompressed value, which only this decoder can change, so
     it is safe to read it twice."""
@@ -218,11 +214,10 @@ cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t*
         if size == 0:
             break
         status = read_message(at, size, &m, fault)
+        if status == OK and checks_crc:
+            status = check_inner_crc(at, size, fault)
         if status != OK:
             return status
-        if check_inner_crc and crc32_on(0, at + MAGIC_OFFSET, size - MAGIC_OFFSET) != load_u32(at + LOG_OVERHEAD):
-            return refuse(fault, INNER_CRC_MISMATCH, load_u32(at + LOG_OVERHEAD),
-                          crc32_on(0, at + MAGIC_OFFSET, size - MAGIC_OFFSET))
         if m.codec != 0:
             return refuse(fault, INNER_COMPRESSED, 0, m.codec)
         m.offset = wrapping_add(shift, m.offset)

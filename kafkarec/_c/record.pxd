@@ -254,8 +254,7 @@ cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, Cursor* at
         status = append_field(column, h, row, at, length, memory)
         if status != OK:
             return refuse(fault, status, length, 0)
-    if length > 0:
-        at.p += length
+    at.p += max(length, 0)
     return OK
 
 
@@ -408,23 +407,24 @@ cdef inline int64_t decode_with_cursor(Columns* c, const BatchRow* batch, bint b
     cdef Cursor at = cursor[0]
     cdef const uint8_t* begin
     cdef int32_t length = 0
+    cdef int found = OK
     load_columns(&h, c, batch, binary)
     while row < stop:
         begin = at.p
         if Cursor is Exact:
-            status[0] = next_record_length(&at.p, end, &length, batch.record_count, read + row - c.rows, fault)
-            if status[0] != OK:
+            found = next_record_length(&at.p, end, &length, batch.record_count, read + row - c.rows, fault)
+            if found != OK:
                 break
         elif end - at.p <= ahead or next_varint(&at, end, &length) != OK or length < 0 or length > end - at.p - ahead:
             at.p = begin
             break
         begin = at.p
-        status[0] = decode_record(c, &h, row, &at, at.p + length, fault)
-        if status[0] != OK:
-            status[0] = why_refused(c, begin, begin + length, status[0], fault)
+        found = decode_record(c, &h, row, &at, at.p + length, fault)
+        if found != OK:
+            found = why_refused(c, begin, begin + length, found, fault)
             break
         row += 1
-    cursor[0].p = at.p
+    cursor[0].p, status[0] = at.p, found
     c.key.used, c.value.used = h.key.used, h.value.used
     if h.want & WANT_HEADERS:
         store_header_columns(&h, c)

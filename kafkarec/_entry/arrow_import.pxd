@@ -31,7 +31,6 @@ from kafkarec._entry.arrow_capsules cimport (
     ArrayOrigin, bind_cells, capsule_pointer, check_array, check_lists, check_nulls, check_schema, check_values,
     format_of, invalid_arrow_error, validity_of, wrong_type,
 )
-from kafkarec._entry.py_rows cimport PyRows, rows_bind
 
 # ---- columns
 
@@ -234,14 +233,6 @@ cdef inline InputChunk* new_chunk(InputChunks* input_) except NULL:
     input_.chunks = chunks
     memset(chunks + input_.count, 0, sizeof(InputChunk))
     return chunks + input_.count
-
-
-cdef inline int chunks_bind_rows(InputChunks* input_, const PyRows* table) except -1:
-    if input_.count == 0:
-        new_chunk(input_)
-        input_.count = 1
-    rows_bind(table, input_.chunks)
-    return 0
 
 
 cdef inline set chunks_bind(InputChunks* input_, const ArrowSchema* schema, dict fields, object left_out, bint own):
