@@ -19,7 +19,7 @@ from kafkarec._c.columns cimport (
     clear_bit, columns_reserve_alike, columns_share_page, columns_truncate, run_append,
 )
 from kafkarec._c.input cimport Input, reach, unreadable_end
-from kafkarec._c.message cimport Message, append_message, decode_wrapper, read_message, wrapper_payload
+from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.decompress cimport DecompressContext, decompress_payload, lz4_checksum_wrong, lz4_size_wrong
 from kafkarec._c.record cimport FIRST_RESERVE, RowFilter, decode_records, passes
 from kafkarec._c.record_walk cimport LEAST_RECORD
@@ -201,18 +201,14 @@ cdef inline int decode_payload(Engine* e, Columns* c, const uint8_t* p, int64_t 
                                const RowFilter* filter) noexcept nogil:
     """Appends the pending batch's records to the columns; of a refused batch none."""
     cdef int64_t start = c.rows
-    cdef Message message
     cdef int status
     if e.row.magic >= BATCH_MAGIC:
         status = decode_records(c, &e.row, p, p + length, behind, e.options.binary_header_keys, filter, &e.fault)
     elif e.row.codec != 0:
         status = decode_wrapper(c, &e.row, p, p + length, e.options.limit, e.options.check_inner_crc, filter,
                                 &e.row.first_offset, &e.fault)
-    else:                                                # a message of magic 0 or 1, a batch of one record
-        status = read_message(p, e.row.size_in_bytes, &message, &e.fault)
-        message.offset = e.row.base_offset
-        if status == OK:
-            status = append_message(c, &message, filter, &e.fault)
+    else:
+        status = decode_plain(c, p, &e.row, filter, &e.fault)
     if status != OK:
         columns_truncate(c, start, (c.rows if e.row.magic < BATCH_MAGIC else start + length // LEAST_RECORD) + 1)
     return status

@@ -17,8 +17,8 @@ from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, int8_t
 from libc.string cimport memcmp, memset, strlen
 
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CONTROL, DELETE_HORIZON, LATEST_CODEC, TRANSACTIONAL, BatchRow, codec_name, increment_sequence,
-    latest_codec, least_size, wrapping_add, wrapping_subtract,
+    ABSENT, BATCH_MAGIC, DELETE_HORIZON, LATEST_CODEC, BatchRow, codec_name, increment_sequence, is_control,
+    is_transactional, latest_codec, least_size, wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.batch_builder cimport (
     Encoder, OriginalBatch, add_message, add_records, batch_close, batch_open, batch_reserve, is_whole,
@@ -95,8 +95,8 @@ cdef inline void fields_of_batch(const Encoder* e, const BatchRow* batch, BatchF
     f.producer_id = batch.producer_id
     f.producer_epoch = batch.producer_epoch
     f.base_sequence = batch.base_sequence
-    f.is_transactional = batch.attributes & TRANSACTIONAL != 0
-    f.is_control = batch.attributes & CONTROL != 0
+    f.is_transactional = is_transactional(batch)
+    f.is_control = is_control(batch)
     f.has_horizon = batch.magic >= BATCH_MAGIC and batch.attributes & DELETE_HORIZON != 0
     f.delete_horizon_ms = batch.base_timestamp
     f.log_append_time = batch.max_timestamp

@@ -128,6 +128,17 @@ cdef inline int append_message(Columns* c, const Message* m, const RowFilter* fi
     return OK
 
 
+cdef inline int decode_plain(Columns* c, const uint8_t* p, const BatchRow* outer, const RowFilter* filter,
+                             Fault* fault) noexcept nogil:
+    """Decodes an uncompressed message of magic 0 or 1, which is a batch of one record."""
+    cdef Message m
+    cdef int status = read_message(p, outer.size_in_bytes, &m, fault)
+    if status != OK:
+        return status
+    m.offset = outer.base_offset
+    return append_message(c, &m, filter, fault)
+
+
 cdef inline int wrapper_payload(const uint8_t* p, const BatchRow* outer, const uint8_t** payload, int64_t* length,
                                 Fault* fault) noexcept nogil:
     """Sets `payload` and `length` to the compressed set of messages in a wrapper."""
