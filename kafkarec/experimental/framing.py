@@ -187,19 +187,6 @@ class Format:
                 return bits | TWO_FRAMES, [signed_varint(len(first)), first, second]
             return bits, [codecs.compress(codec, b"".join(records) if self._header_first else records, level)]
 
-    def _v2_records(self, batch: WholeBatch, limit: int) -> Any:
-        """The uncompressed records in the form of magic 2."""
-        attributes, data = batch.header.attributes, None
-        with codec_errors(batch, limit):
-            if self._header_first and attributes & TWO_FRAMES:
-                first, second = two_frames(batch)
-                fields = codecs.decompress(batch.codec, first, limit)
-                data = codecs.decompress(batch.codec, second, limit - len(fields))
-            else:
-                fields = codecs.decompress(batch.codec, batch.payload, limit)
-        form = not attributes & NO_ATTRIBUTES, self._header_first
-        return rewrite_records(fields, data, batch.header.record_count, *form, False, True, batch.fault_fields)
-
     # ---- magic 2 -> 3
 
     def encode(self, source: Any, *, keep_attributes: bool = False, **options: Any) -> bytes:
@@ -299,8 +286,16 @@ class Format:
             return _v2_batch(batch, attributes, batch.payload)
         if header.record_count < 0:
             raise batch.error("record_count_negative", expected=0, found=header.record_count)
-        codec = batch.codec
-        records = self._v2_records(batch, limit)
+        codec, data = batch.codec, None
+        form = not header.attributes & NO_ATTRIBUTES, self._header_first
+        with codec_errors(batch, limit):
+            if self._header_first and header.attributes & TWO_FRAMES:
+                first, second = two_frames(batch)
+                fields = codecs.decompress(codec, first, limit)
+                data = codecs.decompress(codec, second, limit - len(fields))
+            else:
+                fields = codecs.decompress(codec, batch.payload, limit)
+        records: Any = rewrite_records(fields, data, header.record_count, *form, False, True, batch.fault_fields)
         if compressed and codec:
             with codec_errors(batch, limit):
                 records = codecs.compress(codec, records)
