@@ -10,7 +10,9 @@ from cpython.bytearray cimport PyByteArray_AsString
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
-from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport (
+    INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t,
+)
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -23,8 +25,8 @@ from kafkarec._c.output_columns cimport (
 )
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, note, note_stream
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CODEC_MASK, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET,
-    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchHeader, BatchRow, is_control as is_control_batch, is_wrapper, read_batch,
+    ABSENT, BATCH_MAGIC, CODEC_MASK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET,
+    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchHeader, BatchRow, is_control as is_control_batch, is_wrapper,
     wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.columns cimport (
@@ -42,19 +44,19 @@ from kafkarec._c.end_of_input cimport (
 from kafkarec._c.input cimport ByteReader, Input, input_begin_memory, input_begin_reader, reach, unreadable_end
 from kafkarec._c.checksums cimport checksums_prepare, crc32_routine, crc32c_routine, isal_is_faster
 from kafkarec._c.compress cimport kr_publish
-from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release, xxh32
+from kafkarec._c.decompress cimport DecompressContext, decompress_payload, decompress_release, xxh32
 from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, cut_follows, is_on_chain,
-    is_valid_batch, looks_plausible, search_forward,
+    is_valid_batch, peek_batch, peek_plausible, search_forward,
 )
 from kafkarec._c.status cimport (
     CHUNK_FULL, HEADER_DOUBTFUL, LENGTH_BEYOND_END, LIMIT_EXCEEDED, NEEDS_CODEC, OK, OUT_OF_MEMORY, PAYLOAD_CORRUPT,
-    UNREADABLE, Fault, length_is_proven,
+    UNREADABLE, length_is_proven,
 )
 from kafkarec._c.pages cimport pool_free, pool_survive_forks, pool_take, pool_trim
 from kafkarec._c.row_checks cimport (
-    ENTRY, FAR, HIGHER_EPOCH, ORDER, TIME, TIME_ORDER, EntryCursor, IndexState, RowState, are_adjacent, batch_hash,
-    check_rows, first_lower_epoch, fits_one_batch, pass_matching_entries, take_index_row, time_event,
+    FAR, ORDER, TIME_ORDER, EntryCursor, IndexProblem, IndexState, RowState, batch_hash, check_rows, fits_one_batch,
+    pass_matching_entries,
 )
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
@@ -184,13 +186,14 @@ cdef class PayloadDecompressor:
         """The content; None: it has more bytes than MOST_CONTENT, or the payload is not of the usual form. See
         `_c/decompress.pxd`."""
         cdef HeldBytes held = HeldBytes(payload)
-        cdef Lz4Frame frame
-        cdef int64_t length = 0
+        cdef DecompressContext* context = &self.context
         cdef int status
         with nogil:
-            status = decompress_payload(&self.context, codec, held.data, held.size, magic,
-                                        min(limit, <int64_t>MOST_CONTENT), &length, &frame)
-        content = None if status != OK else PyBytes_FromStringAndSize(<const char*>self.context.out.data, length)
+            status = decompress_payload(context, codec, held.data, held.size, magic,
+                                        min(limit, <int64_t>MOST_CONTENT))
+        content = None
+        if status == OK:
+            content = PyBytes_FromStringAndSize(<const char*>context.out.data, context.length)
         if self.context.out.capacity > MOST_KEPT:
             buffer_free(&self.context.out)
             self.context.out = Buffer(NULL, 0)
@@ -586,7 +589,17 @@ cdef class BatchRows:
     def are_adjacent(self):
         """Whether each batch follows the one before in bytes and offsets, with the same leader epoch, and all have a
         record for each of their offsets."""
-        return are_adjacent(self.at(0), self.count)
+        cdef const BatchRow* row
+        cdef int64_t i
+        for i in range(self.count):
+            row = self.at(i)
+            if row.record_count != row.last_offset - row.base_offset + 1:
+                return False
+            if i and (row.position != self.at(i - 1).position + self.at(i - 1).size_in_bytes
+                      or row.base_offset != self.at(i - 1).next_offset
+                      or row.partition_leader_epoch != self.at(i - 1).partition_leader_epoch):
+                return False
+        return True
 
     def rise_from(self, int64_t next_offset):
         """Whether the first batch begins at this offset or above, and each other one behind the one before."""
@@ -630,8 +643,12 @@ cdef class BatchRows:
     def first_lower_epoch(self, int64_t highest):
         """(the index of the first batch with a leader epoch below the highest of the ones before it, the highest one up
         to it); if there is none, (None, the highest of all). highest: of the batches before these, -1 or above"""
-        cdef int64_t found = first_lower_epoch(self.at(0), self.count, &highest)
-        return None if found == self.count else found, highest
+        cdef int64_t i
+        for i in range(self.count):
+            if self.at(i).partition_leader_epoch != ABSENT and self.at(i).partition_leader_epoch < highest:
+                return i, highest
+            highest = max(highest, <int64_t>self.at(i).partition_leader_epoch)
+        return None, highest
 
     def stamp(self, bytearray data not None, int64_t next_offset, int32_t epoch, int32_t blank_epoch):
         """Sets header fields of the batches, here and in the bytes that they were read from: the offsets from
@@ -684,7 +701,7 @@ cdef const void* batch_structs(object rows, int64_t* count) except? NULL:
 
 cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout, int64_t start, int64_t stop):
     """The rows [start, stop) of decoded columns as Records. rows: the batches of its runs."""
-    cdef RecordView view = record_view(columns, layout.shown, layout.ticks, layout.binary_header_keys)
+    cdef RecordView view = record_view(columns, start, stop, layout.shown, layout.ticks, layout.binary_header_keys)
     cdef const Run* runs = <const Run*>columns.runs.data
     cdef const int64_t* offsets = columns.offset if layout.has_sequences else NULL
     cdef const BatchRow* batch
@@ -795,7 +812,7 @@ cdef class Chunk:
         format_ = <unsigned char>self.layout.table_schema.columns[column].format[0]
         if c.kind == HEADERS:
             texts = new_texts(&self.storage.columns)
-            view = record_view(&self.storage.columns, WANT_HEADERS, 1, self.layout.binary_header_keys)
+            view = record_view(&self.storage.columns, 0, 0, WANT_HEADERS, 1, self.layout.binary_header_keys)
             return [headers_at(&view, i, texts) for i in range(start, stop)]
         if c.kind == FIXED:
             numbers = numbers_of(c, format_)
@@ -812,7 +829,8 @@ cdef class Chunk:
     def tuples(self, int64_t start, int64_t stop):
         """The rows [start, stop) as tuples: see RecordColumns.tuples."""
         cdef Columns* c = &self.storage.columns
-        cdef RecordView view = record_view(c, self.layout.shown, self.layout.ticks, self.layout.binary_header_keys)
+        cdef Layout layout = self.layout
+        cdef RecordView view = record_view(c, start, stop, layout.shown, layout.ticks, layout.binary_header_keys)
         cdef int64_t i
         cdef list found = [], texts = new_texts(c)
         for i in range(start, stop):
@@ -1208,24 +1226,20 @@ cdef class Decoder:
     def framed_end(self, int64_t position):
         """Where the batch at `position` ends by its length; -1: no frame of a batch is there."""
         cdef BatchRow row
-        cdef Fault fault
-        if read_batch(&self.e.input, position, self.e.input.size, FOR_PEEK, &row, &fault) != OK:
-            return -1
-        return position + row.size_in_bytes
+        return position + row.size_in_bytes if peek_batch(&self.e.input, position, &row) else -1
 
     def frames_from(self, int64_t position):
         """The batch at `position` and those that its frames lead to, as good_batches has them; whether they lead to the
         end of the file; where they end."""
         cdef BatchRow row
-        cdef Fault fault
         cdef Candidate run
         cdef bint is_known
         cdef list found = []
         memset(&run, 0, sizeof(Candidate))
         run.end = position
-        while (len(found) < ORDER_WINDOW
-               and read_batch(&self.e.input, run.end, self.e.input.size, FOR_PEEK, &row, &fault) == OK
-               and (not found or looks_plausible(&self.e.input, &row))):
+        while len(found) < ORDER_WINDOW and (
+            peek_plausible(&self.e.input, run.end, &row) if found else peek_batch(&self.e.input, run.end, &row)
+        ):
             found.append(offsets_of(&row))
             run.last, run.end = row.last_offset, row.position + row.size_in_bytes
         run.start, run.cut = run.end, INT64_MIN
@@ -1756,49 +1770,55 @@ cdef class IndexBuilder:
         """What the batches [start, stop) add, which are `moved` bytes behind their positions: entries of the .index,
         (offset, position), entries of the .timeindex, (timestamp, offset), and leader epochs above all before, (epoch,
         base offset). epoch: the highest one before them"""
-        cdef tuple found = ([], [], [])
-        cdef BatchRow row
-        cdef int64_t i, end = rows.count if stop is None else stop
+        cdef list entries = [], times = [], epochs = []
+        cdef IndexState* s = &self.state
+        cdef const BatchRow* row
+        cdef int64_t i, position, end = rows.count if stop is None else stop
         rows.check_row_range(start, end)
-        self.state.epoch = max(epoch, <int64_t>ABSENT)
+        epoch = max(epoch, <int64_t>ABSENT)
         for i in range(start, end):
-            row = rows.at(i)[0]
-            row.position += moved
-            self.add(&row, found)
-        return found
+            row = rows.at(i)
+            position = row.position + moved
+            if (row.last_offset < s.base or <uint64_t>row.last_offset - <uint64_t>s.base > <uint64_t>INT32_MAX
+                    or position > INT32_MAX):
+                self.add_problem(FAR, row, position)
+                continue
+            if row.max_timestamp > s.largest:
+                s.largest, s.largest_offset = row.max_timestamp, row.last_offset
+            if position - s.position > s.interval:
+                s.position = position
+                if row.last_offset > s.last_offset:
+                    s.last_offset = row.last_offset
+                    entries.append((row.last_offset, position))
+                    due = self.last_time_entry()
+                    if due:
+                        s.written, s.written_offset = s.largest, s.largest_offset
+                        times += due
+                else:
+                    self.add_problem(ORDER, row, position)
+            if row.partition_leader_epoch > epoch:
+                epoch = row.partition_leader_epoch
+                epochs.append((row.partition_leader_epoch, row.base_offset))
+        return entries, times, epochs
 
-    def last_time_entry(self):
-        """The entry of the .timeindex for the end of the segment, in a list; without one an empty list."""
+    cpdef list last_time_entry(self):
+        """The entry of the .timeindex for the end of the segment, in a list; if it has that already, an empty list."""
         cdef IndexState* s = &self.state
-        cdef int event = time_event(s)
-        self.add_problem(event, NULL)
-        return [(s.largest, s.largest_offset)] if event == TIME else []
+        if s.largest > s.written and s.largest_offset >= s.written_offset:
+            return [(s.largest, s.largest_offset)]
+        if s.largest > s.written:
+            self.add_problem(TIME_ORDER, NULL, 0)
+        return []
 
-    cdef int add(self, const BatchRow* row, tuple found) except -1:
-        cdef IndexState* s = &self.state
-        cdef int events = take_index_row(s, row)
-        if events == 0:
-            return 0
-        entries, times, epochs = found
-        if events & ENTRY:
-            entries.append((row.last_offset, row.position))
-        if events & TIME:
-            times.append((s.largest, s.largest_offset))
-        if events & HIGHER_EPOCH:
-            epochs.append((row.partition_leader_epoch, row.base_offset))
-        return self.add_problem(events, row)
-
-    cdef int add_problem(self, int events, const BatchRow* row) except -1:
-        cdef int kind = events & (FAR | ORDER | TIME_ORDER)
-        if kind == 0 or kind in self.problems:
+    cdef int add_problem(self, IndexProblem kind, const BatchRow* row, int64_t position) except -1:
+        if kind in self.problems:
             return 0
         if kind == TIME_ORDER:
             why = f"offset {self.state.largest_offset} of the largest timestamp is below that of an earlier one"
         elif kind == FAR:
-            why = f"offset {row.last_offset} at byte {row.position} does not fit an index of base {self.state.base}"
+            why = f"offset {row.last_offset} at byte {position} does not fit an index of base {self.state.base}"
         else:
-            why = (f"offset {row.last_offset} at byte {row.position} is not above the previous one, "
-                   f"{self.state.last_offset}")
+            why = f"offset {row.last_offset} at byte {position} is not above the previous one, {self.state.last_offset}"
         self.problems[kind] = why
         return 0
 

@@ -27,7 +27,7 @@ from kafkarec._c.magic_3 cimport (
     read_batch_of, rewrite_bound, scan_fields,
 )
 from kafkarec._c.columns cimport SLACK, WANT_KEY, WANT_OFFSET, Columns, buffer_free
-from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release
+from kafkarec._c.decompress cimport DecompressContext, decompress_payload, decompress_release
 from kafkarec._c.lines cimport (
     AS_BASE64, AS_BOOL, AS_HEADERS, AS_HEX, AS_INT32, AS_INT64, AS_NUMBER, AS_READY, AS_TEXT, AS_TIME, Escape,
     LineColumn, Lines, is_numeric, put_lines,
@@ -634,9 +634,7 @@ cdef class HeaderFirstCheck:
         cdef const uint8_t* p = self.held.data + self.position
         cdef const uint8_t* payload = p
         cdef Magic2Walk walk
-        cdef Lz4Frame lz4
         cdef int32_t first
-        cdef int64_t size = 0
         cdef int status = read_batch_of(
             MAGIC_3, p, self.held.size - self.position, self.position, True, row, &payload, fault
         )
@@ -653,9 +651,9 @@ cdef class HeaderFirstCheck:
             first = next_int(&walk)
             if walk.status != OK or not 0 <= first <= walk.end - walk.p:
                 return NEEDS_CODEC
-            if decompress_payload(&self.context, row.codec, walk.p, first, BATCH_MAGIC, self.limit, &size, &lz4) != OK:
+            if decompress_payload(&self.context, row.codec, walk.p, first, BATCH_MAGIC, self.limit) != OK:
                 return NEEDS_CODEC
-            return self.read_fields(self.context.out.data, size, first, fault)
+            return self.read_fields(self.context.out.data, self.context.length, first, fault)
         return NEEDS_CODEC if row.codec else self.read_fields(payload, self.payload_length, 0, fault)
 
     cdef int read_fields(self, const uint8_t* content, int64_t size, int64_t compressed_bytes,

@@ -10,7 +10,7 @@ _Method = TypeVar("_Method")
 
 BATCH_SIZE: int
 
-def attach(codecs: Any, refused: Any, options: Any, conversion: Any) -> None: ...
+def attach(codecs: Any, encoding: Any) -> None: ...
 
 INITIAL_RATIO: float
 

@@ -34,15 +34,15 @@ from kafkarec._entry.written_batches cimport (
     originals_last_offset, set_last_offset,
 )
 from kafkarec._entry.arrow_import cimport (
-    InputChunks, chunks_bind_rows, chunks_release, fill_batch_fields, import_array, import_stream,
+    InputChunks, chunks_release, fill_batch_fields, import_array, import_stream, new_chunk,
 )
 from kafkarec._entry.calls cimport (
     ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, acquire_gil, call, fast_function, fast_method,
     made_before, release_gil, set_by_name, with_latest,
 )
 from kafkarec._entry.py_rows cimport (
-    SPARE_BYTES, Py_None, PyRows, RowTypes, kr_row_number, rows_fill, rows_recycle, rows_release,
-    row_types_fill,
+    NAMES, SPARE_BYTES, Py_None, PyRows, RowTypes, kr_row_number, kr_rows_prepare, rows_bind, rows_fill, rows_recycle,
+    rows_release,
 )
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, OUT_OF_MEMORY, PAUSED, TOO_LARGE_TO_WRITE
 
@@ -75,16 +75,20 @@ _OVERRIDES = {
 
 BATCH_SIZE = <int64_t>BATCH_LIMIT
 
-cdef object _codecs = None, _refused = None, _options = None, _conversion = None
+cdef object _codecs = None, _encoding = None
 cdef RowTypes _row_types
 
 
-def attach(codecs, refused, options, conversion):
-    """Sets what this module uses: `codecs`, `write.encoding.refusal`,
-    the module `write.encoding` and its RECORD_CONVERSION."""
-    global _codecs, _refused, _options, _conversion
-    _codecs, _refused, _options, _conversion = codecs, refused, options, conversion
-    row_types_fill(&_row_types, conversion)
+def attach(codecs, encoding):
+    """Sets what this module uses: `codecs` and `write.encoding`."""
+    global _codecs, _encoding
+    cdef int i
+    _codecs, _encoding = codecs, encoding
+    kr_rows_prepare()
+    row_of, names = encoding.RECORD_CONVERSION
+    _row_types.row_of = <PyObject*>row_of
+    for i in range(NAMES):
+        _row_types.names[i] = <PyObject*>names[i]
 
 
 INITIAL_RATIO = float(FIRST_RATIO)
@@ -486,7 +490,10 @@ cdef class RecordInput:
         return self.take_table(&self.table, rows)
 
     cdef int take_table(self, const PyRows* table, object kept_alive) except -1:
-        chunks_bind_rows(&self.input, table)
+        if self.input.count == 0:
+            new_chunk(&self.input)
+            self.input.count = 1
+        rows_bind(table, self.input.chunks)
         self.kept_alive = kept_alive
         return self.look_at_chunks()
 
@@ -788,7 +795,7 @@ cdef class EncodeRun:
             raise ValueError("the input changed while it was written")
         if status == TOO_LARGE_TO_WRITE:
             raise ValueError("a batch of more than 2^31-1 bytes")
-        raise _refused(
+        raise _encoding.refusal(
             self.e.refused.row_fault, self.e.rows_before + self.e.row, offset=self.e.refused.offset,
             previous=self.e.previous_offset, timestamp=self.e.refused.timestamp, base=self.e.fields.base_offset,
         )
@@ -809,7 +816,7 @@ def forget_options():
 cdef int check_range(str name, object given, int64_t most) except -1:
     cdef int64_t value = 0
     if not kr_row_number(<PyObject*>given, &value) or not 0 <= value <= most:
-        _options.check_range(name, given, 0, most)
+        _encoding.check_range(name, given, 0, most)
     return 0
 
 
@@ -826,7 +833,7 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
     options = made_before(_known_options, arguments + 3)
     if options is None:
         given = tuple([<object>arguments[3 + i] for i in range(<int>ENCODE_OPTIONS)])
-        options = EncodeOptions(*_options.checked_options(*given))
+        options = EncodeOptions(*_encoding.checked_options(*given))
         _known_options = with_latest(_known_options, given, options)
     check_range("base_offset", base_offset, INT64_MAX)
     check_range("batch_size", batch_size, INT32_MAX)
@@ -837,7 +844,7 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
         encoded = encoding.record_input.encode(encoding, base_offset, batch_size, None)
         options.put_back(encoding)
         return encoded
-    record_input, originals = _options.input_and_batches(records)
+    record_input, originals = _encoding.input_and_batches(records)
     encoding = EncodeRun(record_input)
     encoding.begin(options)
     return record_input.encode(encoding, base_offset, batch_size, originals)

@@ -12,11 +12,13 @@ one cannot be made, the outermost one is released, with those that were. Slices 
 importers reject a record batch whose own offset is not 0.
 """
 from libc.errno cimport ENOMEM
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from kafkarec._c.columns cimport IN_DATA, IN_MEMORY, WANT_VIEWS, Buffer, Bytes, Columns, buffer_free, columns_release
+from kafkarec._c.columns cimport (
+    IN_DATA, IN_MEMORY, WANT_VIEWS, Buffer, Bytes, Columns, buffer_free, columns_release, count_nulls,
+)
 
 cdef extern from * nogil:
     """
@@ -201,16 +203,17 @@ cdef inline int export_unnested(ArrowArray* array, Storage* s, const Column* col
     return 0
 
 
-cdef inline void set_bytes_column(Column* column, const int32_t* offsets, const uint8_t* data,
-                                  const uint8_t* validity, int64_t nulls) noexcept nogil:
-    column.kind, column.nulls = BYTES, nulls
-    column.buffers[0] = validity if nulls > 0 else NULL
-    column.buffers[1], column.buffers[2] = offsets, data
+cdef inline void set_column(Column* column, Kind kind, const uint8_t* validity, int64_t entries,
+                            const void* values, const uint8_t* data) noexcept nogil:
+    """Sets the buffers of so many entries. validity: NULL if none is null; data: of BYTES"""
+    column.kind, column.nulls = kind, count_nulls(validity, 0, entries)
+    column.buffers[0] = validity if column.nulls > 0 else NULL
+    column.buffers[1], column.buffers[2] = values, data
 
 
-cdef inline void set_value_column(Column* column, const Columns* c, Bytes* values) noexcept nogil:
+cdef inline void set_value_column(Column* column, const Columns* c, Bytes* values, int64_t entries) noexcept nogil:
     """Key, value or header value of a chunk, as binary or as binary_view."""
-    set_bytes_column(column, values.offsets, values.data.data, values.validity, values.nulls)
+    set_column(column, BYTES, values.validity, entries, values.offsets, values.data.data)
     if c.want & WANT_VIEWS:
         values.sizes[IN_MEMORY], values.sizes[IN_DATA] = c.memory_size, values.used
         column.kind = VIEWS

@@ -14,7 +14,9 @@ input may change between the two runs.
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LZ4, BatchRow, increment_sequence, wrapping_add, wrapping_subtract
+from kafkarec._c.batch cimport (
+    ABSENT, BATCH_MAGIC, LZ4, ZSTD, BatchRow, increment_sequence, wrapping_add, wrapping_subtract,
+)
 from kafkarec._c.write cimport (
     EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, FINE, MOST_OVERHEAD,
     BatchFields, BatchLimit, RecordFields, batch_header_size, body_size, has_room_for, length_size, load_headers,
@@ -22,7 +24,7 @@ from kafkarec._c.write cimport (
 )
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.input_columns cimport InputChunk, cell, number
-from kafkarec._c.compress cimport CompressContext, can_compress, compress_bound, compress_lz4, compress_zstd
+from kafkarec._c.compress cimport CompressContext, compress_bound, compress_lz4, compress_zstd, has_functions
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, PAUSED, TOO_LARGE_TO_WRITE
 from kafkarec._c.numbers cimport put_unsigned, put_varint
 
@@ -247,7 +249,7 @@ cdef inline int batch_close(Encoder* e) noexcept nogil:
     cdef int status
     if e.fields.codec == 0:
         return batch_finish(e, e.used)
-    if not can_compress(e.fields.codec):
+    if (e.fields.codec != LZ4 and e.fields.codec != ZSTD) or not has_functions(e.fields.codec):
         return NEEDS_CODEC
     status = out_reserve(e, 0, e.limit.header_size + compress_bound(e.fields.codec, e.used))
     to = e.out.data + e.written + e.limit.header_size

@@ -72,7 +72,6 @@ cdef struct Bytes:                      # a binary column
     int32_t* offsets                    # or views
     uint8_t* validity
     Buffer data
-    int64_t nulls
     int64_t used                        # bytes of data
     int64_t used_before                 # with views: that before the batch that is being read
     int64_t[2] sizes                    # of the buffers that views point to, for Arrow
@@ -90,9 +89,7 @@ cdef struct Columns:
     int64_t* offset
     int64_t* timestamp
     uint8_t* timestamp_validity
-    int64_t timestamp_nulls
     int8_t* type
-    int64_t type_nulls
     Bytes key
     Bytes value
     int32_t* header_offsets
@@ -208,14 +205,35 @@ cdef inline void clear_bit(uint8_t* bits, int64_t i) noexcept nogil:
     bits[i >> 3] &= <uint8_t>(~(1 << (i & 7)))
 
 
-cdef inline int64_t set_bits(uint8_t* bits, int64_t start, int64_t stop) noexcept nogil:
-    """Sets bits [start, stop) and returns how many were clear."""
-    cdef int64_t cleared = 0
+cdef inline void set_bits(uint8_t* bits, int64_t start, int64_t stop) noexcept nogil:
+    """Sets bits [start, stop)."""
     while start < stop:
-        cleared += not is_set(bits, start)
         bits[start >> 3] |= <uint8_t>(1 << (start & 7))
         start += 1
-    return cleared
+
+
+cdef extern from *:
+    int bits_set "__builtin_popcountll"(unsigned long long) noexcept nogil
+
+
+cdef inline int64_t count_nulls(const uint8_t* validity, int64_t first, int64_t rows) noexcept nogil:
+    """The number of zero bits of rows [first, first + rows). While columns are filled nobody counts nulls."""
+    cdef int64_t i = first, stop = first + rows, zeros = 0
+    cdef uint64_t word
+    if validity == NULL:
+        return 0
+    while i < stop and i & 7:
+        zeros += not is_set(validity, i)
+        i += 1
+    while stop - i >= 64:
+        memcpy(&word, validity + (i >> 3), 8)
+        if word != UINT64_MAX:
+            zeros += 64 - bits_set(word)
+        i += 64
+    while i < stop:
+        zeros += not is_set(validity, i)
+        i += 1
+    return zeros
 
 
 cdef inline void begin_viewed_batch(Columns* c, const uint8_t* payload, int64_t length) noexcept nogil:
@@ -359,19 +377,16 @@ cdef inline void bytes_truncate(Bytes* column, bint views, bint whole, int64_t e
         column.used = column.offsets[entries]
     elif whole:
         column.used = column.used_before
-    column.nulls -= set_bits(column.validity, entries, touched)
+    set_bits(column.validity, entries, touched)
 
 
 cdef inline void columns_truncate(Columns* c, int64_t rows, int64_t touched) noexcept nogil:
     """Removes all rows from `rows` on. A refused batch may have cleared bits of further rows, below `touched`."""
     cdef bint views = (c.want & WANT_VIEWS) != 0, whole = rows == c.first_row
-    cdef int64_t i, headers
+    cdef int64_t headers
     touched = min(touched, c.row_room)
     if c.timestamp_validity != NULL:
-        c.timestamp_nulls -= set_bits(c.timestamp_validity, rows, touched)
-    for i in range(rows, c.rows):
-        if c.want & WANT_TYPE and c.type[i] < 0:
-            c.type_nulls -= 1
+        set_bits(c.timestamp_validity, rows, touched)
     bytes_truncate(&c.key, views, whole, rows, touched)
     bytes_truncate(&c.value, views, whole, rows, touched)
     if c.header_offsets != NULL:

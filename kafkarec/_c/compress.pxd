@@ -98,10 +98,6 @@ cdef inline void compress_release(CompressContext* w) noexcept nogil:
         zstd().free_writer(w.zstd)
 
 
-cdef inline bint can_compress(int8_t codec) noexcept nogil:
-    return (codec == LZ4 or codec == ZSTD) and has_functions(codec)
-
-
 cdef inline int64_t compress_bound(int8_t codec, int64_t n) noexcept nogil:
     """The largest compressed size of n bytes. A block that does not become smaller is stored uncompressed."""
     if codec == ZSTD:

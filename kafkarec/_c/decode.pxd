@@ -11,7 +11,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
 from kafkarec._c.audit cimport Audit, audit_message, audit_payload, keep_notes, note_stream
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, FOR_NEXT_HEADER, FOR_PAYLOAD, FOR_PEEK, LZ4, BatchRow, ReadMode, check_crc, is_control,
+    ABSENT, BATCH_MAGIC, FOR_NEXT_HEADER, FOR_PAYLOAD, LZ4, BatchRow, ReadMode, check_crc, is_control,
     is_transactional, is_wrapper, latest_codec, least_size, read_batch,
 )
 from kafkarec._c.columns cimport (
@@ -20,12 +20,10 @@ from kafkarec._c.columns cimport (
 )
 from kafkarec._c.input cimport Input, reach, unreadable_end
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
-from kafkarec._c.decompress cimport (
-    DecompressContext, Lz4Frame, decompress_payload, lz4_checksum_wrong, lz4_size_wrong,
-)
+from kafkarec._c.decompress cimport DecompressContext, decompress_payload, lz4_checksum_wrong, lz4_size_wrong
 from kafkarec._c.record cimport FIRST_RESERVE, RowFilter, decode_records, passes
 from kafkarec._c.record_walk cimport LEAST_RECORD
-from kafkarec._c.resync cimport Search, far_above, looks_plausible
+from kafkarec._c.resync cimport Search, far_above, peek_plausible
 from kafkarec._c.status cimport (
     CHUNK_FULL, END, HEADER_DOUBTFUL, NEEDS_CODEC, OK, OUT_OF_MEMORY, UNREADABLE, UNSUPPORTED_CODEC,
     Fault, refuse,
@@ -145,7 +143,6 @@ cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noex
         if at[i] > most or at[i] < -most:
             at[i] = 0
             clear_bit(c.timestamp_validity, i)
-            c.timestamp_nulls += 1
             c.out_of_range += 1
         else:
             at[i] *= ticks
@@ -308,25 +305,15 @@ cdef inline int locate_payload(Engine* e) noexcept nogil:
 cdef inline int engine_decompress(Engine* e) noexcept nogil:
     """Decompresses the pending payload by function pointer and decodes it. NEEDS_CODEC where there is no such function
     or `decompress.pxd` does not handle the payload."""
-    cdef int64_t length = 0
-    cdef Lz4Frame frame = Lz4Frame(0, 0)
+    cdef DecompressContext* context = &e.context
     if e.row.magic >= BATCH_MAGIC and e.row.record_count == 0:       # then only the beginning of the stream is checked
         return NEEDS_CODEC
-    if decompress_payload(&e.context, e.row.codec, e.payload, e.payload_length, e.row.magic, payload_limit(e), &length,
-                          &frame) != OK:
+    if decompress_payload(context, e.row.codec, e.payload, e.payload_length, e.row.magic, payload_limit(e)) != OK:
         return NEEDS_CODEC
     if e.row.codec == LZ4 and e.options.audit:
-        note_stream(&e.audit, 1, e.payload_length - frame.end,
-                    lz4_checksum_wrong(&frame, e.payload, e.context.out.data, length),
-                    lz4_size_wrong(&frame, e.payload, length))
-    return engine_decode(e, e.context.out.data, length, <int64_t>e.context.out.capacity - length)
-
-
-cdef inline bint is_header_at(Engine* e, int64_t position, BatchRow* row) noexcept nogil:
-    """Whether a plausible header is at the position."""
-    cdef Fault ignored
-    return (read_batch(&e.input, position, e.input.size, FOR_PEEK, row, &ignored) == OK
-            and looks_plausible(&e.input, row))
+        note_stream(&e.audit, 1, e.payload_length - context.lz4_end, lz4_checksum_wrong(context, e.payload),
+                    lz4_size_wrong(context, e.payload))
+    return engine_decode(e, context.out.data, context.length, <int64_t>context.out.capacity - context.length)
 
 
 cdef inline bint range_ended(Engine* e) noexcept nogil:
@@ -341,7 +328,7 @@ cdef inline bint range_ended(Engine* e) noexcept nogil:
     while agree < ENDS_RANGE:
         if is_wrapper(&row):
             return False
-        if not is_header_at(e, row.position + row.size_in_bytes, &row):
+        if not peek_plausible(&e.input, row.position + row.size_in_bytes, &row):
             return e.reached > 0
         if row.base_offset < e.options.filter.to_offset:
             return False
@@ -357,7 +344,9 @@ cdef inline int check_outside(Engine* e) noexcept nogil:
     cdef int64_t end = e.position + e.row.size_in_bytes
     if e.options.check_crc == NO_CHECKS:
         return OK
-    if e.row.base_offset < e.options.filter.to_offset and (end == e.input.size or is_header_at(e, end, &following)):
+    if e.row.base_offset < e.options.filter.to_offset and (
+        end == e.input.size or peek_plausible(&e.input, end, &following)
+    ):
         return OK
     return check_crc(&e.input, &e.row, &e.fault)
 
@@ -376,7 +365,7 @@ cdef inline bint header_doubtful(Engine* e) noexcept nogil:
         return True
     if end == e.input.size:
         return True
-    if not is_header_at(e, end, &following):
+    if not peek_plausible(&e.input, end, &following):
         return False
     if e.row.last_offset >= following.base_offset:
         return True

@@ -170,35 +170,7 @@ cdef inline bint decompress_elements(const uint8_t* p, const uint8_t* end, uint8
     return to == stop
 
 
-cdef inline int decompress_snappy(Buffer* out, const uint8_t* p, int64_t n, int64_t limit,
-                                  int64_t* length) noexcept nogil:
-    """Decompresses one block, or one stream of blocks that fills the payload, to `out`; NEEDS_CODEC for anything
-    else."""
-    cdef bint stream = n >= STREAM_HEADER and memcmp(p, b"\x82SNAPPY\x00", 8) == 0
-    cdef int64_t at = STREAM_HEADER if stream else 0
-    cdef int64_t left, size, elements = 0, used = 0
-    while at < n:
-        left = n - at
-        if stream:
-            if left < 4:
-                return NEEDS_CODEC
-            size = load_u32(p + at)
-            at += 4
-            if size > left - 4:
-                return NEEDS_CODEC
-            left = size
-        size = snappy_content_size(p + at, left, &elements)
-        if size < 0 or size > limit - used or buffer_reserve(out, <size_t>used, <size_t>(used + size + SLACK)) != OK:
-            return NEEDS_CODEC
-        if not decompress_elements(p + at + elements, p + at + left, out.data + used, size):
-            return NEEDS_CODEC
-        at += left
-        used += size
-    length[0] = used
-    return OK if used > 0 else NEEDS_CODEC
-
-
-# ---- gzip, lz4, zstd
+# ---- payloads
 
 cdef enum:
     LZ4_MAGIC = 0x184D2204
@@ -213,11 +185,6 @@ cdef enum:
     MOST_INFLATED = 64 << 20     # the same of gzip, which says its size, and of which zlib needs twice the time
     ZSTD_MOST_WINDOW = 27        # zstd-jni's limit, as a power of two; from there on `codecs` decides
 
-# An LZ4 frame that was read: FLG, and its size in bytes.
-cdef struct Lz4Frame:
-    uint8_t flags
-    int64_t end
-
 # The first fields of ISA-L's struct inflate_state (igzip_lib.h).
 cdef struct InflateState:
     uint8_t* next_out
@@ -231,6 +198,9 @@ cdef struct InflateState:
 # What one decoder keeps between batches: a buffer for decompressed bytes, the libraries' contexts.
 cdef struct DecompressContext:
     Buffer out
+    int64_t length               # bytes of content in it
+    uint8_t lz4_flags            # of the LZ4 frame that was read: FLG, and its size in bytes
+    int64_t lz4_end
     void* zstd
     InflateState* gzip
 
@@ -243,8 +213,37 @@ cdef inline void decompress_release(DecompressContext* context) noexcept nogil:
     context.zstd, context.gzip = NULL, NULL
 
 
-cdef inline int decompress_gzip(DecompressContext* context, const uint8_t* p, int64_t n, int64_t limit,
-                                int64_t* length) noexcept nogil:
+cdef inline int decompress_snappy(DecompressContext* context, const uint8_t* p, int64_t n,
+                                  int64_t limit) noexcept nogil:
+    """Decompresses one block, or one stream of blocks that fills the payload; NEEDS_CODEC for anything else."""
+    cdef bint stream = n >= STREAM_HEADER and memcmp(p, b"\x82SNAPPY\x00", 8) == 0
+    cdef int64_t at = STREAM_HEADER if stream else 0
+    cdef int64_t left, size, elements = 0, used = 0
+    while at < n:
+        left = n - at
+        if stream:
+            if left < 4:
+                return NEEDS_CODEC
+            size = load_u32(p + at)
+            at += 4
+            if size > left - 4:
+                return NEEDS_CODEC
+            left = size
+        size = snappy_content_size(p + at, left, &elements)
+        if size < 0 or size > limit - used:
+            return NEEDS_CODEC
+        if buffer_reserve(&context.out, <size_t>used, <size_t>(used + size + SLACK)) != OK:
+            return NEEDS_CODEC
+        if not decompress_elements(p + at + elements, p + at + left, context.out.data + used, size):
+            return NEEDS_CODEC
+        at += left
+        used += size
+    context.length = used
+    return OK if used > 0 else NEEDS_CODEC
+
+
+cdef inline int decompress_gzip(DecompressContext* context, const uint8_t* p, int64_t n,
+                                int64_t limit) noexcept nogil:
     """Decompresses one member without a name, extra field or comment that fills the payload; NEEDS_CODEC for anything
     else."""
     cdef int64_t deflated = n - GZIP_HEADER - GZIP_TRAILER, size
@@ -266,7 +265,7 @@ cdef inline int decompress_gzip(DecompressContext* context, const uint8_t* p, in
         return NEEDS_CODEC
     if crc32_on(0, context.out.data, <size_t>size) != load_le32(p + n - GZIP_TRAILER):
         return NEEDS_CODEC
-    length[0] = size
+    context.length = size
     return OK
 
 
@@ -290,11 +289,11 @@ cdef inline int64_t lz4_blocks_at(const uint8_t* p, int64_t n, int8_t magic, uin
     return 5 + header
 
 
-cdef inline int decompress_lz4(DecompressContext* context, const uint8_t* p, int64_t n, int8_t magic, int64_t limit,
-                               int64_t* length, Lz4Frame* frame) noexcept nogil:
+cdef inline int decompress_lz4(DecompressContext* context, const uint8_t* p, int64_t n, int8_t magic,
+                               int64_t limit) noexcept nogil:
     """Decompresses a usual frame to context.out; NEEDS_CODEC for anything else."""
     cdef int64_t block_capacity = 0, used = 0, capacity
-    cdef int64_t at = lz4_blocks_at(p, n, magic, &frame.flags, &block_capacity)
+    cdef int64_t at = lz4_blocks_at(p, n, magic, &context.lz4_flags, &block_capacity)
     cdef uint32_t size
     cdef int done
     if at == 0:
@@ -303,10 +302,10 @@ cdef inline int decompress_lz4(DecompressContext* context, const uint8_t* p, int
         size = load_le32(p + at)
         at += 4
         if size == 0:
-            if frame.flags & LZ4_CONTENT_CHECKSUM and n - at < 4:
+            if context.lz4_flags & LZ4_CONTENT_CHECKSUM and n - at < 4:
                 return NEEDS_CODEC
-            length[0] = used
-            frame.end = at + 4 if frame.flags & LZ4_CONTENT_CHECKSUM else at
+            context.length = used
+            context.lz4_end = at + 4 if context.lz4_flags & LZ4_CONTENT_CHECKSUM else at
             return OK
         capacity = limit - used if limit - used < block_capacity else block_capacity
         if (size & 0x7FFFFFFF) > <uint32_t>block_capacity or (size & 0x7FFFFFFF) > n - at or (size & 0x7FFFFFFF) == 0:
@@ -324,7 +323,7 @@ cdef inline int decompress_lz4(DecompressContext* context, const uint8_t* p, int
             if done <= 0:                # 0: a block without content, at which Kafka's stream ends
                 return NEEDS_CODEC
             used += done
-        if frame.flags & LZ4_BLOCK_CHECKSUM:
+        if context.lz4_flags & LZ4_BLOCK_CHECKSUM:
             if n - at - size < 4 or xxh32(p + at, size) != load_le32(p + at + size):
                 return NEEDS_CODEC
             at += 4
@@ -332,18 +331,18 @@ cdef inline int decompress_lz4(DecompressContext* context, const uint8_t* p, int
     return NEEDS_CODEC
 
 
-cdef inline bint lz4_checksum_wrong(const Lz4Frame* frame, const uint8_t* p, const uint8_t* content,
-                                    int64_t n) noexcept nogil:
+cdef inline bint lz4_checksum_wrong(const DecompressContext* context, const uint8_t* p) noexcept nogil:
     """Whether the content checksum of the frame at p, which Kafka reads and does not compare, is wrong."""
-    return frame.flags & LZ4_CONTENT_CHECKSUM != 0 and load_le32(p + frame.end - 4) != xxh32(content, n)
+    return (context.lz4_flags & LZ4_CONTENT_CHECKSUM != 0
+            and load_le32(p + context.lz4_end - 4) != xxh32(context.out.data, context.length))
 
 
-cdef inline bint lz4_size_wrong(const Lz4Frame* frame, const uint8_t* p, int64_t n) noexcept nogil:
-    """Whether the content size of the frame at p, which Kafka does not compare, is not n; 0 means unknown."""
+cdef inline bint lz4_size_wrong(const DecompressContext* context, const uint8_t* p) noexcept nogil:
+    """Whether the content size of the frame at p, which Kafka does not compare, is another one; 0 means unknown."""
     cdef uint64_t declared = 0
-    if frame.flags & LZ4_CONTENT_SIZE:
+    if context.lz4_flags & LZ4_CONTENT_SIZE:
         declared = load_le32(p + 6) | <uint64_t>load_le32(p + 10) << 32
-    return declared != 0 and declared != <uint64_t>n
+    return declared != 0 and declared != <uint64_t>context.length
 
 
 cdef inline unsigned long long zstd_window(uint8_t descriptor) noexcept nogil:
@@ -354,8 +353,8 @@ cdef inline unsigned long long zstd_window(uint8_t descriptor) noexcept nogil:
     return base + (base >> 3) * (descriptor & 7)
 
 
-cdef inline int decompress_zstd(DecompressContext* context, const uint8_t* p, int64_t n, int64_t limit,
-                                int64_t* length) noexcept nogil:
+cdef inline int decompress_zstd(DecompressContext* context, const uint8_t* p, int64_t n,
+                                int64_t limit) noexcept nogil:
     """Decompresses one frame that fills the payload and surely fits; NEEDS_CODEC for anything else."""
     cdef unsigned long long bound
     cdef size_t done
@@ -373,20 +372,20 @@ cdef inline int decompress_zstd(DecompressContext* context, const uint8_t* p, in
     done = zstd().decompress(context.zstd, context.out.data, <size_t>bound, p, <size_t>n)
     if done > bound:                     # error codes are the largest values of size_t
         return NEEDS_CODEC
-    length[0] = <int64_t>done
+    context.length = <int64_t>done
     return OK
 
 
 cdef inline int decompress_payload(DecompressContext* context, int8_t codec, const uint8_t* p, int64_t n, int8_t magic,
-                                   int64_t limit, int64_t* length, Lz4Frame* frame) noexcept nogil:
-    """Decompresses a payload to context.out; NEEDS_CODEC where there is no such function, or it is not of the usual
-    form. frame: of LZ4 only."""
+                                   int64_t limit) noexcept nogil:
+    """Decompresses a payload to `context`; NEEDS_CODEC where there is no such function, or it is not of the usual
+    form."""
     if not has_functions(codec):
         return NEEDS_CODEC
     if codec == LZ4:
-        return decompress_lz4(context, p, n, magic, limit, length, frame)
+        return decompress_lz4(context, p, n, magic, limit)
     if codec == ZSTD:
-        return decompress_zstd(context, p, n, limit, length)
+        return decompress_zstd(context, p, n, limit)
     if codec == GZIP:
-        return decompress_gzip(context, p, n, limit, length)
-    return decompress_snappy(&context.out, p, n, limit, length) if codec == SNAPPY else NEEDS_CODEC
+        return decompress_gzip(context, p, n, limit)
+    return decompress_snappy(context, p, n, limit) if codec == SNAPPY else NEEDS_CODEC

@@ -17,8 +17,8 @@ from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, int8_t
 from libc.string cimport memcmp, memset, strlen
 
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CONTROL, DELETE_HORIZON, LATEST_CODEC, TRANSACTIONAL, BatchRow, codec_name, increment_sequence,
-    latest_codec, least_size, wrapping_add, wrapping_subtract,
+    ABSENT, BATCH_MAGIC, DELETE_HORIZON, LATEST_CODEC, BatchRow, codec_name, increment_sequence, is_control,
+    is_transactional, latest_codec, least_size, wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.batch_builder cimport (
     Encoder, OriginalBatch, add_message, add_records, batch_close, batch_open, batch_reserve, is_whole,
@@ -95,8 +95,8 @@ cdef inline void fields_of_batch(const Encoder* e, const BatchRow* batch, BatchF
     f.producer_id = batch.producer_id
     f.producer_epoch = batch.producer_epoch
     f.base_sequence = batch.base_sequence
-    f.is_transactional = batch.attributes & TRANSACTIONAL != 0
-    f.is_control = batch.attributes & CONTROL != 0
+    f.is_transactional = is_transactional(batch)
+    f.is_control = is_control(batch)
     f.has_horizon = batch.magic >= BATCH_MAGIC and batch.attributes & DELETE_HORIZON != 0
     f.delete_horizon_ms = batch.base_timestamp
     f.log_append_time = batch.max_timestamp
@@ -364,18 +364,6 @@ cdef inline int64_t full_before(Encoder* e) noexcept nogil:
     return e.rows_before + e.row
 
 
-cdef inline bint takes_fast_path(const Encoder* e) noexcept nogil:
-    """Whether the fast path can be used for the open batch."""
-    return (e.open and e.settled and e.fields.magic >= BATCH_MAGIC and e.keep == NULL
-            and (e.kept or not (e.has_sequences and e.fields.base_sequence >= 0)))
-
-
-cdef inline int64_t fast_path_end(const Encoder* e, const InputChunk* chunk) noexcept nogil:
-    """The row of the chunk at which the chunk, the rows to encode, or the original batch ends."""
-    cdef int64_t end = min(chunk.rows, e.stop - e.rows_before)
-    return min(end, e.row + e.originals[e.original].rows - e.original_row) if e.original < e.original_count else end
-
-
 cdef inline int encoder_run(Encoder* e) noexcept nogil:
     """Encodes until all rows are written (OK), a codec is needed (NEEDS_CODEC), it is time to look for Ctrl-C
     (PAUSED) or an error occurs."""
@@ -390,8 +378,12 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
         chunk = next_chunk(e)
         if chunk == NULL:
             break
-        if takes_fast_path(e):
-            end = fast_path_end(e, chunk)
+        if (e.open and e.settled and e.fields.magic >= BATCH_MAGIC and e.keep == NULL
+                and (e.kept or not (e.has_sequences and e.fields.base_sequence >= 0))):
+            # up to where the chunk, the rows to encode, or the original batch ends
+            end = min(chunk.rows, e.stop - e.rows_before)
+            if e.original < e.original_count:
+                end = min(end, e.row + e.originals[e.original].rows - e.original_row)
             row = add_records(e, chunk, e.row, end, e.kept)
             e.original_row += row - e.row
             e.row = row

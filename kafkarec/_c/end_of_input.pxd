@@ -26,18 +26,18 @@ from libc.stdint cimport INT64_MIN, int64_t, uint32_t, uint8_t
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CODEC_MASK, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET,
-    V2_OVERHEAD, BatchRow, read_batch, read_v2_header, wrapping_subtract,
+    ABSENT, BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD,
+    BatchRow, read_v2_header, wrapping_subtract,
 )
 from kafkarec._c.decode cimport Engine
 from kafkarec._c.input cimport Input, bytes_at_once, peek, reach, unreadable_end, zeros_end
 from kafkarec._c.numbers cimport load_i32, load_i64
 from kafkarec._c.record_walk cimport LEAST_BODY
 from kafkarec._c.resync cimport (
-    LENGTH, DamageEnd, Search, damage_end, far_above, field_end, frame_follows, looks_plausible, read_varint_at,
-    begin_search,
+    LENGTH, DamageEnd, Search, begin_search, damage_end, far_above, field_end, frame_follows, looks_plausible,
+    peek_plausible, read_varint_at,
 )
-from kafkarec._c.status cimport CUT, END, LENGTH_BEYOND_END, OK, SIZE_TOO_SMALL, UNREADABLE, Fault, length_is_proven
+from kafkarec._c.status cimport CUT, END, LENGTH_BEYOND_END, OK, SIZE_TOO_SMALL, UNREADABLE, length_is_proven
 from kafkarec._core cimport crc32c_on
 
 cdef inline void engine_begin_input(Engine* e, int64_t position) noexcept nogil:
@@ -182,10 +182,8 @@ cdef inline bint next_begins(Input* source, int64_t position, int64_t next_offse
     """Whether the batch after one with this next offset seems to begin here: a batch that another frame follows, or a
     header of magic 2 with such an offset, of which either magic or length fits."""
     cdef BatchRow row
-    cdef Fault fault
     cdef int64_t base
-    if (read_batch(source, position, source.size, FOR_PEEK, &row, &fault) == OK and looks_plausible(source, &row)
-            and frame_follows(source, position + row.size_in_bytes)):
+    if peek_plausible(source, position, &row) and frame_follows(source, position + row.size_in_bytes):
         return True
     if not is_plausible_v2(source, position, &row):
         return False

@@ -22,7 +22,7 @@ Arrow's C data interface does not state the size of a buffer, so sizes cannot be
 buffers of views, which the array states. Each function returns True when all rows are valid; otherwise it fills the
 Misfit with the first row that is not.
 """
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from kafkarec._c.arrow cimport ArrowArray
@@ -315,24 +315,3 @@ cdef inline int views_fit(const uint8_t* views, const uint8_t* validity, int64_t
             set_misfit(m, i, size, <int64_t>words[0] + words[3])
             return VIEW_RANGE
     return VIEW_FITS
-
-
-cdef inline int64_t count_nulls(const uint8_t* validity, int64_t first, int64_t rows) noexcept nogil:
-    """The number of zero bits of rows [first, first + rows)."""
-    cdef int64_t i = first, stop = first + rows, zeros = 0
-    cdef uint64_t word
-    while i < stop and i & 7:
-        zeros += not is_set(validity, i)
-        i += 1
-    while stop - i >= 64:
-        memcpy(&word, validity + (i >> 3), 8)
-        zeros += 64 - bits_set(word)
-        i += 64
-    while i < stop:
-        zeros += not is_set(validity, i)
-        i += 1
-    return zeros
-
-
-cdef extern from *:
-    int bits_set "__builtin_popcountll"(unsigned long long) noexcept nogil

@@ -20,7 +20,7 @@ The inner magic may differ from the wrapper's (KAFKA-4298): inner messages of ma
 and under LogAppendTime its timestamp. A truncated last inner message is dropped, as in Kafka; a wrapper without any
 inner message is refused.
 """
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 
 from kafkarec._c.batch cimport (
     ABSENT, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, BatchRow, wrapping_add,
@@ -100,7 +100,7 @@ cdef inline int append_bytes(Columns* c, Bytes* column, const uint8_t* data, int
     at.p = data
     load_bytes(&h, column, (c.want & WANT_VIEWS) != 0)
     status = append_field(column, &h, c.rows, &at, length, c.memory if c.in_memory else NULL)
-    column.used, column.nulls = h.used, h.nulls
+    column.used = h.used
     return status
 
 
@@ -119,11 +119,8 @@ cdef inline int append_message(Columns* c, const Message* m, const RowFilter* fi
         c.timestamp[row] = 0 if m.timestamp == ABSENT else m.timestamp
         if m.timestamp == ABSENT:
             clear_bit(c.timestamp_validity, row)
-            c.timestamp_nulls += 1
     if c.want & WANT_TYPE:
         c.type[row] = m.timestamp_type
-        if m.timestamp_type == ABSENT:
-            c.type_nulls += 1
     if c.want & WANT_HEADERS:
         c.header_offsets[row + 1] = <int32_t>c.headers
     c.rows = row + 1
@@ -154,6 +151,13 @@ cdef inline int wrapper_payload(const uint8_t* p, const BatchRow* outer, const u
     payload[0] = m.value
     length[0] = m.value_length
     return OK
+
+
+cdef inline int check_inner_crc(const uint8_t* p, int64_t size, Fault* fault) noexcept nogil:
+    """Compares the checksum of the inner message at p."""
+    cdef uint32_t stored = load_u32(p + LOG_OVERHEAD)
+    cdef uint32_t computed = crc32_on(0, p + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET))
+    return OK if computed == stored else refuse(fault, INNER_CRC_MISMATCH, stored, computed)
 
 
 cdef inline int next_inner(const uint8_t** cursor, const uint8_t* end, int64_t limit, const uint8_t** at, int64_t* size,
@@ -204,7 +208,7 @@ cdef inline int inner_shift(const uint8_t* p, const uint8_t* end, const BatchRow
 
 
 cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t* p, const uint8_t* end, int64_t limit,
-                               bint check_inner_crc, const RowFilter* filter, int64_t* first_offset,
+                               bint checks_crc, const RowFilter* filter, int64_t* first_offset,
                                Fault* fault) noexcept nogil:
     """Decodes the inner messages of a wrapper. p to end: its decompressed value, which only this decoder can change, so
     it is safe to read it twice."""
@@ -221,11 +225,10 @@ cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t*
         if size == 0:
             break
         status = read_message(at, size, &m, fault)
+        if status == OK and checks_crc:
+            status = check_inner_crc(at, size, fault)
         if status != OK:
             return status
-        if check_inner_crc and crc32_on(0, at + MAGIC_OFFSET, size - MAGIC_OFFSET) != load_u32(at + LOG_OVERHEAD):
-            return refuse(fault, INNER_CRC_MISMATCH, load_u32(at + LOG_OVERHEAD),
-                          crc32_on(0, at + MAGIC_OFFSET, size - MAGIC_OFFSET))
         if m.codec != 0:
             return refuse(fault, INNER_COMPRESSED, 0, m.codec)
         m.offset = wrapping_add(shift, m.offset)

@@ -14,9 +14,9 @@ In a batch table each run is one row.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset, strlen
+from libc.string cimport memchr, memcpy, memset, strlen
 
-from kafkarec._c.arrow cimport FIXED, HEADERS, Column, Storage, set_bytes_column, set_value_column
+from kafkarec._c.arrow cimport BYTES, FIXED, HEADERS, Column, Storage, set_column, set_value_column
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CONTROL, DELETE_HORIZON, TRANSACTIONAL, BatchRow, codec_name, increment_sequence, is_control,
     is_wrapper, wrapping_subtract,
@@ -185,13 +185,12 @@ cdef inline void store_number(uint8_t* out, int64_t i, int64_t value, int width)
         clear_bit(out, i)
 
 
-cdef inline int64_t fill_numbers(const Columns* c, int code, const NumberColumn* column, const BatchRow* rows,
-                                 int64_t partition, uint8_t* out, uint8_t* bits) noexcept nogil:
-    """Fills `out`, clears the bits of nulls in `bits` and returns the null count. `bits` are all set before, and so is
-    `out` of a bool."""
+cdef inline void fill_numbers(const Columns* c, int code, const NumberColumn* column, const BatchRow* rows,
+                              int64_t partition, uint8_t* out, uint8_t* bits) noexcept nogil:
+    """Fills `out` and clears the bits of nulls in `bits`. These are all set before, and so is `out` of a bool."""
     cdef const Run* runs = <const Run*>c.runs.data
     cdef const BatchRow* row
-    cdef int64_t r, i = 0, stop = 0, value, nulls = 0
+    cdef int64_t r, i = 0, stop = 0, value
     cdef bint by_record = code in (OUT_TIMESTAMP_TYPE, OUT_SEQUENCE, OUT_CONTROL_TYPE), known = False
     for r in range(c.run_count):
         row = rows + runs[r].batch
@@ -204,25 +203,16 @@ cdef inline int64_t fill_numbers(const Columns* c, int code, const NumberColumn*
                 store_number(out, i, value, column.width)
                 if not known:
                     clear_bit(bits, i)
-                    nulls += 1
                 i += 1
         while i < stop:
             known = record_number(row, c, code, i, &value)
             store_number(out, i, value if known else 0, column.width)
             if not known:
                 clear_bit(bits, i)
-                nulls += 1
             i += 1
-    return nulls
 
 
 # ---- all columns
-
-cdef inline void set_fixed_column(Column* out, const void* values, const uint8_t* validity,
-                                  int64_t nulls) noexcept nogil:
-    out.kind, out.nulls = FIXED, nulls
-    out.buffers[0], out.buffers[1] = validity if nulls > 0 else NULL, values
-
 
 cdef inline uint8_t* new_buffer(Storage* s, size_t size, int* status) noexcept nogil:
     """The next extra buffer, of `size` bytes. Storage.extra has space for three per column."""
@@ -245,20 +235,20 @@ cdef inline void set_decoded_column(Storage* s, int code, Column* out) noexcept 
     """A column that the decoder filled."""
     cdef Columns* c = &s.columns
     if code == OUT_OFFSET:
-        set_fixed_column(out, c.offset, NULL, 0)
+        set_column(out, FIXED, NULL, s.rows, c.offset, NULL)
     elif code == OUT_TIMESTAMP:
-        set_fixed_column(out, c.timestamp, c.timestamp_validity, c.timestamp_nulls)
+        set_column(out, FIXED, c.timestamp_validity, s.rows, c.timestamp, NULL)
     elif code == OUT_KEY:
-        set_value_column(out, c, &c.key)
+        set_value_column(out, c, &c.key, s.rows)
     elif code == OUT_VALUE:
-        set_value_column(out, c, &c.value)
+        set_value_column(out, c, &c.value, s.rows)
     elif code == OUT_HEADERS:
         out.kind = HEADERS
         out.buffers[1] = c.header_offsets
-        set_bytes_column(&s.header_key, c.header_key.offsets, c.header_key.data.data, NULL, 0)
-        set_value_column(&s.header_value, c, &c.header_value)
+        set_column(&s.header_key, BYTES, NULL, c.headers, c.header_key.offsets, c.header_key.data.data)
+        set_value_column(&s.header_value, c, &c.header_value, c.headers)
     else:
-        set_fixed_column(out, c.type, NULL, 0)
+        set_column(out, FIXED, NULL, s.rows, c.type, NULL)
 
 
 cdef inline int fill_text(Storage* s, const BatchRow* rows, bint codec, const char* constant,
@@ -271,7 +261,7 @@ cdef inline int fill_text(Storage* s, const BatchRow* rows, bint codec, const ch
     cdef uint8_t* data = new_buffer(s, <size_t>s.rows * (8 if constant == NULL else strlen(constant)), &status)
     cdef uint8_t* bits = new_bits(s, &status)
     cdef const Run* runs = <const Run*>s.columns.runs.data
-    cdef int64_t r, i = 0, stop, used = 0, nulls = 0
+    cdef int64_t r, i = 0, stop, used = 0
     cdef const char* text
     cdef size_t n
     if status != OK:
@@ -284,13 +274,12 @@ cdef inline int fill_text(Storage* s, const BatchRow* rows, bint codec, const ch
         while i < stop:
             if text == NULL:
                 clear_bit(bits, i)
-                nulls += 1
             else:
                 memcpy(data + used, text, n)
                 used += <int64_t>n
             i += 1
             offsets[i] = <int32_t>used
-    set_bytes_column(out, offsets, data, bits, nulls)
+    set_column(out, BYTES, bits, s.rows, offsets, data)
     return OK
 
 
@@ -301,10 +290,9 @@ cdef inline int make_column(Storage* s, int code, const BatchRow* rows, const Co
     cdef uint8_t* values
     cdef uint8_t* bits
     cdef const char* constant
-    cdef int64_t nulls
     cdef int status = OK
     # the decoder's type column has -1, of which Records are made, and no validity: with nulls it is copied
-    if code <= OUT_HEADERS and not (code == OUT_TIMESTAMP_TYPE and s.columns.type_nulls > 0):
+    if code <= OUT_HEADERS and not (code == OUT_TIMESTAMP_TYPE and memchr(s.columns.type, 0xFF, <size_t>s.rows)):
         set_decoded_column(s, code, out)
         return OK
     if code > OUT_PARTITION:
@@ -315,8 +303,8 @@ cdef inline int make_column(Storage* s, int code, const BatchRow* rows, const Co
     bits = new_bits(s, &status)
     if status != OK:
         return status
-    nulls = fill_numbers(&s.columns, code, &column, rows, constants.partition, values, bits)
-    set_fixed_column(out, values, bits, nulls)
+    fill_numbers(&s.columns, code, &column, rows, constants.partition, values, bits)
+    set_column(out, FIXED, bits, s.rows, values, NULL)
     return OK
 
 

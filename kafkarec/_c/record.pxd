@@ -135,7 +135,6 @@ cdef struct LocalBytes:
     View* views                  # instead of ends, if there are any
     uint8_t* data
     uint8_t* validity
-    int64_t nulls
     int64_t used
     int64_t capacity             # of data, without the slack for a wide copy
 
@@ -161,12 +160,7 @@ cdef struct LocalColumns:
 cdef inline void load_bytes(LocalBytes* h, const Bytes* column, bint views) noexcept nogil:
     h.ends, h.views = column.offsets + 1, <View*>column.offsets if views else NULL
     h.data, h.validity = column.data.data, column.validity
-    h.nulls, h.used, h.capacity = column.nulls, column.used, <int64_t>column.data.capacity - SLACK
-
-
-cdef inline int bytes_make_room(Bytes* column, int64_t used, int64_t nulls, int64_t more) noexcept nogil:
-    column.used, column.nulls = used, nulls
-    return bytes_reserve(NULL, column, more)
+    h.used, h.capacity = column.used, <int64_t>column.data.capacity - SLACK
 
 
 cdef inline void load_header_columns(LocalColumns* h, const Columns* c) noexcept nogil:
@@ -177,8 +171,7 @@ cdef inline void load_header_columns(LocalColumns* h, const Columns* c) noexcept
 
 cdef inline void store_header_columns(const LocalColumns* h, Columns* c) noexcept nogil:
     c.headers = h.headers
-    c.header_key.used, c.header_key.nulls = h.header_key.used, h.header_key.nulls
-    c.header_value.used, c.header_value.nulls = h.header_value.used, h.header_value.nulls
+    c.header_key.used, c.header_value.used = h.header_key.used, h.header_value.used
 
 
 cdef inline void load_columns(LocalColumns* h, const Columns* c, const BatchRow* batch, bint binary) noexcept nogil:
@@ -202,7 +195,6 @@ cdef inline bint makes_views(const LocalBytes* h, const Cursor* at) noexcept nog
 
 cdef inline void put_null(LocalBytes* h, int64_t entry, const Cursor* at) noexcept nogil:
     clear_bit(h.validity, entry)
-    h.nulls += 1
     if makes_views(h, at):
         memset(&h.views[entry], 0, sizeof(View))
     else:
@@ -240,7 +232,8 @@ cdef inline int append_field(Bytes* column, LocalBytes* h, int64_t row, const Cu
         put_null(h, row, at)
         return OK
     if (not makes_views(h, at) or (memory == NULL and length > MOST_INLINE)) and length > h.capacity - h.used:
-        status = bytes_make_room(column, h.used, h.nulls, length)
+        column.used = h.used
+        status = bytes_reserve(NULL, column, length)
         if status != OK:
             return status
         load_bytes(h, column, h.views != NULL)
@@ -261,8 +254,7 @@ cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, Cursor* at
         status = append_field(column, h, row, at, length, memory)
         if status != OK:
             return refuse(fault, status, length, 0)
-    if length > 0:
-        at.p += length
+    at.p += max(length, 0)
     return OK
 
 
@@ -274,7 +266,8 @@ cdef inline int append_header_key(Columns* c, LocalBytes* h, const Cursor* at, i
     cdef int64_t most = length if unchanged else <int64_t>length * 3
     cdef int status
     if most > h.capacity - h.used:               # a malformed key may have used what was reserved for this one
-        status = bytes_make_room(&c.header_key, h.used, h.nulls, most)
+        c.header_key.used = h.used
+        status = bytes_reserve(NULL, &c.header_key, most)
         if status != OK:
             return status
         load_bytes(h, &c.header_key, False)
@@ -349,7 +342,6 @@ cdef inline int decode_record(Columns* c, LocalColumns* h, int64_t row, Cursor* 
         if delta == ABSENT:
             delta = 0
             clear_bit(c.timestamp_validity, row)
-            c.timestamp_nulls += 1
         h.timestamp[row] = delta
     status = next_varint(at, end, &length)
     if status != OK:
@@ -415,25 +407,25 @@ cdef inline int64_t decode_with_cursor(Columns* c, const BatchRow* batch, bint b
     cdef Cursor at = cursor[0]
     cdef const uint8_t* begin
     cdef int32_t length = 0
+    cdef int found = OK
     load_columns(&h, c, batch, binary)
     while row < stop:
         begin = at.p
         if Cursor is Exact:
-            status[0] = next_record_length(&at.p, end, &length, batch.record_count, read + row - c.rows, fault)
-            if status[0] != OK:
+            found = next_record_length(&at.p, end, &length, batch.record_count, read + row - c.rows, fault)
+            if found != OK:
                 break
         elif end - at.p <= ahead or next_varint(&at, end, &length) != OK or length < 0 or length > end - at.p - ahead:
             at.p = begin
             break
         begin = at.p
-        status[0] = decode_record(c, &h, row, &at, at.p + length, fault)
-        if status[0] != OK:
-            status[0] = why_refused(c, begin, begin + length, status[0], fault)
+        found = decode_record(c, &h, row, &at, at.p + length, fault)
+        if found != OK:
+            found = why_refused(c, begin, begin + length, found, fault)
             break
         row += 1
-    cursor[0].p = at.p
-    c.key.used, c.key.nulls = h.key.used, h.key.nulls
-    c.value.used, c.value.nulls = h.value.used, h.value.nulls
+    cursor[0].p, status[0] = at.p, found
+    c.key.used, c.value.used = h.key.used, h.value.used
     if h.want & WANT_HEADERS:
         store_header_columns(&h, c)
     return row

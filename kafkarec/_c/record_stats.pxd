@@ -18,14 +18,13 @@ from kafkarec._c.batch cimport (
     wrapping_subtract,
 )
 from kafkarec._c.columns cimport Buffer, buffer_reserve
-from kafkarec._c.numbers cimport load_i32, load_i64, load_u32, read_varint
-from kafkarec._c.message cimport Message, inner_shift, next_inner, read_message
+from kafkarec._c.numbers cimport load_i32, load_i64, read_varint
+from kafkarec._c.message cimport Message, check_inner_crc, inner_shift, next_inner, read_message
 from kafkarec._c.record_walk cimport Magic2Walk, WalkedRecord, begin_walk, walk_record
 from kafkarec._c.status cimport (
-    INNER_COMPRESSED, INNER_CRC_MISMATCH, MESSAGE_TRUNCATED, OK, OUT_OF_MEMORY, RECORDS_LEFT_OVER, RECORDS_MISSING,
+    INNER_COMPRESSED, MESSAGE_TRUNCATED, OK, OUT_OF_MEMORY, RECORDS_LEFT_OVER, RECORDS_MISSING,
     RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, Fault, refuse,
 )
-from kafkarec._core cimport crc32_on
 
 cdef enum:
     MOST_REFUSED = 10000         # records whose errors are kept; a request may have one record per 7 bytes
@@ -207,10 +206,10 @@ cdef inline int scan_message(RecordStats* t, const RecordRules* rules, const Bat
         return refuse(fault, INNER_COMPRESSED, 0, p[UP_TO_MAGIC] & CODEC_MASK)
     if magic != outer.magic:
         wrong = OTHER_MAGIC
-    elif inner and crc32_on(0, p + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)) != load_u32(p + LOG_OVERHEAD):
-        return refuse(fault, INNER_CRC_MISMATCH, load_u32(p + LOG_OVERHEAD),
-                      crc32_on(0, p + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)))
     else:
+        status = check_inner_crc(p, size, fault) if inner else <int>OK
+        if status != OK:
+            return status
         if rules.compacted and size - key_at < 4:
             return refuse(fault, MESSAGE_TRUNCATED, 4, size - key_at)
         wrong = record_error(rules, w.keyed, w.timestamp, outer.timestamp_type == 1)

@@ -130,16 +130,6 @@ cdef inline uint8_t next_attributes(Walk* at) noexcept nogil:
     return (at.p - 1)[0]
 
 
-cdef inline void pass_data(Magic3Walk* at, int64_t n) noexcept nogil:
-    """Passes over the bytes of a key, value or header that are apart."""
-    at.beyond -= n
-    if at.beyond < 0:
-        at.end += at.beyond
-        at.beyond = 0
-    if not at.no_data:
-        at.data += n
-
-
 cdef inline int32_t next_field(Walk* at, bint nullable, int too_long) noexcept nogil:
     """Passes over a length, and as many bytes; none if it is negative, as in Kafka. Returns the length."""
     cdef int32_t length = next_int(at)
@@ -154,8 +144,13 @@ cdef inline int32_t next_field(Walk* at, bint nullable, int too_long) noexcept n
         at.below_minus_one = at.below_minus_one or length < -1
         return length
     if Walk is Magic3Walk:
-        if at.apart:
-            pass_data(at, length)
+        if at.apart:                                         # its bytes are elsewhere
+            at.beyond -= length
+            if at.beyond < 0:
+                at.end += at.beyond
+                at.beyond = 0
+            if not at.no_data:
+                at.data += length
             return length
     at.p += length
     return length

@@ -106,6 +106,17 @@ cdef inline bint looks_plausible(Input* source, const BatchRow* row) noexcept no
     return not row.attributes & 0xF0 and field_end(source, field_end(source, key, end), end) == end
 
 
+cdef inline bint peek_batch(Input* source, int64_t position, BatchRow* row) noexcept nogil:
+    """Whether a whole batch is framed at the position; fills its row. The window stays."""
+    cdef Fault ignored
+    return read_batch(source, position, source.size, FOR_PEEK, row, &ignored) == OK
+
+
+cdef inline bint peek_plausible(Input* source, int64_t position, BatchRow* row) noexcept nogil:
+    """The same of a batch with a plausible header."""
+    return peek_batch(source, position, row) and looks_plausible(source, row)
+
+
 cdef inline bint frame_follows(Input* source, int64_t position) noexcept nogil:
     """Whether a frame, or the end of the input, is at `position`."""
     cdef Fault fault
@@ -124,7 +135,7 @@ cdef inline bint is_valid_batch(Input* source, int64_t position, Search* search,
     cdef int64_t* slot = &search.crc_results[(position ^ position >> 6) % REMEMBERED]
     cdef int64_t* left = &search.crc_left
     cdef bint plausible
-    if read_batch(source, position, source.size, FOR_PEEK, row, &fault) != OK:
+    if not peek_batch(source, position, row):
         return False
     if slot[0] == position + 1 or slot[0] == -position - 1:
         return slot[0] > 0
@@ -177,9 +188,8 @@ cdef inline bint is_on_chain(Input* source, Candidate* chain, int64_t position) 
     """Whether the frames of a chain that was followed lead to `position`; chain.start moves there or behind it, so that
     each frame is passed once."""
     cdef BatchRow row
-    cdef Fault fault
     while chain.start < min(position, chain.end):
-        if read_batch(source, chain.start, source.size, FOR_PEEK, &row, &fault) != OK:
+        if not peek_batch(source, chain.start, &row):
             return False
         chain.start += row.size_in_bytes
     return chain.start == position
@@ -215,8 +225,7 @@ cdef inline int judge_candidate(Input* source, int64_t position, Search* search,
     """NO: not accepted. LONE: a valid batch, but its chain ends without a next batch, or with a truncated one and may
     be a value. FOLLOWED: a valid batch, and chain_continues. Fills `chain`."""
     cdef BatchRow row, following
-    cdef Fault fault
-    if read_batch(source, position, source.size, FOR_PEEK, &row, &fault) != OK:
+    if not peek_batch(source, position, &row):
         return NO
     if not looks_plausible(source, &row) and not frame_follows(source, position + row.size_in_bytes):
         return NO
@@ -299,12 +308,11 @@ cdef inline bint lengths_continue(Input* source, int64_t position, int64_t offse
     exactly to the end."""
     cdef BatchRow row
     cdef Candidate chain
-    cdef Fault fault
     cdef int verdict, _hop
     for _hop in range(MOST_LENGTHS):
         if source.size - position < LOG_OVERHEAD:
             return position == source.size
-        if read_batch(source, position, source.size, FOR_PEEK, &row, &fault) != OK:
+        if not peek_batch(source, position, &row):
             return False
         verdict = judge_candidate(source, position, search, &chain)
         if verdict != NO:

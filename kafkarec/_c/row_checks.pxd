@@ -8,9 +8,8 @@ Which batches of a segment get an entry in its indexes: LogSegment.recover() of 
 `state/index_builders.py`.
 
     row                r0   r1   r2 ...        IndexState   what the rows so far leave
-    take_index_row     0    0    ENTRY | TIME  what follows from a row, nearly always nothing
 """
-from libc.stdint cimport INT32_MAX, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, DELETE_HORIZON, BatchRow, is_wrapper
 from kafkarec._c.resync cimport OFFSET_JUMP
@@ -107,20 +106,6 @@ cdef inline int check_rows(RowState* s, const BatchRow* rows, int64_t count, int
     return flags
 
 
-cdef inline bint are_adjacent(const BatchRow* rows, int64_t count) noexcept nogil:
-    """Whether each batch begins where the one before ends, at the offset after it and with its leader epoch, and all
-    have a record for each of their offsets."""
-    cdef int64_t i
-    for i in range(count):
-        if rows[i].record_count != rows[i].last_offset - rows[i].base_offset + 1:
-            return False
-        if i and (rows[i].position != rows[i - 1].position + rows[i - 1].size_in_bytes or
-                  rows[i].base_offset != rows[i - 1].next_offset or
-                  rows[i].partition_leader_epoch != rows[i - 1].partition_leader_epoch):
-            return False
-    return True
-
-
 cdef inline bint is_joinable_message(const BatchRow* row) noexcept nogil:
     return row.magic < BATCH_MAGIC and row.attributes & CODEC_MASK == 0 and row.max_timestamp >= ABSENT
 
@@ -142,16 +127,6 @@ cdef inline uint64_t batch_hash(int64_t last_offset, uint32_t crc, int64_t size)
     cdef uint64_t mixed = ((<uint64_t>last_offset * factor + crc) * factor) + <uint64_t>size
     mixed = (mixed ^ mixed >> 32) * factor
     return mixed >> 32
-
-
-cdef inline int64_t first_lower_epoch(const BatchRow* rows, int64_t count, int64_t* highest) noexcept nogil:
-    """The index of the first row with a leader epoch below `highest`, which rises with those before; count: none."""
-    cdef int64_t i
-    for i in range(count):
-        if rows[i].partition_leader_epoch != ABSENT and rows[i].partition_leader_epoch < highest[0]:
-            return i
-        highest[0] = max(highest[0], <int64_t>rows[i].partition_leader_epoch)
-    return count
 
 
 cdef inline bint pass_matching_entries(EntryCursor* f, const BatchRow* rows, int64_t count, const int64_t* places,
@@ -186,13 +161,10 @@ cdef inline bint pass_matching_entries(EntryCursor* f, const BatchRow* rows, int
 
 # ---- entries of indexes
 
-cdef enum IndexEvent:
-    ENTRY = 1                    # an entry of the .index: (last_offset, row.position)
-    TIME = 2                     # an entry of the .timeindex: (largest, largest_offset)
-    HIGHER_EPOCH = 4             # a higher leader epoch than all before
-    FAR = 8                      # the batch does not fit an entry, and is left out
-    ORDER = 16                   # no entry: its offset is not above that of the last one
-    TIME_ORDER = 32              # no entry: the offset of the largest timestamp is below that of the last one
+cdef enum IndexProblem:         # why a batch has no entry
+    FAR                          # it does not fit one
+    ORDER                        # its offset is not above that of the last one
+    TIME_ORDER                   # the offset of the largest timestamp is below that of the last one
 
 cdef struct IndexState:
     int64_t base                 # of the segment
@@ -203,34 +175,3 @@ cdef struct IndexState:
     int64_t largest_offset
     int64_t written              # the same, of the last time entry
     int64_t written_offset
-    int64_t epoch                # the highest one; ABSENT or above
-
-
-cdef inline int time_event(const IndexState* s) noexcept nogil:
-    """TIME, TIME_ORDER, or 0: the largest timestamp has an entry already."""
-    if s.largest <= s.written:
-        return 0
-    return TIME_ORDER if s.largest_offset < s.written_offset else TIME
-
-
-cdef inline int take_index_row(IndexState* s, const BatchRow* row) noexcept nogil:
-    """The events of a row."""
-    cdef int events = 0
-    if (row.last_offset < s.base or <uint64_t>row.last_offset - <uint64_t>s.base > <uint64_t>INT32_MAX
-            or row.position > INT32_MAX):
-        return FAR
-    if row.max_timestamp > s.largest:
-        s.largest, s.largest_offset = row.max_timestamp, row.last_offset
-    if row.position - s.position > s.interval:
-        s.position = row.position
-        if row.last_offset > s.last_offset:
-            s.last_offset = row.last_offset
-            events = ENTRY | time_event(s)
-            if events & TIME:
-                s.written, s.written_offset = s.largest, s.largest_offset
-        else:
-            events = ORDER
-    if row.partition_leader_epoch > s.epoch:
-        s.epoch = row.partition_leader_epoch
-        events |= HIGHER_EPOCH
-    return events

@@ -44,61 +44,28 @@ cdef inline bint is_continuation(uint8_t byte) noexcept nogil:
     return (byte & 0xC0) == 0x80
 
 
-cdef inline int sequence_length(uint8_t first) noexcept nogil:
-    """2, 3 or 4 for a lead byte, 1 for ASCII, 0 for a byte that cannot begin a sequence."""
-    if first < 0x80:
-        return 1
-    if first < 0xC2:
-        return 0
-    if first < 0xE0:
-        return 2
-    if first < 0xF0:
-        return 3
-    return 4 if first < 0xF8 else 0
-
-
 cdef inline bint second_fits(uint8_t first, uint8_t second) noexcept nogil:
-    if not is_continuation(second):
-        return False
     if first == 0xE0:
-        return second >= 0xA0
+        return 0xA0 <= second < 0xC0
     if first == 0xF0:
-        return second >= 0x90
+        return 0x90 <= second < 0xC0
     if first == 0xF4:
-        return second < 0x90
-    return first < 0xF5
+        return 0x80 <= second < 0x90
+    return is_continuation(second)
 
 
 cdef inline int java_sequence(const uint8_t* p, int64_t left, bint* good) noexcept nogil:
     """The length of the sequence at p, well-formed or not (left > 0); sets `good` if it is one character."""
     cdef uint8_t first = p[0]
-    cdef int width = sequence_length(first)
-    good[0] = False
-    if width == 1:
-        good[0] = True
+    cdef int width = 2 if first < 0xE0 else 3 if first < 0xF0 else 4, i
+    good[0] = first < 0x80
+    if first < 0xC2 or first > 0xF4 or left < 2 or not second_fits(first, p[1]):
         return 1
-    if width == 0 or (width == 4 and first > 0xF4):
-        return 1
-    if left < 2:
-        return 1
-    if not second_fits(first, p[1]):
-        return 1
-    if width == 2:
-        good[0] = True
-        return 2
-    if left < 3:
-        return 2
-    if not is_continuation(p[2]):
-        return 2
-    if width == 3:
-        good[0] = not (first == 0xED and p[1] >= 0xA0)
-        return 3
-    if left < 4:
-        return 3
-    if not is_continuation(p[3]):
-        return 3
-    good[0] = True
-    return 4
+    for i in range(2, width):
+        if left <= i or not is_continuation(p[i]):
+            return i
+    good[0] = not (first == 0xED and p[1] >= 0xA0)           # no half of a surrogate pair
+    return width
 
 
 cdef inline bint is_utf8(const uint8_t* p, int64_t n) noexcept nogil:

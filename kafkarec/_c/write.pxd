@@ -210,24 +210,21 @@ cdef inline uint8_t* put_body(uint8_t* to, const InputChunk* chunk, const Record
     return to
 
 
-cdef inline int16_t attributes_of(const BatchFields* f) noexcept nogil:
-    return <int16_t>(
-        (f.codec & CODEC_MASK) | (LOG_APPEND_TIME if f.timestamp_type == 1 else 0)
-        | (TRANSACTIONAL if f.is_transactional else 0) | (CONTROL if f.is_control else 0)
-        | (DELETE_HORIZON if f.has_horizon else 0)
-    )
-
-
 cdef inline void put_batch_header(uint8_t* batch, int64_t size, const BatchFields* f, int32_t count) noexcept nogil:
     """Writes the first 61 of `size` bytes; the CRC last, which covers all bytes after it."""
     cdef BatchHeader header
     cdef uint32_t crc
+    cdef int attributes = (
+        (f.codec & CODEC_MASK) | (LOG_APPEND_TIME if f.timestamp_type == 1 else 0)
+        | (TRANSACTIONAL if f.is_transactional else 0) | (CONTROL if f.is_control else 0)
+        | (DELETE_HORIZON if f.has_horizon else 0)
+    )
     header.base_offset = <int64_t>be64(<uint64_t>f.base_offset)
     header.batch_length = <int32_t>be32(<uint32_t>(size - LOG_OVERHEAD))
     header.partition_leader_epoch = <int32_t>be32(<uint32_t>f.partition_leader_epoch)
     header.magic = f.magic
     header.crc = 0
-    header.attributes = <int16_t>be16(<uint16_t>attributes_of(f))
+    header.attributes = <int16_t>be16(<uint16_t>attributes)
     header.last_offset_delta = <int32_t>be32(<uint32_t>(f.last_offset - f.base_offset))
     header.base_timestamp = <int64_t>be64(<uint64_t>f.base_timestamp)
     header.max_timestamp = <int64_t>be64(<uint64_t>f.max_timestamp)

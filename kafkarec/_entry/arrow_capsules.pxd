@@ -33,10 +33,10 @@ from kafkarec._c.arrow cimport (
     ArrowArray, ArrowArrayStream, ArrowSchema, SchemaColumn, Storage, StreamState, TableSchema, export_list_schema,
     export_lists, export_table_schema, make_stream,
 )
-from kafkarec._c.columns cimport WANT_VIEWS
+from kafkarec._c.columns cimport WANT_VIEWS, count_nulls
 from kafkarec._c.input_columns cimport (
     FIXED, NO_CELLS, OFFSETS_32, OFFSETS_64, VIEWS, VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, Cells, EntryRange, Misfit,
-    count_nulls, lengths_fit, offset_at, offset_buffer_rises, views_fit,
+    lengths_fit, offset_at, offset_buffer_rises, views_fit,
 )
 from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
 

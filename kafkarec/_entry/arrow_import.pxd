@@ -22,15 +22,15 @@ from libc.string cimport memset
 
 from kafkarec._c.arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from kafkarec._c.batch cimport ABSENT
+from kafkarec._c.columns cimport count_nulls
 from kafkarec._c.input_columns cimport (
-    BOOL, LISTS_32, LISTS_64, NO_LISTS, NO_NUMBERS, Cells, EntryRange, InputChunk, Lists, Numbers, count_nulls, number,
+    BOOL, LISTS_32, LISTS_64, NO_LISTS, NO_NUMBERS, Cells, EntryRange, InputChunk, Lists, Numbers, number,
 )
 from kafkarec._c.write cimport EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, BatchFields
 from kafkarec._entry.arrow_capsules cimport (
     ArrayOrigin, bind_cells, capsule_pointer, check_array, check_lists, check_nulls, check_schema, check_values,
     format_of, invalid_arrow_error, validity_of, wrong_type,
 )
-from kafkarec._entry.py_rows cimport PyRows, rows_bind
 
 # ---- columns
 
@@ -156,7 +156,7 @@ cdef inline set bind_chunk(InputChunk* chunk, const ArrowSchema* schema, dict fi
         raise TypeError(f"a table or a struct is needed, not an array of Arrow type {format_of(schema)!r}")
     check_array(None, schema, array, 0)
     check_nulls(None, array, origin)
-    if validity_of(array) != NULL and count_nulls(validity_of(array), array.offset, array.length) > 0:
+    if count_nulls(validity_of(array), array.offset, array.length) > 0:
         raise TypeError("a row that is null as a whole is not a record")
     names = [name.decode(errors="replace") for name in column_names(schema)]
     chunk.rows = array.length
@@ -233,14 +233,6 @@ cdef inline InputChunk* new_chunk(InputChunks* input_) except NULL:
     input_.chunks = chunks
     memset(chunks + input_.count, 0, sizeof(InputChunk))
     return chunks + input_.count
-
-
-cdef inline int chunks_bind_rows(InputChunks* input_, const PyRows* table) except -1:
-    if input_.count == 0:
-        new_chunk(input_)
-        input_.count = 1
-    rows_bind(table, input_.chunks)
-    return 0
 
 
 cdef inline set chunks_bind(InputChunks* input_, const ArrowSchema* schema, dict fields, object left_out, bint own):

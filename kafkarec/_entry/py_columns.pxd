@@ -17,7 +17,8 @@ from kafkarec._c.output_columns cimport (
     OUT_COMPRESSION, OUT_CRC, NumberColumn, batch_number, batch_number_is_null, number_column,
 )
 from kafkarec._c.columns cimport (
-    WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Bytes, Columns, is_set, value_at,
+    WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Bytes, Columns, count_nulls, is_set,
+    value_at,
 )
 from kafkarec._c.input_columns cimport BOOL, OFFSETS_32, VIEWS, Cells, Numbers, Span, number
 
@@ -41,11 +42,12 @@ cdef struct RecordView:
     int32_t known_lengths[16]
 
 
-cdef inline RecordView record_view(const Columns* c, uint32_t shown, int64_t ticks,
+cdef inline RecordView record_view(const Columns* c, int64_t start, int64_t stop, uint32_t shown, int64_t ticks,
                                    bint binary_header_keys) noexcept nogil:
-    """shown: the columns that a Record has, as WANT_* bits; ticks: of the timestamp, in a millisecond."""
+    """Of the rows [start, stop). shown: the columns that a Record has, as WANT_* bits; ticks: of the timestamp, in a
+    millisecond."""
     cdef RecordView v
-    cdef const uint8_t* known = NULL if c.timestamp_nulls == 0 else c.timestamp_validity
+    cdef const uint8_t* known = c.timestamp_validity if count_nulls(c.timestamp_validity, start, stop - start) else NULL
     memset(&v, 0, sizeof(RecordView))
     v.columns, v.binary_header_keys = c, binary_header_keys
     if shown & WANT_OFFSET:
@@ -84,7 +86,7 @@ cdef inline object bytes_at(const RecordView* v, const Bytes* column, int64_t i)
     """A key, value or header value as bytes; None: null, or no such column."""
     cdef const uint8_t* data
     cdef int64_t length = 0
-    if column == NULL or (column.nulls > 0 and not is_set(column.validity, i)):
+    if column == NULL or not is_set(column.validity, i):
         return None
     data = value_at(v.columns, column, i, &length)
     return PyBytes_FromStringAndSize(<const char*>data, length)

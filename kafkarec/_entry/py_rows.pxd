@@ -197,15 +197,6 @@ cdef inline int rows_reserve(PyRows* t, int64_t more) except -1:
     return 0
 
 
-cdef inline int pairs_reserve(PyRows* t, int64_t more) except -1:
-    cdef Part pairs = Part(1, &t.pairs, 256)
-    if t.pair_capacity == 0 and more > 0:
-        memset(t.starts, 0, <size_t>(t.count + 1) * sizeof(int64_t))
-    if more > t.pair_capacity - t.pair_count:
-        t.pair_capacity = arrays_grow(&t.pair_block, &pairs, 1, t.pair_count, t.pair_capacity, more + 32)
-    return 0
-
-
 cdef inline int kept_reserve(PyRows* t, int64_t more) except -1:
     cdef Part kept = Part(1, &t.kept, 64)
     if more > t.kept_capacity - t.kept_count:
@@ -226,21 +217,11 @@ cdef inline void keep_new_reference(PyRows* t, PyObject* o) noexcept:
 
 # ---- rows
 
-cdef inline int row_types_fill(RowTypes* types, tuple conversion) except -1:
-    """Fills the struct from write.encoding.RECORD_CONVERSION."""
-    cdef int i
-    cdef tuple names
-    kr_rows_prepare()
-    row_of, names = conversion
-    types.row_of = <PyObject*>row_of
-    for i in range(NAMES):
-        types.names[i] = <PyObject*>names[i]
-    return 0
-
-
 cdef inline int rows_fill(PyRows* t, PyObject* rows, int64_t count, const RowTypes* types) except -1:
     """Reads all `count` rows of a tuple, which must live as long as the table."""
     cdef PyObject* record
+    cdef PyObject *of_dict[5]
+    cdef Record read
     cdef int64_t i = 0
     cdef bint taken
     rows_reserve(t, count)
@@ -252,9 +233,14 @@ cdef inline int rows_fill(PyRows* t, PyObject* rows, int64_t count, const RowTyp
         if kr_is_tuple(record, FIELDS):
             taken = take_tuple(t, record)
         elif PyDict_CheckExact(record):
-            taken = take_dict(t, record, types)
-        elif type(<object>record) is Record:
-            taken = take_record(t, <Record>record)
+            # not one with a name that is neither a field nor ignored
+            taken = kr_row_dict(record, <PyObject**>types.names, FIELDS, NAMES, of_dict) and take_kept(
+                t, of_dict[0], of_dict[1], of_dict[2], of_dict[3], of_dict[4]
+            )
+        elif type(<object>record) is Record and not (<Record>record).is_control:
+            read = <Record>record
+            taken = take_kept(t, <PyObject*>read.offset, <PyObject*>read.timestamp, <PyObject*>read.key,
+                              <PyObject*>read.value, <PyObject*>read.pairs)
         else:
             taken = False
         if not taken:
@@ -311,22 +297,6 @@ cdef inline bint take_tuple(PyRows* t, PyObject* row) except -1:
     return take_bytes(t, kr_item(row, 2), kr_item(row, 3), kr_item(row, 4))
 
 
-cdef inline bint take_record(PyRows* t, Record record) except -1:
-    """Appends a Record. False for a control record."""
-    return not record.is_control and take_kept(
-        t, <PyObject*>record.offset, <PyObject*>record.timestamp, <PyObject*>record.key, <PyObject*>record.value,
-        <PyObject*>record.pairs,
-    )
-
-
-cdef inline bint take_dict(PyRows* t, PyObject* record, const RowTypes* types) except -1:
-    """Appends a dict. False if it has a name that is neither a field nor ignored."""
-    cdef PyObject *fields[5]
-    return kr_row_dict(record, <PyObject**>types.names, FIELDS, NAMES, fields) and take_kept(
-        t, fields[0], fields[1], fields[2], fields[3], fields[4]
-    )
-
-
 cdef inline bint take_kept(PyRows* t, PyObject* offset, PyObject* timestamp, PyObject* key, PyObject* value,
                            PyObject* headers) except -1:
     """Appends fields, and keeps references to them: another thread may change where they are from."""
@@ -367,6 +337,7 @@ cdef inline bint take_headers(PyRows* t, PyObject* headers) except -1:
     """Reads all headers of a row. Another thread may change a list, so the pairs of a list are kept; a pair is a tuple
     and cannot change."""
     cdef bint listed = PyList_CheckExact(headers)
+    cdef Part pairs = Part(1, &t.pairs, 256)
     cdef int64_t i, count
     cdef PyObject* pair
     cdef Span* key
@@ -375,7 +346,10 @@ cdef inline bint take_headers(PyRows* t, PyObject* headers) except -1:
     count = kr_list_size(headers) if listed else PyTuple_Size(headers)
     if count == 0:
         return True
-    pairs_reserve(t, count)
+    if t.pair_capacity == 0:
+        memset(t.starts, 0, <size_t>(t.count + 1) * sizeof(int64_t))
+    if count > t.pair_capacity - t.pair_count:
+        t.pair_capacity = arrays_grow(&t.pair_block, &pairs, 1, t.pair_count, t.pair_capacity, count + 32)
     if listed:
         kept_reserve(t, count)
     for i in range(count):

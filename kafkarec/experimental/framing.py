@@ -24,19 +24,18 @@ columns, options, nulls and errors of records are those of magic 2. Positions ar
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from struct import Struct
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._verbs import read_batch_header
+from kafkarec._verbs import read_batch_header, rewrite_records
 from kafkarec.damage import error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.enums import Compression
-from kafkarec.format.java_integers import unsigned_varint, wrapped
+from kafkarec.format.java_integers import BadVarint, read_signed, unsigned_varint, wrapped
 from kafkarec.format.layout import (
     BATCH_MAGIC,
     CODEC_MASK,
@@ -141,29 +140,52 @@ def codec_errors(batch: WholeBatch, limit: int) -> Iterator[None]:
         raise batch.error("payload_corrupt", detail=wrong.detail) from None
 
 
-class Format(ABC):
+def two_frames(batch: WholeBatch) -> tuple[memoryview, memoryview]:
+    """The two frames of a header-first batch that has them, as they are stored."""
+    payload = batch.payload
+    try:
+        length, at = read_signed(payload, 0, len(payload))
+    except BadVarint:
+        length, at = -1, 0
+    if not 0 <= length <= len(payload) - at:
+        raise batch.error("payload_corrupt", detail=f"first frame of {length} bytes, {len(payload) - at} left")
+    return payload[at : at + length], payload[at + length :]
+
+
+class Format:
     """Magic 3 in one of its two forms.
 
-    fixed_bits   attribute bits that its batches have set
-    own_bits     those that have another meaning than in magic 2: input of magic 2 has none of them
+    header_first   whether the fields of all records are before their keys and values
+    frames         of compressed bytes in a header-first batch that is written: 1 or 2
     """
 
-    fixed_bits: int
-    own_bits: int
-    other_form: str
+    def __init__(self, header_first: bool, frames: int = 2) -> None:
+        if frames not in (1, 2):
+            raise ValueError(f"frames {frames!r}: 1 or 2")
+        self._header_first, self._frames = header_first, frames
+        # the attribute bits that its batches have set, and those that have another meaning than in magic 2: input of
+        # magic 2 has none of them
+        self._fixed_bits = HEADER_FIRST if header_first else 0
+        self._own_bits = NO_ATTRIBUTES | HEADER_FIRST | (TWO_FRAMES if header_first else 0)
 
-    @abstractmethod
-    def payload_parts(self, batch: WholeBatch, codec: int, level: int | None, keep: bool, limit: int) -> Any:
+    def _payload_parts(self, batch: WholeBatch, codec: int, level: int | None, keep: bool, limit: int) -> Any:
         """(attribute bits, [parts of the payload]) for a batch of magic 2, or None if attributes that are not zero
         would be lost. keep: an attributes byte in each record; limit: of decompressed bytes"""
-
-    @abstractmethod
-    def v2_records(self, batch: WholeBatch, limit: int) -> Any:
-        """The uncompressed records in the form of magic 2."""
-
-    def has_v2_payload(self, header: V2Header) -> bool:
-        """Whether the payload is that of magic 2."""
-        return False
+        bits = 0 if keep else NO_ATTRIBUTES
+        has_v2_records = keep and not self._header_first
+        if has_v2_records and codec == batch.codec and level is None:
+            return bits, [batch.payload]
+        with codec_errors(batch, limit):
+            records: Any = codecs.decompress(batch.codec, batch.payload, limit)
+            if not has_v2_records:
+                count, form = batch.header.record_count, (self._header_first, keep)
+                records = rewrite_records(records, None, count, True, False, *form, batch.fault_fields)
+                if records is None:
+                    return None
+            if self._header_first and codec and self._frames == 2:
+                first, second = (codecs.compress(codec, part, level) for part in records)
+                return bits | TWO_FRAMES, [signed_varint(len(first)), first, second]
+            return bits, [codecs.compress(codec, b"".join(records) if self._header_first else records, level)]
 
     # ---- magic 2 -> 3
 
@@ -214,8 +236,8 @@ class Format(ABC):
         self, batch: WholeBatch, new_codec: int | None, level: int | None, keep_attributes: bool | None, limit: int
     ) -> bytes:
         header = batch.header
-        if header.attributes & self.own_bits:
-            detail = f"magic 3 has another meaning for attribute bits {self.own_bits:#x}"
+        if header.attributes & self._own_bits:
+            detail = f"magic 3 has another meaning for attribute bits {self._own_bits:#x}"
             raise batch.error("batch_not_rewritable", found=header.attributes, detail=detail)
         old = batch.codec
         plain = not header.record_count or (not old and header.attributes & CONTROL)  # as convert
@@ -223,11 +245,11 @@ class Format(ABC):
         for keep in (False, True) if keep_attributes is None else (keep_attributes,):
             bits, parts = 0 if keep else NO_ATTRIBUTES, [batch.payload]
             if header.record_count:
-                written = self.payload_parts(batch, codec, level if codec else None, keep, limit)
+                written = self._payload_parts(batch, codec, level if codec else None, keep, limit)
                 if written is None:
                     continue
                 bits, parts = written
-            attributes = header.attributes & ~CODEC_MASK | codec | bits | self.fixed_bits
+            attributes = header.attributes & ~CODEC_MASK | codec | bits | self._fixed_bits
             fields = _CHECKED.pack(
                 attributes, header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
             )
@@ -250,18 +272,30 @@ class Format(ABC):
 
     def check_form(self, batch: WholeBatch) -> None:
         """Refuses batches of the other form."""
-        if batch.header.attributes & HEADER_FIRST != self.fixed_bits:
-            raise batch.error("unsupported_magic", found=MAGIC, detail=self.other_form)
+        if batch.header.attributes & HEADER_FIRST != self._fixed_bits:
+            detail = "attribute bit 8 is set: kafkarec.experimental.header_first reads it"
+            if self._header_first:
+                detail = "attribute bit 8 is not set: kafkarec.experimental.v3 reads it"
+            raise batch.error("unsupported_magic", found=MAGIC, detail=detail)
 
     def _as_v2(self, batch: WholeBatch, limit: int, compressed: bool) -> bytes:
         self.check_form(batch)
-        header, attributes = batch.header, batch.header.attributes & ~self.own_bits
-        if not header.record_count or self.has_v2_payload(header):
+        header, attributes = batch.header, batch.header.attributes & ~self._own_bits
+        has_v2_payload = not self._header_first and not header.attributes & NO_ATTRIBUTES
+        if not header.record_count or has_v2_payload:
             return _v2_batch(batch, attributes, batch.payload)
         if header.record_count < 0:
             raise batch.error("record_count_negative", expected=0, found=header.record_count)
-        codec = batch.codec
-        records = self.v2_records(batch, limit)
+        codec, data = batch.codec, None
+        form = not header.attributes & NO_ATTRIBUTES, self._header_first
+        with codec_errors(batch, limit):
+            if self._header_first and header.attributes & TWO_FRAMES:
+                first, second = two_frames(batch)
+                fields = codecs.decompress(codec, first, limit)
+                data = codecs.decompress(codec, second, limit - len(fields))
+            else:
+                fields = codecs.decompress(codec, batch.payload, limit)
+        records: Any = rewrite_records(fields, data, header.record_count, *form, False, True, batch.fault_fields)
         if compressed and codec:
             with codec_errors(batch, limit):
                 records = codecs.compress(codec, records)

@@ -16,21 +16,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._verbs import HeaderFirstCheck, rewrite_records
-from kafkarec.format.java_integers import BadVarint, read_signed
+from kafkarec._verbs import HeaderFirstCheck
 from kafkarec.read.decode_options import checked_bytes, checked_limit
 
-from .framing import (
-    HEADER_FIRST,
-    MAGIC,
-    NO_ATTRIBUTES,
-    TWO_FRAMES,
-    Format,
-    WholeBatch,
-    batch_at,
-    codec_errors,
-    signed_varint,
-)
+from .framing import MAGIC, TWO_FRAMES, Format, batch_at, codec_errors, two_frames
 
 __all__ = ["ValidatedOffsets", "decode", "encode", "from_v2", "offsets", "to_v2"]
 
@@ -49,55 +38,7 @@ class ValidatedOffsets(NamedTuple):
     decompressed_bytes: int
 
 
-class _HeaderFirst(Format):
-    """frames: of compressed bytes in a batch that is written"""
-
-    fixed_bits, own_bits = HEADER_FIRST, NO_ATTRIBUTES | HEADER_FIRST | TWO_FRAMES
-    other_form = "attribute bit 8 is not set: kafkarec.experimental.v3 reads it"
-
-    def __init__(self, frames: int = 2) -> None:
-        if frames not in (1, 2):
-            raise ValueError(f"frames {frames!r}: 1 or 2")
-        self._frames = frames
-
-    def payload_parts(self, batch: WholeBatch, codec: int, level: int | None, keep: bool, limit: int) -> Any:
-        with codec_errors(batch, limit):
-            content = codecs.decompress(batch.codec, batch.payload, limit)
-            parts = rewrite_records(
-                content, None, batch.header.record_count, True, False, True, keep, batch.fault_fields
-            )
-            if parts is None:
-                return None
-            bits = 0 if keep else NO_ATTRIBUTES
-            if not codec or self._frames == 1:
-                return bits, [codecs.compress(codec, b"".join(parts), level)]
-            first, second = (codecs.compress(codec, part, level) for part in parts)
-        return bits | TWO_FRAMES, [signed_varint(len(first)), first, second]
-
-    def v2_records(self, batch: WholeBatch, limit: int) -> Any:
-        count, has_attributes = batch.header.record_count, not batch.header.attributes & NO_ATTRIBUTES
-        with codec_errors(batch, limit):
-            if batch.header.attributes & TWO_FRAMES:
-                first, second = _two_frames(batch)
-                fields: Any = codecs.decompress(batch.codec, first, limit)
-                data: Any = codecs.decompress(batch.codec, second, limit - len(fields))
-            else:
-                fields, data = codecs.decompress(batch.codec, batch.payload, limit), None
-        return rewrite_records(fields, data, count, has_attributes, True, False, True, batch.fault_fields)
-
-
-def _two_frames(batch: WholeBatch) -> tuple[memoryview, memoryview]:
-    payload = batch.payload
-    try:
-        length, at = read_signed(payload, 0, len(payload))
-    except BadVarint:
-        length, at = -1, 0
-    if not 0 <= length <= len(payload) - at:
-        raise batch.error("payload_corrupt", detail=f"first frame of {length} bytes, {len(payload) - at} left")
-    return payload[at : at + length], payload[at + length :]
-
-
-_FORMAT = _HeaderFirst()
+_FORMAT = Format(header_first=True)
 decode, to_v2 = _FORMAT.decode, _FORMAT.to_v2
 
 
@@ -107,7 +48,7 @@ def encode(source: Any, *, frames: int = 2, **options: Any) -> bytes:
     frames: 1 compresses all of a batch together, 2 the fields and the data
     source, options: as for `v3.encode`
     """
-    return _HeaderFirst(frames).encode(source, **options)
+    return Format(True, frames).encode(source, **options)
 
 
 def from_v2(data: Any, *, frames: int = 2, **options: Any) -> bytes:
@@ -116,7 +57,7 @@ def from_v2(data: Any, *, frames: int = 2, **options: Any) -> bytes:
     frames: 1 compresses all of a batch together, 2 the fields and the data
     data, options: as for `v3.from_v2`, except that no payload is copied; attribute bits 7 to 9 are refused
     """
-    return _HeaderFirst(frames).from_v2(data, **options)
+    return Format(True, frames).from_v2(data, **options)
 
 
 def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedOffsets:
@@ -137,7 +78,7 @@ def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedO
         _FORMAT.check_form(batch)
         has_two_frames = batch.header.attributes & TWO_FRAMES
         with codec_errors(batch, limit):
-            fields = _two_frames(batch)[0] if has_two_frames else batch.payload
+            fields = two_frames(batch)[0] if has_two_frames else batch.payload
             if not (batch.codec or has_two_frames):
                 raise codecs.LimitReached(limit)
             check.read(codecs.decompress(batch.codec, fields, limit), len(fields))

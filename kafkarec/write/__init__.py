@@ -11,7 +11,7 @@ from kafkarec._writer import attach
 
 from . import encoding
 from .builder import RecordBatchBuilder
-from .encoding import RECORD_CONVERSION, encode, record_input_of, refusal
+from .encoding import encode, record_input_of
 from .fields import BatchHeader
 from .sizes import CompressionRatioEstimator, estimate_size
 from .stamping import stamp
@@ -26,4 +26,4 @@ __all__ = [
     "stamp",
 ]
 
-attach(codecs, refusal, encoding, RECORD_CONVERSION)
+attach(codecs, encoding)

@@ -220,6 +220,18 @@ def test_control_records_do_not_become_data():
         assert len(kafkarec.decode(kafkarec.encode(columns, **options), isolation="read_committed")) == 2
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_unused_attribute_bits_of_messages_are_no_flags(magic):
+    """Bits 4 and 5 say transactional and control in magic 2 only; Kafka ignores those of messages."""
+    message = bytearray(kafkarec.encode([(5, 1000, b"k", b"v", ())], magic=magic))
+    message[17] |= 0x30
+    columns = kafkarec.decode(builders.with_legacy_crc(bytes(message)))
+    for to_magic in (2, magic):
+        batches = kafkarec.scan(kafkarec.encode(columns, magic=to_magic))
+        assert batches.column("attributes") == [0]
+    assert [record.value for record in kafkarec.decode(kafkarec.encode(columns))] == [b"v"]
+
+
 def test_partitions_are_not_mixed(tmp_path):
     for number in range(2):
         plain_logs.log(tmp_path / f"t-{number}", [builders.good_batch(2)])
