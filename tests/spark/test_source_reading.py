@@ -129,7 +129,7 @@ def test_no_split_at_an_index_entry_is_beside_a_damaged_base_offset(number, bits
     ]
     batches[127][7] ^= bits
     size = len(batches[0])
-    path = log_folder(tmp_path / "orders-0", (0, b"".join(batches))) / f"{0:020}.log"
+    path = log(tmp_path / "orders-0", (0, b"".join(batches))) / f"{0:020}.log"
     entries = [(5 * n + 4, n * size) for n in range(1, len(batches))]
     path.with_suffix(".index").write_bytes(offset_index.write(entries, 0))
     job = Read(path, mode="PERMISSIVE", maxPartitionBytes=f"{number * size}", minPartitions="1")
