@@ -21,7 +21,7 @@ from spark_udfs.source import KafkarecDataSource
 from spark_udfs.source.stream import StreamReader
 from spark_udfs.source.writing import Writer
 objects = {"data source": KafkarecDataSource({"path": "/x"}), "reader": StreamReader({}, ())}
-objects["writer"] = Writer("/x", True)
+objects["writer"] = Writer("/x")
 def closure(one): return lambda: one
 for name, one in objects.items():
     with open(f"{sys.argv[2]}/{name}", "wb") as file: file.write(cloudpickle.dumps(closure(one)))
