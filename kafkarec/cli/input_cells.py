@@ -138,9 +138,9 @@ def converted_cells(
 def _demand_kind(name: str, cells: Cells, kind: str) -> None:
     """Raise BadCell for cells that are neither None nor of a kind of column, an Arrow format."""
     bits = _BITS.get(kind)
-    if bits:
-        wanted, words = int, "a whole number"
-    else:
+    wanted: type = int
+    words = "a whole number"
+    if not bits:
         wanted, words = (bool, "true or false") if kind == "b" else (str, "text")
     if set(map(type, cells)) - {wanted, type(None)}:
         raise BadCell(f"{name}: {words} is expected, found {type_name(cells[0])}")
