@@ -152,7 +152,8 @@ def _writer(
     sources: Sequence[Segment],
     columns: Sequence[str],
 ) -> JsonWriter | ArrowWriter:
-    iso_times, shown = args.time_format == "iso", columns
+    shown = columns
+    iso_times = args.time_format == "iso"
     forms = {"key": args.key_as, "value": args.value_as}
     internal = [source.topic in internal_topics.TOPICS for source in sources]
     decoded = [name for name in ("key", "value") if name in columns and forms[name] == "utf8"]

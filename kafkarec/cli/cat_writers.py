@@ -56,13 +56,17 @@ def json_texts(
                 messages[name].append(None if tree is None else json_text(tree))
         texts |= messages
     if CONTROL in names:
-        texts[CONTROL] = cells = list[str | None]()
+        cells: list[str | None] = []
         for is_control, key, value in table.zip_columns(*NEEDED):
+            cell = None
             try:
-                record = control.as_json(control.parse(key, value)) if is_control else None
-                cells.append(None if record is None else json.dumps(record, ensure_ascii=False, separators=(",", ":")))
+                if is_control:
+                    record = control.as_json(control.parse(key, value))
+                    cell = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
             except kafkarec.KafkaRecordError as error:
-                cells.append(json.dumps({"unreadable": str(error)}))
+                cell = json.dumps({"unreadable": str(error)})
+            cells.append(cell)
+        texts[CONTROL] = cells
     return texts
 
 
@@ -79,7 +83,9 @@ class RecordWriter:
     def __init__(
         self, sink: Any, names: Sequence[str], decoded: Sequence[str], forms: Mapping[str, str], iso_times: bool
     ) -> None:
-        self._sink, self._names, self._decoded, self._forms, self._iso_times = sink, names, decoded, forms, iso_times
+        self._sink = sink
+        self._names, self._decoded = names, decoded
+        self._forms, self._iso_times = forms, iso_times
         self.needed_columns: Sequence[str] = NEEDED if CONTROL in names or decoded else ()
 
     def finish(self, decode: Mapping[str, Any]) -> None:
@@ -283,7 +289,7 @@ class CsvWriter(ArrowWriter):
         import pyarrow.compute as functions  # type: ignore[import-untyped,unused-ignore]
 
         self._functions = functions
-        as_json = ("headers", *("timestamp",) * self._iso_times)
+        as_json = {"headers", "timestamp"} if self._iso_times else {"headers"}
         self._as_json = [name for name in self._names if name in as_json]
 
     def _json_arrays(self, source: SegmentFile, table: RecordColumns) -> Texts:

@@ -138,7 +138,10 @@ def converted_cells(
 def _demand_kind(name: str, cells: Cells, kind: str) -> None:
     """Raise BadCell for cells that are neither None nor of a kind of column, an Arrow format."""
     bits = _BITS.get(kind)
-    wanted, words = (int, "a whole number") if bits else (bool, "true or false") if kind == "b" else (str, "text")
+    wanted: type = int
+    words = "a whole number"
+    if not bits:
+        wanted, words = (bool, "true or false") if kind == "b" else (str, "text")
     if set(map(type, cells)) - {wanted, type(None)}:
         raise BadCell(f"{name}: {words} is expected, found {type_name(cells[0])}")
     numbers = [cell for cell in cells if cell is not None] if bits else []

@@ -112,7 +112,8 @@ def _in_range_of_times(window: BatchTable, args: argparse.Namespace) -> BatchTab
 def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several: bool) -> Iterator[Block]:
     """Yield a table for each piece, with short names, ISO times and - for null, and a line of totals. Of several files,
     the path comes first; chosen columns have one instead."""
-    path, shown = None, _COLUMNS if names is None else {name: name for name in names}
+    path = None
+    shown = _COLUMNS if names is None else {name: name for name in names}
     batches = size = records = legacy = 0
     for source, table in pieces:
         if not len(table):
@@ -120,14 +121,14 @@ def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several
         if several and names is None and path != source.path:
             path = source.path
             yield path
-        rows = list(table)
+        rows, known = list(table), constant_columns(source)
         batches += len(rows)
         for row in rows:
             size += row["size_in_bytes"]
             records += row["record_count"] or 0
             legacy += row["record_count"] is None
             codec = row["compression"] or f"codec {row['attributes'] & 7}"  # 5 to 7 have no name
-            row |= constant_columns(source) | {"codec": codec, "notes": _notes(row)}
+            row |= known | {"codec": codec, "notes": _notes(row)}
         yield ReportTable([(title, [_cell(name, row[name]) for row in rows]) for title, name in shown.items()])
     uncounted = f" (not counting those inside {counted(legacy, 'message')} of magic 0 or 1)" if legacy else ""
     yield f"{counted(batches, 'batch')}, {counted(records, 'record')}{uncounted}, {counted(size, 'byte')}"

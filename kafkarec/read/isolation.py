@@ -199,7 +199,7 @@ def _excluded(matched: MatchedTransactions, opened: Mapping[int, TransactionData
         matched.highest_base,
         bool(matched.damage),
         tuple(_wrong_offsets(matched)),
-        matched.falls,
+        matched.falls or matched.has_misplaced,
     )
 
 

@@ -33,7 +33,8 @@ def _apply_isolation(
     last_stable_offset: int | None,
 ) -> tuple[DecodeRequest, Excluded | None]:
     """The request with what read_committed excludes, and the latter. Where offsets fall, and it is proven that one of
-    them is wrong, the data are read as a file of one log: an aborted batch with a wrong one would be none."""
+    them is wrong, the data are read as a file of one log: an aborted batch with a wrong one would be none. But not if
+    they fall with the right one, too: then they are of several logs, or requests, and it may fit by chance."""
     if Isolation.of(isolation) is Isolation.READ_UNCOMMITTED:
         return decode_request, None
     from .isolation import excluded  # not at the top: with what it imports a seventh of `import kafkarec`
@@ -41,10 +42,10 @@ def _apply_isolation(
 
     skip, restore = decode_request.skip, decode_request.options.restore
     found = excluded([BytesSegment(data, source)], aborted, last_stable_offset, skip=skip, restore=restore)
-    if found.falls:
+    if found.falls and (found.aborted or found.stable_offset is not None):  # else nothing is left out
         of_log = BytesSegment(data, source, base_offset=0)
         by_order = excluded([of_log], aborted, last_stable_offset, skip=skip, restore=restore)
-        if by_order.wrong_offsets:
+        if by_order.wrong_offsets and not by_order.falls:
             return by_order.applied_to(of_log.named_request(decode_request)), by_order
     return found.applied_to(decode_request), found
 
@@ -81,7 +82,8 @@ def decode(
     header_keys: utf8 as Java decodes it (malformed: U+FFFD), or binary
     restore: with errors="skip", batches whose length or magic is damaged and whose checksum proves the right one are
         good batches, listed in `.restored`; False: they are damage. With read_committed so are those whose base offset
-        is proven to be wrong by the batches around it; with errors="raise" the first of these is raised
+        is proven to be wrong by the batches around it, if no other offsets fall; with errors="raise" the first of
+        these is raised
     layout: "copy", or "view": keys, values and header values are binary_view, and those of more than 12 bytes stay in
         `data` where they are not compressed. So the columns, and what Arrow's interface makes of them, keep `data`: a
         bytearray cannot be resized meanwhile, a change of its bytes changes the values, and the file of a memory map

@@ -112,7 +112,7 @@ class MatchedTransactions:
     known_holes         holes of a log whose damaged bytes were removed, in order
     ahead               producer id -> its .txnindex entry after the log's last batch
     first_offset, next_offset   of the input; None: there is no batch
-    falls               whether offsets fall somewhere
+    falls, has_misplaced   whether offsets fall somewhere, or would, but for batches that were left out as misplaced
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class MatchedTransactions:
         self.wrong_offsets: list[tuple[Restored, int]] = []
         self.decisions: list[Decision] = []
         self.ahead: dict[int, AbortedTransaction] = {}
-        self.falls = False
+        self.falls = self.has_misplaced = False
         self._producers = Producers(kind=TransactionData)
         self._highest_misplaced = -1  # base offset
         self._input: tuple[int, str | None] | None = None  # number and path of the last segment, as its steps have them
@@ -211,6 +211,7 @@ class MatchedTransactions:
         """One batch behind the last step that is misplaced. Decides about its data, as a reader gets them."""
         names = "base_offset", "last_offset", "producer_id", "producer_epoch"
         base, last, producer, epoch = (as_stored(step.cell(name, step.start)) for name in names)
+        self.has_misplaced = True
         self._highest_misplaced = max(self._highest_misplaced, base)
         if step.cell("is_transactional", step.start) and not step.cell("is_control", step.start):
             data = self._transaction_without_data(producer, epoch, base)

@@ -12,7 +12,8 @@
                              it, and it is the same in both,                                  EPOCHS
                              or leader-epoch-checkpoint agrees with both and has it           EPOCH_FILE
 
-(*) and a buffer that is read with read_committed, if that proves a base offset to be wrong in it.
+(*) and a buffer that is read with read_committed, if a transaction was aborted or is open in it, and its offsets rise
+with those that are restored.
 
 `header_proofs` has the rules of the two fields for files. A restored batch is checked like any other: checksum,
 payload, records. Used wherever damage is skipped: the Decoder asks here for each batch that it refuses, and in files

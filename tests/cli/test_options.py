@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafkarec.cli import shared_options
 from kafkarec.cli.problems import rerun_command
-from kafkarec.cli.verb_parsers import parser_of
+from kafkarec.cli.verb_parsers import module_of, parser_of
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,31 @@ def test_a_relative_time_is_a_value_and_no_option():
 )
 def test_the_next_command_is_quoted(arguments, line):
     assert rerun_command(arguments, {"--errors": "skip"}) == line
+
+
+@pytest.mark.parametrize(
+    "arguments, operation, given",
+    [
+        ("compact x", "cleaned", "delete_retention_ms max_decompressed_message_bytes now producer_expiration_ms"),
+        ("convert x", "converted_batches", "batch_size compression errors level magic on_loss threads"),
+        ("diff x y", "compare", "a b"),
+        (
+            "dump x",
+            "DumpOptions",
+            "deep_iteration index_sanity_check max_bytes max_message_size skip_record_metadata verify_index_only",
+        ),
+        ("explain x", "explain", "records"),
+        (
+            "salvage x",
+            "salvage",
+            "as_partition dry_run keep_end merge_different new_cluster partition read_once threads topic undecided use",
+        ),
+        ("study x", "study", "batch_sizes codecs formats sample threads"),
+    ],
+)
+def test_an_operation_gets_the_options_of_its_verb(arguments, operation, given):
+    """By the names of its parameters: one that is renamed would be left out without a word."""
+    args = parser_of(arguments.split()[0]).parse_args(arguments.split())
+    found = shared_options.arguments_for(getattr(module_of(args.verb), operation), args)
+    assert set(found) == {*given.split(), "max_decompressed_bytes"}
+    assert found.get("threads", 1) >= 1, "a number, of processors if there is no option"

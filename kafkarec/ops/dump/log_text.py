@@ -64,7 +64,8 @@ class _PieceRecords:
     def of(self, number: int, batch: DumpedBatch) -> Iterable[Row]:
         """The records of the batch with this index. The batches are asked for in order."""
         if number >= self._end:
-            run = list(takewhile(_engine_reads_alike, islice(self._batches, number, None)))
+            rest = map(self._batches.__getitem__, range(number, len(self._batches)))
+            run = list(takewhile(_engine_reads_alike, rest))
             if not run:
                 return records_of(batch, self._limit)
             self._end = number + len(run)

@@ -85,10 +85,9 @@ class ValidatedRecords(bytes):
         )
 
 
-def validated(data: bytes | memoryview, *values: int) -> ValidatedRecords:
-    """values: log append time, max timestamp, next offset"""
+def validated(data: bytes | memoryview, log_append_time: int, max_timestamp: int, next_offset: int) -> ValidatedRecords:
     made = ValidatedRecords(data)
-    made.log_append_time, made.max_timestamp, made.next_offset = values
+    made.log_append_time, made.max_timestamp, made.next_offset = log_append_time, max_timestamp, next_offset
     return made
 
 

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
@@ -52,36 +52,45 @@ _MISSING = (
 _CHECKED: tuple[tuple[Any, Any], ...] = ((offset_index, OffsetIndexCheck), (time_index, TimeIndexCheck))
 
 
+class LogFindings(NamedTuple):
+    """What was found along a log. Not the LogCheck itself: that has its producers and transactions, and a report is of
+    many logs.
+
+    segments   of each segment that was read, by its path: about its indexes, and the snapshot at its start
+    own        about the log's other side files
+    batches    about producers and transactions
+    """
+
+    segments: dict[str, SideFileFindings]
+    own: SideFileFindings
+    batches: Findings
+
+
 class LogCheck:
     """The checks along one log: `begin_segment`, `take` with each step, and `end_segment` or `mark_unread` for each
-    segment; then `finish`. What was found:
-
-    .segments   of each segment that was read, by its path: about its indexes, and the snapshot at its start
-    .own        about the log's other side files
-    .batches    about producers and transactions
-    """
+    segment; then `finish`."""
 
     def __init__(self, log: PartitionFiles, sequences: bool) -> None:
         path = partial(os.path.join, str(log.path))
         self._log, self._path = log, path
-        self.own, self.batches = SideFileFindings(path), Findings()
-        self.segments: dict[str, SideFileFindings] = {}
-        entries = self.own.read_in_folder(log, leader_epochs.NAME, leader_epochs.read)
+        self._own, self._batches = SideFileFindings(path), Findings()
+        self._segments: dict[str, SideFileFindings] = {}
+        entries = self._own.read_in_folder(log, leader_epochs.NAME, leader_epochs.read)
         self._epochs = (
-            None if entries is None else EpochCheckpointCheck(entries, partial(self.own.report, leader_epochs.NAME))
+            None if entries is None else EpochCheckpointCheck(entries, partial(self._own.report, leader_epochs.NAME))
         )
-        self.own.read_in_folder(log, partition_metadata.NAME, partition_metadata.read)
+        self._own.read_in_folder(log, partition_metadata.NAME, partition_metadata.read)
         first = log.segments[0] if log.segments else None
         self._base = first.base_offset or 0 if first else 0
         self._start = producers_at_log_start(first, self._base)
         self._has_missing_offsets = False  # whether offsets were missing so far
         self._has_emptied_markers = False  # of which a broker that recovers the log does not use the header
         self._is_read = True
-        self._sequences = SequenceCheck(self.batches) if sequences else None
+        self._sequences = SequenceCheck(self._batches) if sequences else None
         self._match = MatchedTransactions()
 
     def begin_segment(self, segment: SegmentFile) -> None:
-        findings = self.segments[segment.path] = SideFileFindings(self._path)
+        findings = self._segments[segment.path] = SideFileFindings(self._path)
         base = segment.base_offset or 0
         # the cleaner may have removed the last batches before it
         self._has_missing_offsets = self._has_missing_offsets or self._start.states.end_offset < base
@@ -116,22 +125,23 @@ class LogCheck:
         if isinstance(error, OSError):
             path = str(error.filename or "a file")
             why = f"{path}: {read_failure(error, path).why}"
-        self.own.add("sidefiles_unchecked", f"the log's side files could not be compared: {why}")
+        self._own.add("sidefiles_unchecked", f"the log's side files could not be compared: {why}")
 
-    def finish(self) -> None:
-        """All segments were read."""
-        if not self.segments:
-            return
+    def finish(self) -> LogFindings:
+        """What was found. All segments were read."""
+        results = LogFindings(self._segments, self._own, self._batches)
+        if not self._segments:
+            return results
         end = self._start.states.end_offset
         if end != self._indexes.base:
             reading = partial(self._log.folder_file, snapshot_name(end))
-            self._compare_snapshot(end, reading, self.segments[self._indexes.path])
+            self._compare_snapshot(end, reading, self._segments[self._indexes.path])
         # the format of the snapshots of other offsets, such as above the end of a log that was longer
         compared = {end, *(segment.base_offset for segment in self._log.segments)}
         if self._log.is_folder and isinstance(self._log.folder, LocalFolder):
             for one in recorded_ends.files_beside(self._log):
                 if one.suffix == producer_snapshot.SUFFIX and one.base_offset not in compared:
-                    self.own.read_in_folder(self._log, one.stem + one.suffix, producer_snapshot.read)
+                    self._own.read_in_folder(self._log, one.stem + one.suffix, producer_snapshot.read)
         found = self._match
         if self._is_read:
             found.finish()
@@ -141,7 +151,8 @@ class LogCheck:
                     detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}"
                     if txn.duration_ms is not None:
                         detail += f", open for {duration_text(txn.duration_ms)} or more by append times"
-                    self.batches.add("transaction_hanging", detail, offset=txn.first_offset, count=len(hanging))
+                    self._batches.add("transaction_hanging", detail, offset=txn.first_offset, count=len(hanging))
+        return results
 
     def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
         start, name = self._start, snapshot_name(offset)

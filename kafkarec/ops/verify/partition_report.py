@@ -24,7 +24,7 @@ from kafkarec.support.text_table import counted, noun
 from .batch_checks import CountedGaps, Gap, check_epochs_between
 from .finding_kinds import COMPARISON, NOTE, kinds_of_subject
 from .findings import Findings
-from .log_checks import LogCheck, check_left_out
+from .log_checks import LogFindings, check_left_out
 from .log_order import LogOrder
 from .report_data import PartitionReport
 from .segment_check import SegmentCheck
@@ -33,7 +33,7 @@ from .segment_check import SegmentCheck
 def partition_report(
     log: PartitionFiles,
     files: list[SegmentCheck],
-    along: LogCheck,
+    along: LogFindings,
     data_folder: recorded_ends.DataFolderState,
     ends: Sequence[RecordedEnd],
     limit: int,
@@ -343,7 +343,7 @@ _BY_PRODUCERS = frozenset(kind for kind in _COMPARED if kind.startswith(("transa
 
 def _leave_out_undecidable(
     segments: Sequence[SegmentCheck],
-    along: LogCheck,
+    along: LogFindings,
     before_a_gap: Iterable[str],
     is_cut: bool,
     findings: Findings,

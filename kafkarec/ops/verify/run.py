@@ -30,7 +30,7 @@ from kafkarec.storage.segment_file import SegmentFile, size_or_zero
 from kafkarec.support.threads import run_in_threads
 
 from .findings import Findings
-from .log_checks import LogCheck, check_data_folder, check_left_out
+from .log_checks import LogCheck, LogFindings, check_data_folder, check_left_out
 from .partition_report import partition_report
 from .report import Report
 from .report_data import STATES, PartitionReport
@@ -42,7 +42,7 @@ REMOTE_THREADS = 8
 
 def check_all(
     logs: Sequence[PartitionFiles], limit: int, sequences: bool, threads: int | None, progress: FileProgress | None
-) -> list[tuple[list[SegmentCheck], LogCheck]]:
+) -> list[tuple[list[SegmentCheck], LogFindings]]:
     """The checks of each log's files, its .checkpoint files last, and what was found along the log. limit: max
     decompressed bytes of a payload; threads: see `verify`"""
     files_of = [(*log.segments_for_reports, *log.checkpoints) for log in logs]
@@ -64,7 +64,7 @@ def check_all(
 
     def check_files(
         log: PartitionFiles, files: Sequence[Any], whole: bool
-    ) -> tuple[list[SegmentCheck], LogCheck | None]:
+    ) -> tuple[list[SegmentCheck], LogFindings | None]:
         """Checks some files of a log, or all of them (`whole`) and along it."""
         try:
             along = LogCheck(log, sequences) if whole else None
@@ -74,9 +74,7 @@ def check_all(
                 checked.append(SegmentCheck(file, limit, of_log, partial(on_progress, file), decoders))
                 if along is not None and checked[-1].is_unread:
                     along.mark_unread()
-            if along is not None:
-                along.finish()
-            return checked, along
+            return checked, None if along is None else along.finish()
         except Exception as error:
             failure[:] = [error]
             raise
@@ -98,7 +96,7 @@ def check_all(
     return results
 
 
-def _check_along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit: int, sequences: bool) -> LogCheck:
+def _check_along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit: int, sequences: bool) -> LogFindings:
     """The checks along a log whose segments were checked apart: from headers and markers, and from everything where a
     checksum is wrong. Of a remote log without indexes all headers would be fetched for nothing."""
     along = LogCheck(log, sequences)
@@ -120,8 +118,7 @@ def _check_along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit
         else:
             _, _, _, largest, _ = rows.sums
             along.end_segment(largest)
-    along.finish()
-    return along
+    return along.finish()
 
 
 def is_local(log: PartitionFiles) -> bool:

@@ -116,6 +116,19 @@ def test_in_a_buffer_an_aborted_batch_with_a_wrong_base_offset_is_left_out(store
     assert decode_and_stream(twice, "raise") == ([0, 1, 2, 6, 7, 8] * 2, [])
 
 
+def test_in_a_buffer_a_base_offset_that_fits_by_chance_is_not_wrong():
+    """Batches of several logs or requests: offsets fall elsewhere, too, or no transaction was aborted or is open."""
+    fits = [Event(PLAIN, -1, base, 3) for base in (0, 64, 6)]  # 3, not 64, would fit in the middle
+    ended = [Event(DATA, 7, 9, 1), Event(ABORT, 7, 10, 1)]
+    plain = [0, 1, 2, 64, 65, 66, 6, 7, 8]
+    for errors in ("raise", "skip"):
+        assert decode_and_stream(b"".join(each.batch for each in fits), errors) == (plain, [])
+        several = [*fits, *ended, Event(PLAIN, -1, 0, 1)]
+        assert decode_and_stream(b"".join(each.batch for each in several), errors) == ([*plain, 0], [])
+    with pytest.raises(kafkarec.CorruptRecordError, match="base offset is 3, not 64: proven"):
+        decode_and_stream(b"".join(each.batch for each in (*fits, *ended)), "raise")
+
+
 def snapshot(folder, offset, open_since):
     """Write a snapshot; None: it does not have the producer."""
     entries = [] if open_since is None else [SnapshotEntry(7, 0, 2, 2, 2, 0, 5, open_since)]

@@ -3,6 +3,7 @@
 import gzip
 import os
 import shutil
+import tracemalloc
 
 import builders
 import pytest
@@ -164,3 +165,22 @@ def test_a_packed_file_that_is_no_copy_of_a_segment_is_listed(tmp_path):
     assert f"{0:020}.index.gz: " in str(report)
     left_out = kafkarec.salvage(log.parent, tmp_path / "out").left_out
     assert [os.path.basename(path) for path, _ in left_out] == [f"{0:020}.index.gz"]
+
+
+def test_the_transactions_of_many_logs_are_not_in_memory_together(tmp_path):
+    """A broker has thousands of partitions; of each one the findings are kept for the report."""
+    peaks = []
+    for logs in (2, 10):
+        for number in range(logs):
+            batches = []
+            for offset in range(0, 600, 2):
+                who = {"producer_id": offset, "producer_epoch": 0}
+                batches.append(batch(offset, 1, attributes=builders.TRANSACTIONAL, **who))
+                batches.append(builders.end_marker(commit=True, base_offset=offset + 1, **who))
+            log(tmp_path / f"{logs}" / f"orders-{number}", batches)
+        tracemalloc.start()
+        report = kafkarec.verify(tmp_path / f"{logs}", threads=1)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert (sum(one.batches for one in report.files), len(report.partitions)) == (600 * logs, logs)
+    assert peaks[1] < peaks[0] * 1.5
