@@ -42,8 +42,8 @@ _LEAST_TASK = 4 << 20
 # Tasks are put together of pieces, so that none is much longer than the others.
 _PIECES_OF_A_TASK, _LEAST_PIECE = 5, 1 << 20
 # So many batches on each side prove the header fields of one (offset_order.WINDOW of kafkarec); there are at least as
-# many as entries of an .index. At a URL, where each header may be a request, fewer are looked at: they are enough unless
-# several of them are damaged, too.
+# many as entries of an .index. At a URL, where each header may be a request, fewer are looked at: these are enough
+# unless several of them are damaged, too.
 _WITNESSES, _WITNESSES_AT_URL = 64, 8
 LAST_OFFSET = (1 << 62) - 1  # no log reaches it: its position is that of the last index entry
 
