@@ -8,7 +8,8 @@ Both methods are replaced while one of our functions runs. Spark may pass the va
 to another: a user's function then gets a Series over the Arrow array, and may return any.
 
 If the serializer has other methods, values pass as Python objects, ten times slower. Then a null struct becomes a
-struct of nulls, and timestamps as arguments are refused, since they come without their zone.
+struct of nulls, and timestamps as arguments are refused, since they come without their zone. What one of our functions
+gets from another is the Arrow array also then.
 """
 
 from __future__ import annotations

@@ -132,6 +132,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     0 of 2 files damaged: 0 ranges, 0 of 18016 bytes; 149 batches with 267 records and 26 control records are good
     """
     chosen = read_options(spark, path, options, "damage_report")
+    chosen = replace(chosen, mode="PERMISSIVE", includeControl=True)
     body = partial(counted_splits, "damage_report", partial(_read_completely, options=chosen))
     counts = [*chain.from_iterable(plan_and_run(spark, "damage_report", chosen, body))]
     counts.sort(key=lambda each: (each["file"], each["begin"]))
@@ -153,9 +154,8 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
 def _read_completely(split: Split, counters: TaskCounters, *, options: ReadOptions) -> None:
     """In a task. A file that cannot be read is damage, and so is one that a broker has removed, replaced or truncated
     since it was planned."""
-    every = replace(options, mode="PERMISSIVE", includeControl=True)
     try:
-        for _ in read_split(split._replace(followed_by=None), every, OFFSET_COLUMNS, counters):
+        for _ in read_split(split._replace(followed_by=None), options, OFFSET_COLUMNS, counters):
             pass
     except (OSError, DataLoss) as error:
         counters.add_unread("unreadable", str(error).removesuffix(CONTINUE_ADVICE))  # an option that is not here

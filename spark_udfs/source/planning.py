@@ -42,8 +42,9 @@ _LEAST_TASK = 4 << 20
 # Tasks are put together of pieces, so that none is much longer than the others.
 _PIECES_OF_A_TASK, _LEAST_PIECE = 5, 1 << 20
 # So many batches on each side prove the header fields of one (offset_order.WINDOW of kafkarec); there are at least as
-# many as entries of an .index.
-_WITNESSES = 64
+# many as entries of an .index. At a URL, where each header may be a request, fewer are looked at: these are enough
+# unless several of them are damaged, too.
+_WITNESSES, _WITNESSES_AT_URL = 64, 8
 LAST_OFFSET = (1 << 62) - 1  # no log reaches it: its position is that of the last index entry
 
 
@@ -283,11 +284,11 @@ def _pieces(
         if opened.size < size:
             raise FileNotFoundError(f"{segment.path} had {size} bytes when it was listed, and has {opened.size}")
         with opened.between(first[0], last[0]) as part:  # the file may have grown since it was listed
-            borders = _indexed_borders(part, most)
-            are_proven = borders is not None
-            if borders is None and (part.fetch_counter is None or options.splitScan):
-                borders = [border for border, _ in part.splits(most)][1:]
-            cuts = [(border, distributed.first_offset(part, border)) for border in borders or ()]
+            indexed = _indexed_cuts(options, part, most)
+            if indexed is not None:
+                cuts, are_proven = indexed, True
+            elif part.fetch_counter is None or options.splitScan:
+                cuts = [(border, distributed.first_offset(part, border)) for border, _ in part.splits(most)[1:]]
 
     def are_ordered(offset: int | None, other: int | None) -> bool:
         # at entries of the index the batches on both sides prove the offset; others only follow from rising offsets
@@ -300,41 +301,39 @@ def _pieces(
         yield begin, offset, stop
 
 
-def _indexed_borders(part: kafkarec.Segment, most: int) -> list[int] | None:
-    """Where a part of a segment can be cut, at entries of the .index; None if there is none, if it contradicts the log,
-    or if it has too few entries."""
+def _indexed_cuts(options: ReadOptions, part: kafkarec.Segment, most: int) -> list[tuple[int, int | None]] | None:
+    """Where a part of a segment can be cut, at entries of the .index: the position, and the end of the offsets before
+    it. None if there is no .index, if it contradicts the log, or if it has too few entries."""
     from kafkarec.sidecars import offset_index
 
     if part.base_offset is None or part.end is None:
         return None
     entries = [entry for entry in part.index_entries(offset_index) if part.begin <= entry.position < part.end]
-    borders = [part.begin]
+    reach = _WITNESSES if part.fetch_counter is None else _WITNESSES_AT_URL
+    cuts: list[tuple[int, int | None]] = [(part.begin, None)]
     for number, entry in enumerate(entries[1:-1], 1):
-        if entry.position - borders[-1] < most:
+        if entry.position - cuts[-1][0] < most:
             continue
-        # the bytes beside it are whole good batches, and offsets rise as far as batches prove each other's headers
-        begin = entries[number - _WITNESSES].position if number >= _WITNESSES else part.begin
-        end = entries[number + _WITNESSES].position if number + _WITNESSES < len(entries) else part.end
-        headers = part.between(begin, end).scan(errors="skip")
-        try:
+        try:  # whether the bytes beside it are only whole good batches
             beside = part.between(entries[number - 1].position, entries[number + 1].position)
-            remaining = beside.read(columns=[], control=True).remaining
+            read = beside.read(columns=[], control=True)
         except ValueError:
             return None
-        positions, bases, lasts, nexts = map(headers.column, ("position", "base_offset", "last_offset", "next_offset"))
+        batches = read.batches
+        if options.mode != "FAILFAST":  # which restores nothing, so that no batch depends on those around it
+            begin = entries[number - reach].position if number >= reach else part.begin
+            end = entries[number + reach].position if number + reach < len(entries) else part.end
+            batches = part.between(begin, end).scan(errors="skip")
+            if batches.damage or batches.restored:
+                return None
+        positions, bases, lasts, nexts = map(batches.column, ("position", "base_offset", "last_offset", "next_offset"))
         firsts = [last if base is None else base for base, last in zip(bases, lasts, strict=True)]
-        found = [last for position, last in zip(positions, lasts, strict=True) if position == entry.position]
-        if (
-            headers.damage
-            or headers.restored
-            or remaining
-            or found != [entry.offset]
-            or not all(map(le, nexts, firsts[1:]))
-        ):
+        at = [*positions].index(entry.position) if entry.position in positions else 0
+        if not at or read.remaining or lasts[at] != entry.offset or not all(map(le, nexts, firsts[1:])):
             return None
-        borders.append(entry.position)
-    is_even = all(stop - begin <= 2 * most for begin, stop in pairwise([*borders, part.end]))
-    return borders[1:] if entries and is_even else None
+        cuts.append((entry.position, nexts[at - 1]))
+    is_even = all(stop - begin <= 2 * most for (begin, _), (stop, _) in pairwise([*cuts, (part.end, None)]))
+    return cuts[1:] if entries and is_even else None
 
 
 # ---- read_committed --------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ class PicklesWithPackage:
     """Base class of objects that make this package importable where they are unpickled."""
 
     def __reduce__(self) -> Any:
+        # the attributes are unpickled last, when the package is importable
         return *reduce_with_package(object.__new__, type(self)), self.__dict__
 
 

@@ -68,6 +68,18 @@ def test_another_loaded_version_is_an_error_that_names_both(fake_fat, tmp_path):
     assert f"needs {fat_wheels.VERSION}" in outcome["error"]
 
 
+def test_it_can_be_tried_again_after_an_error(fake_fat, tmp_path):
+    site = installed(tmp_path, "0.0.1")
+    code = (
+        f"sys.path.insert(0, {str(site)!r})\nimport kafkarec\ntry:\n    bootstrap.activate()\n"
+        "except bootstrap.BootstrapError as error:\n    assert 'is loaded already' in str(error)\n"
+        "else:\n    raise AssertionError\n"
+        "del sys.modules['kafkarec'], sys.modules['kafkarec._version'], sys.path[0]"
+    )
+    outcome = fat_wheels.activate(fake_fat, tmp_path / "root", fat_wheels.program(code))
+    assert outcome["source"] == "unpacked" and outcome["path"].startswith(str(tmp_path / "root"))
+
+
 def with_codec(folder):
     """A fat wheel that holds crc32c 2.9."""
     folder.mkdir()

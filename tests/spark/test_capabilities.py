@@ -104,6 +104,18 @@ def test_values_pass_as_objects_where_the_serializer_has_other_methods():
     assert encoded[1:].tolist() == [b"", None]
 
 
+def test_values_of_one_function_reach_the_next_as_they_are():
+    """Times keep their zone, and null its difference from an empty list."""
+    values = pd.Series([golden.vector("v2-gzip-headers").bytes, None, b""])
+    decoded = PandasUdfOverArrow(decoding.kafka_decode)(iter([values]))
+    encoded = next(PandasUdfOverArrow(encoding.kafka_encode)(decoded))
+    given = [(each.timestamp, each.key, each.value, each.headers) for each in kafkarec.decode(values[0])]
+    found = [(each.timestamp, each.key, each.value, each.headers) for each in kafkarec.decode(encoded[0])]
+    assert found == given and encoded[1:].tolist() == [None, b""]
+    lengths = PandasUdfOverArrow(decoding.kafka_decode)(iter([values]))
+    assert [[None if each is None else len(each) for each in series] for series in lengths] == [[len(given), None, 0]]
+
+
 def test_structs_pass_as_a_frame():
     record = next(iter(kafkarec.open(SEGMENTS / "__consumer_offsets-0").read(start_offset=2)))
     arguments = (

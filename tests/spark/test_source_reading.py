@@ -120,22 +120,51 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path):
             source.again()
 
 
-@pytest.mark.parametrize("bits", [1, 2, 8])
-@pytest.mark.parametrize("number", [100, 126, 127, 128, 300])
-def test_no_split_at_an_index_entry_is_beside_a_damaged_base_offset(number, bits, tmp_path):
-    """It falls before the batch before it, or into its offsets, and other batches prove the right one."""
+def _indexed_log(folder, number, bits):
+    """A log of twice `number` small batches, each in the .index. bits: flipped in the base offset of batch 127"""
     batches = [
         bytearray(kafkarec.encode([(None, 0, None, b"v", [])] * 5, base_offset=5 * n)) for n in range(2 * number)
     ]
     batches[127][7] ^= bits
+    path = log(folder / "orders-0", (0, b"".join(batches))) / f"{0:020}.log"
     size = len(batches[0])
-    path = log(tmp_path / "orders-0", (0, b"".join(batches))) / f"{0:020}.log"
     entries = [(5 * n + 4, n * size) for n in range(1, len(batches))]
     path.with_suffix(".index").write_bytes(offset_index.write(entries, 0))
+    return path, size
+
+
+@pytest.mark.parametrize("bits", [1, 2, 8])
+@pytest.mark.parametrize("number", [100, 126, 127, 128, 300])
+def test_no_split_at_an_index_entry_is_beside_a_damaged_base_offset(number, bits, tmp_path):
+    """It falls before the batch before it, or into its offsets, and other batches prove the right one."""
+    path, size = _indexed_log(tmp_path, number, bits)
     job = Read(path, mode="PERMISSIVE", maxPartitionBytes=f"{number * size}", minPartitions="1")
-    assert [row["offset"] for row in job.rows] == [*range(5 * len(batches))]
+    assert [row["offset"] for row in job.rows] == [*range(10 * number)]
     borders = [split.end for split in job.splits]
     assert borders == [number * size, 2 * number * size] if number == 300 else [2 * number * size]
+
+
+@pytest.mark.parametrize(("number", "mode", "count"), [
+    (119, "PERMISSIVE", 2), (120, "PERMISSIVE", 1), (127, "PERMISSIVE", 1), (134, "PERMISSIVE", 1),
+    (135, "PERMISSIVE", 2), (120, "FAILFAST", 2),
+])  # fmt: skip
+def test_a_url_is_split_where_the_batches_beside_are_good(number, mode, count, tmp_path):
+    """At a URL, where each header may be a request, fewer batches are looked at, and in FAILFAST only those beside it,
+    since that restores nothing."""
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed: no URLs")
+    path, size = _indexed_log(tmp_path, number, 8)
+    memory = fsspec.filesystem("memory")
+    for each in path.parent.iterdir():
+        memory.pipe(f"/{tmp_path.name}/orders-0/{each.name}", each.read_bytes())
+    try:
+        job = Read(f"memory://{tmp_path.name}", mode=mode, maxPartitionBytes=f"{number * size}", minPartitions="1")
+    finally:
+        memory.rm(f"/{tmp_path.name}", recursive=True)
+    assert len(job.splits) == count
+    found = [row["offset"] for row in job.rows]
+    if mode == "FAILFAST":
+        del found[5 * 127 : 5 * 128]
+    assert found == [offset for offset in range(10 * number) if mode != "FAILFAST" or offset // 5 != 127]
 
 
 @pytest.mark.parametrize("indexed", [True, False])
