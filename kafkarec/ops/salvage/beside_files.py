@@ -51,7 +51,7 @@ def arrange_segments(partition: PartitionSources, given: set[str]) -> None:
         for segment, base in by_content.items():
             if end_offset(segment) is not None:
                 why = f"by its batches it is the segment of offset {base}"
-                partition.beside.append(BesideFile(segment.path, why, 0, used=True))
+                partition.beside.append(BesideFile(segment.path, why, used=True))
         beside = [one.name for one in source.log.left_out if _log_file_state(one.name)]
         unnamed = [name for name in beside if os.path.join(source.path, name) not in given]
         _take_swaps(partition, source, unnamed)
@@ -63,7 +63,7 @@ def arrange_segments(partition: PartitionSources, given: set[str]) -> None:
                         f", with --topic {partition.topic} --partition {partition.partition}" if partition.topic else ""
                     )
                     why = f"it has batches starting at offset {base}: to merge it, salvage it with this partition's "
-                    partition.beside.append(BesideFile(file, f"{why}folder{of}", 0, used=False))
+                    partition.beside.append(BesideFile(file, f"{why}folder{of}"))
         for name in unnamed:
             if _log_file_state(name) in (".deleted", ".cleaned"):
                 partition.fillers[_segment_file(source, name)] = False
@@ -103,7 +103,7 @@ def find_useful_fillers(
                 why = f"{span} are before the log's start: they were deleted"
             else:
                 why = f"{span} are in the log already"
-            beside.append(BesideFile(segment.path, why, 0, used=False))
+            beside.append(BesideFile(segment.path, why))
     return sources, beside
 
 
@@ -149,7 +149,7 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
         end = end_offset(segment) if name in valid else None
         if end is None:
             why = "no batch can be read in it" if name in valid else "a broker deletes it, because of the .cleaned file"
-            partition.beside.append(BesideFile(segment.path, why, 0, used=False))
+            partition.beside.append(BesideFile(segment.path, why))
         else:
             taken.append((segment, segment.base_offset or 0, end))
     if not taken:
@@ -167,9 +167,9 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
         if covered
         else "it is the segment of its offset"
     )
-    partition.beside += [BesideFile(one.path, why, 0, used=True) for one, _, _ in taken]
+    partition.beside += [BesideFile(one.path, why, used=True) for one, _, _ in taken]
     why = "a broker that starts deletes it, as it is between .swap files, but none of them has its offsets"
-    partition.beside += [BesideFile(one.path, why, 0, used=True) for one in within if one not in covered]
+    partition.beside += [BesideFile(one.path, why, used=True) for one in within if one not in covered]
 
 
 def log_start(partition: PartitionSources) -> int:
