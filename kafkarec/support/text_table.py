@@ -36,6 +36,7 @@ _PLURALS = {
     "batch": "batches",
     "file or folder": "files or folders",
     "good batch": "good batches",
+    "it": "them",
     "more batch": "more batches",
     "transaction is": "transactions are",
 }
@@ -47,7 +48,7 @@ def counted(count: int, what: str) -> str:
 
 
 def noun(count: int, what: str) -> str:
-    """A noun in the singular or plural that the number needs."""
+    """A noun or pronoun in the singular or plural that the number needs."""
     return what if count == 1 else _PLURALS.get(what, f"{what}s")
 
 

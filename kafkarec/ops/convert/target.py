@@ -173,8 +173,7 @@ class ConversionStats:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        counts = {name: value for name, value in vars(self).items() if isinstance(value, int)}
-        return {**counts, "lost": dict(self.lost)}
+        return {**vars(self), "lost": dict(self.lost)}
 
 
 class LossError(ValueError):

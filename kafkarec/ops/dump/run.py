@@ -272,30 +272,26 @@ Kind = Callable[[DumpedFile, Mismatches], Iterator[str]]
 
 
 def _log_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
-    heading, missing = _heading(file)
+    heading = missing = ""  # missing: what the file's name lacks
+    if file.name == _BOOTSTRAP:
+        heading = "KRaft bootstrap snapshot\n"
+    elif file.name.endswith(".checkpoint"):
+        named = _CHECKPOINT.fullmatch(file.name)
+        if named is None:
+            missing = "offset and epoch"
+        else:
+            heading = f"Snapshot end offset: {int(named[1])}, epoch: {int(named[2])}\n"
+    elif file.name != STANDARD_INPUT:
+        try:
+            heading = f"Log starting offset: {file.base_offset}\n"
+        except InvalidRecordError:
+            missing = "offset"
     yield heading
     with closing(file.opened(file.display_path)) as source:
         if missing:
             file.note(f"{file.display_path}: its name has no {missing}; Kafka's tool would refuse it")
         progress = partial(file.progress, file.display_path)
         yield from log_text(source, file.name, file.options, ConsecutiveCheck(mismatches, file.absolute), progress)
-
-
-def _heading(file: DumpedFile) -> tuple[str, str]:
-    """(the line before the batches, what the file's name lacks)."""
-    if file.name == STANDARD_INPUT:
-        return "", ""
-    if file.name == _BOOTSTRAP:
-        return "KRaft bootstrap snapshot\n", ""
-    if file.name.endswith(".checkpoint"):
-        named = _CHECKPOINT.fullmatch(file.name)
-        if named is None:
-            return "", "offset and epoch"
-        return f"Snapshot end offset: {int(named[1])}, epoch: {int(named[2])}\n", ""
-    try:
-        return f"Log starting offset: {file.base_offset}\n", ""
-    except InvalidRecordError:
-        return "", "offset"
 
 
 def _index_dumper(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from kafkarec.format import layout, single_fields
@@ -13,10 +13,11 @@ from kafkarec.read.decode_options import checked_bytes
 from kafkarec.support.text_table import counted
 
 from .batch_fields import add_batch, add_message
-from .spans import Explanation, Note, Section, SpanWriter, codec_text
+from .spans import Explanation, Note, Section, Span, SpanWriter, codec_text
 
 _LEAST_SIZE = layout.MESSAGE_OVERHEAD[0]
 _ZEROS = re.compile(rb"\0*")
+_EMPTY = "zeros"  # the path of their span
 
 
 def explain(
@@ -48,13 +49,15 @@ def explain(
         else:
             size = length + layout.LOG_OVERHEAD
     view = view[:size]
-    writer = SpanWriter(view)
+    writer, sections = SpanWriter(view), list[Section]()
     zeros = next(_ZEROS.finditer(view)).end()  # at the start
+    magic = view[layout.V2_AT.magic] if size >= layout.UP_TO_MAGIC else None
     # Offset, size, checksum and magic of 0: no writer writes that, though it looks like a message of magic 0.
     if not size or zeros >= min(size, layout.UP_TO_MAGIC) >= layout.LOG_OVERHEAD:
-        return _explain_zeros(writer, position, zeros)
-    magic, sections = view[layout.V2_AT.magic] if size >= layout.UP_TO_MAGIC else None, list[Section]()
-    if magic in layout.BATCH_MAGICS:
+        note = "space that was preallocated and never written, or sectors that were lost"
+        writer.add_unread(zeros, _EMPTY, note, FieldFault("size_too_small", _LEAST_SIZE, 0) if size else None)
+        writer.add_unread(size, "rest", "the rest, which was not overwritten")
+    elif magic in layout.BATCH_MAGICS:
         sections = add_batch(writer, fault, max_decompressed_bytes, records)
     elif magic in layout.MAGICS:
         sections = add_message(writer, fault, max_decompressed_bytes, records)
@@ -67,21 +70,8 @@ def explain(
         writer.add_fields(read, _NOTES, size, faults={"batch_length": fault, "magic": unknown}, rest="batch")
         writer.add_unread(size, *(("batch", "too few bytes to read its magic") if signed is None else ("rest",)))
     faults = tuple(sorted(writer.faults, key=lambda found: (found.section, found.position)))
-    found = Explanation(position, size, "", (Section("batch", view, tuple(writer.spans)), *sections), faults)
-    return replace(found, headline=_headline(found))
-
-
-def _explain_zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
-    size = writer.left
-    headline = "nothing: the bytes end here"
-    if size:
-        note = "space that was preallocated and never written, or sectors that were lost"
-        writer.add_unread(zeros, "zeros", note, FieldFault("size_too_small", _LEAST_SIZE, 0))
-        writer.add_unread(size, "rest", "the rest, which was not overwritten")
-        headline = f"{counted(zeros, 'zero byte')} and no batch"
-        headline += f", then {counted(size - zeros, 'byte')}" if zeros < size else ""
-    section = Section("batch", writer.data, tuple(writer.spans))
-    return Explanation(position, size, headline, (section,), tuple(writer.faults))
+    all_sections = Section("batch", view, tuple(writer.spans)), *sections
+    return Explanation(position, size, _headline(writer.spans, size), all_sections, faults)
 
 
 _NOTES: dict[str, Note] = {
@@ -91,9 +81,18 @@ _NOTES: dict[str, Note] = {
 }
 
 
-def _headline(found: Explanation) -> str:
-    values = {span.path: span.value for span in found.spans if "." not in span.path}
-    magic, size = values.get("magic"), counted(found.size, "byte")
+def _headline(spans: Sequence[Span], explained: int) -> str:
+    """A summary of the batch's own spans. explained: how many bytes they are"""
+    if not spans:
+        return "nothing: the bytes end here"
+    size = counted(explained, "byte")
+    if spans[0].path == _EMPTY:
+        rest = explained - spans[0].length
+        return f"{counted(spans[0].length, 'zero byte')} and no batch" + (
+            f", then {counted(rest, 'byte')}" if rest else ""
+        )
+    values = {span.path: span.value for span in spans if "." not in span.path}
+    magic = values.get("magic")
     if "last_offset_delta" in values:
         first = values["base_offset"]
         last = wrapped(first + values["last_offset_delta"], 64)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.sources import remote
@@ -31,14 +30,6 @@ from .salvaged_partition import BesideFile, SalvagedPartition
 OffsetRange = tuple[int, int]
 
 
-class _FoundBatches(NamedTuple):
-    """First and last offset of good batches, and their number."""
-
-    first: int
-    last: int
-    batches: int
-
-
 def arrange_segments(partition: PartitionSources, given: set[str]) -> None:
     """Puts the segments of a partition in their places, and finds its fillers. given: files that the caller names."""
     for source in partition.sources:
@@ -51,7 +42,7 @@ def arrange_segments(partition: PartitionSources, given: set[str]) -> None:
         for segment, base in by_content.items():
             if end_offset(segment) is not None:
                 why = f"by its batches it is the segment of offset {base}"
-                partition.beside.append(BesideFile(segment.path, why, 0, used=True))
+                partition.beside.append(BesideFile(segment.path, why, used=True))
         beside = [one.name for one in source.log.left_out if _log_file_state(one.name)]
         unnamed = [name for name in beside if os.path.join(source.path, name) not in given]
         _take_swaps(partition, source, unnamed)
@@ -63,7 +54,7 @@ def arrange_segments(partition: PartitionSources, given: set[str]) -> None:
                         f", with --topic {partition.topic} --partition {partition.partition}" if partition.topic else ""
                     )
                     why = f"it has batches starting at offset {base}: to merge it, salvage it with this partition's "
-                    partition.beside.append(BesideFile(file, f"{why}folder{of}", 0, used=False))
+                    partition.beside.append(BesideFile(file, f"{why}folder{of}"))
         for name in unnamed:
             if _log_file_state(name) in (".deleted", ".cleaned"):
                 partition.fillers[_segment_file(source, name)] = False
@@ -86,24 +77,26 @@ def find_useful_fillers(
         found = _found_batches(segment, holes, cap) if holes else None
         if found is not None:
             sources.append(SalvageSource(segment.path, [segment], holes=holes))
-            words = f"offsets {found.first} to {found.last} are missing in the log"
-            beside.append(BesideFile(segment.path, words, found.batches, used=True))
+            first, last, count = found
+            words = f"offsets {first} to {last} are missing in the log"
+            beside.append(BesideFile(segment.path, words, count, used=True))
         elif not replaced:
             content = _found_batches(segment, [(0, LONG_MAX)], cap)
-            span = f"offsets {content.first} to {content.last}" if content else ""
+            first, last, _ = content or (0, 0, 0)
+            span = f"offsets {first} to {last}"
             if content is None:
                 why = "no batch can be read in it"
             elif cleaned:
                 why = f"{span}; the log is compacted, so it may have records that were removed"
             elif probed.next_offset is None:
                 why = f"{span}; the log has no segment left: they may have been deleted"
-            elif content.first >= probed.next_offset:
+            elif first >= probed.next_offset:
                 why = f"{span} are after the log's end: a broker may have truncated them"
-            elif content.last < max(start, probed.start_offset or 0):
+            elif last < max(start, probed.start_offset or 0):
                 why = f"{span} are before the log's start: they were deleted"
             else:
                 why = f"{span} are in the log already"
-            beside.append(BesideFile(segment.path, why, 0, used=False))
+            beside.append(BesideFile(segment.path, why))
     return sources, beside
 
 
@@ -118,13 +111,13 @@ def batches_in_holes(
             yield good._replace(follows_damage=True)
 
 
-def _found_batches(segment: SegmentFile, holes: Sequence[OffsetRange], cap: int) -> _FoundBatches | None:
-    """What the good batches in these holes are; None: there are none."""
+def _found_batches(segment: SegmentFile, holes: Sequence[OffsetRange], cap: int) -> tuple[int, int, int] | None:
+    """The first and last offset of the good batches in these holes, and their number; None: there are none."""
     first, last, batches = None, 0, 0
     for good in batches_in_holes(segment, 0, holes, cap):
         first, last, batches = good.base if first is None else first, good.last, batches + 1
     segment.close()
-    return None if first is None else _FoundBatches(first, last, batches)
+    return None if first is None else (first, last, batches)
 
 
 def _log_file_state(name: str) -> str:
@@ -149,7 +142,7 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
         end = end_offset(segment) if name in valid else None
         if end is None:
             why = "no batch can be read in it" if name in valid else "a broker deletes it, because of the .cleaned file"
-            partition.beside.append(BesideFile(segment.path, why, 0, used=False))
+            partition.beside.append(BesideFile(segment.path, why))
         else:
             taken.append((segment, segment.base_offset or 0, end))
     if not taken:
@@ -167,9 +160,9 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
         if covered
         else "it is the segment of its offset"
     )
-    partition.beside += [BesideFile(one.path, why, 0, used=True) for one, _, _ in taken]
+    partition.beside += [BesideFile(one.path, why, used=True) for one, _, _ in taken]
     why = "a broker that starts deletes it, as it is between .swap files, but none of them has its offsets"
-    partition.beside += [BesideFile(one.path, why, 0, used=True) for one in within if one not in covered]
+    partition.beside += [BesideFile(one.path, why, used=True) for one in within if one not in covered]
 
 
 def log_start(partition: PartitionSources) -> int:

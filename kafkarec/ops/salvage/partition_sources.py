@@ -294,7 +294,7 @@ def _left_out_with_path(folder: str, one: LeftOut) -> LeftOut:
     if not count:
         return one._replace(name=path, why="empty: fsck found nothing")
     why = (
-        f"contains {count} {'file' if count == 1 else 'files'} that fsck found without a name; salvage reads them "
+        f"contains {counted(count, 'file')} that fsck found without a name; salvage reads them "
         "together with their partition's folder if --topic and --partition are given. What they are: "
         f"{command('verify', [path])}/*"
     )

@@ -60,10 +60,6 @@ class _BatchStream:
         return self.ahead[0]
 
     @property
-    def sort_key(self) -> tuple[int, int, int]:
-        return self.head.base, self.head.source, self.head.position
-
-    @property
     def following_epoch(self) -> int | None:
         """The leader epoch of the batch after the head; None: there is none."""
         return self.ahead[1].epoch if len(self.ahead) > 1 else None
@@ -129,7 +125,10 @@ def merge(
     remaining = [_BatchStream(batches, ranks) for batches in streams]
     next_offset, epoch = start, -1
     confirmed_epochs: dict[int, tuple[int, int]] = {}  # source -> (its rank, its highest confirmed epoch)
-    while remaining := sorted((one for one in remaining if one.ahead), key=lambda one: one.sort_key):
+    while remaining := sorted(
+        (one for one in remaining if one.ahead),
+        key=lambda one: (one.head.base, one.head.source, one.head.position),
+    ):
         first, good = remaining[0], remaining[0].head
         damaged, is_whole = good.follows_damage, first.is_intact_from(next_offset)
         around = [stream for stream in remaining if stream.overlaps(good)]

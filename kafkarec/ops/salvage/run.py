@@ -147,7 +147,7 @@ def salvage(
     unfinished = None
     if not dry_run:
         if check_free_space:
-            _demand_space(out, sum(one.size for one in found.partitions))
+            _demand_space(out, [one.size for one in found.partitions], read_once)
         make_folder(out)
         unfinished = UnfinishedRun(out, sorted(named), [topic, partition, merge_different, *choices])
     try:
@@ -166,12 +166,13 @@ def salvage(
     return report
 
 
-def _demand_space(out: str, size: int) -> None:
-    """Raises NotEnoughSpace. size: bytes of the sources; what an earlier run has written of them is not needed,
-    unless they have changed since"""
+def _demand_space(out: str, sizes: Sequence[int], read_once: bool) -> None:
+    """Raises NotEnoughSpace. sizes: bytes of the sources of each partition; what an earlier run has written of them is
+    not needed, unless they have changed since. Those that are read once are kept until their partition is written"""
     kept = os.path.join(out, EARLIER)
     written = [os.path.join(root, name) for root, _, files in os.walk(out) for name in files]
-    needed = size - sum(os.lstat(path).st_size for path in written if not path.startswith(kept))
+    needed = sum(sizes) - sum(os.lstat(path).st_size for path in written if not path.startswith(kept))
+    needed += sum(sorted(sizes)[-_AT_ONCE:]) if read_once else 0
     stats = os.statvfs(next(place for place in self_and_parents(out) if os.path.isdir(place)))
     free, wanted = stats.f_bavail * stats.f_frsize, needed + needed // _LOG_BYTES_PER_INDEX_BYTE + _SPARE
     if free < wanted:

@@ -142,9 +142,9 @@ def _blocks(report: SalvageReport) -> Iterator[Block]:
     # those that may contain records (Kafka's names, lost+found); the others are counted
     left_out = [each for each in report.left_out if each[0] not in report.unreadable]
     known = [each for each in left_out if _may_hold_records(each[0])]
-    for line in list(_lines_by_reason(known))[:_MAX_LINES]:
-        yield f"not read: {line}"
-    more = len(left_out) - len(known) + max(len(report.unread) - _MAX_LINES, 0)
+    shown = _by_reason(known)[:_MAX_LINES]
+    yield from (f"not read: {line}" for line, _ in shown)
+    more = len(left_out) - sum(count for _, count in shown) + max(len(report.unread) - _MAX_LINES, 0)
     if more:
         yield f"not read: {counted(more, 'more name')}, listed in salvage.json"
     causes = {failure.cause for failure in report.unread}
@@ -238,7 +238,7 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
             zeros = ": zeros" if begins_with_zeros(damage["reason"], damage.get("found")) else ""
             reason = f"{counted(damage['length'], 'byte')} [{damage['reason']}]{zeros}"
             yield f"    {_shown(damage['file'])}, byte {damage['position']}, {reason}"
-        yield from _more_line(one.damage, "range")
+        yield from _more_line(one.damage, "range", "")
     elif one.lost and (one.unread or one.set_aside):
         why = "a file could not be read, or batches there were set aside"
         yield f"  not in the new log, as {why}: {_offsets_text(one.lost)}"
@@ -247,7 +247,7 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
         for each in one.restored[:_MAX_LINES]:
             values = {name: (value["stored"], value["used"]) for name, value in each["fields"].items()}
             yield f"    {_shown(each['file'])}, byte {each['position']}: {restored_text(values, each['evidence'])}"
-        yield from _more_line(one.restored, "batch")
+        yield from _more_line(one.restored, "batch", "")
     if one.missing and one.reports_missing:
         unproven = _NEVER_COMPACTED_NOTE if one.never_compacted else "a missing segment, or compaction"
         why = one.proofs[0] if one.proofs else unproven
@@ -273,7 +273,7 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
         what = outcomes[marker.outcome].format(written=written, offset=marker.marker_offset)
         state = "lost marker" if marker.proven else "undecided"
         yield f"  {state}: producer {marker.producer_id}'s transaction from {data}: {what}: {marker.sentence}"
-    yield from _more_line(one.markers, "lost marker", ", listed in salvage.json")
+    yield from _more_line(one.markers, "lost marker")
     if undecided:
         open_ones = counted(len(undecided), "transaction is")
         yield f"    {open_ones} neither proven aborted nor committed: --undecided abort|commit|open|aside decides"
@@ -284,13 +284,16 @@ def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]
     for file, position, length, kind in one.tails[:_MAX_LINES]:
         what = "an incomplete batch at its end" if kind == "cut" else _ZEROS_AT_END
         yield f"  not copied: {counted(length, 'byte')} from byte {position} of {_shown(file)} on: {what}"
-    for known in [known for known in one.other_files if known.used][:_MAX_LINES]:
-        yield f"  used: {known.path}: {known.why}"
-    for problem in one.problems[:_MAX_LINES]:
-        yield f"  note: {problem}"
+    yield from _more_line(one.tails, "file")
+    used = [known for known in one.other_files if known.used]
+    yield from (f"  used: {known.path}: {known.why}" for known in used[:_MAX_LINES])
+    yield from _more_line(used, "file")
+    yield from (f"  note: {problem}" for problem in one.problems[:_MAX_LINES])
+    yield from _more_line(one.problems, "note")
     unused = [known for known in one.other_files if not known.used]
-    for line in list(_lines_by_reason((known.path, known.why) for known in unused))[:_MAX_LINES]:
-        yield f"  not used: {line}"
+    reasons = _by_reason((known.path, known.why) for known in unused)
+    yield from (f"  not used: {line}" for line, _ in reasons[:_MAX_LINES])
+    yield from _more_line(reasons, "reason")
     if any(names.segment(os.path.basename(known.path)) for known in unused):
         yield "    --use FILE adds such a file nevertheless"
 
@@ -299,19 +302,21 @@ def _shown(path: str) -> str:
     return "standard input" if path == STANDARD_INPUT else path
 
 
-def _more_line(listed: Sequence[Any], what: str, where: str = "") -> Iterator[str]:
+def _more_line(listed: Sequence[Any], what: str, where: str = ", listed in salvage.json") -> Iterator[str]:
     """The line about those that do not fit."""
     if len(listed) > _MAX_LINES:
         yield f"    and {counted(len(listed) - _MAX_LINES, f'more {what}')}{where}"
 
 
-def _lines_by_reason(files: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """A line for the (path, why) of all files with the same reason, whatever the numbers in it."""
+def _by_reason(files: Iterable[tuple[str, str]]) -> list[tuple[str, int]]:
+    """A line for the (path, why) of all files with the same reason, whatever the numbers in it; and their number."""
     reasons: dict[str, list[tuple[str, str]]] = {}
     for path, why in files:
         reasons.setdefault(_NUMBER.sub("", why), []).append((path, why))
-    for (path, why), *others in reasons.values():
-        yield f"{path}{f' and {len(others)} more' if others else ''}: {why}"
+    return [
+        (f"{path}{f' and {len(others)} more' if others else ''}: {why}", 1 + len(others))
+        for (path, why), *others in reasons.values()
+    ]
 
 
 def _offsets_text(lost: Sequence[tuple[int | None, int | None]]) -> str:

@@ -56,8 +56,8 @@ class BesideFile:
 
     path: str
     why: str
-    batches: int
-    used: bool
+    batches: int = 0
+    used: bool = False
 
 
 @dataclass

@@ -174,7 +174,7 @@ class ReportLimits(NamedTuple):
 
     def more(self, count: int, what: str, suffix: str = "") -> str:
         """`1 more range: --all prints it`, `2 more ranges: --all prints them`."""
-        printed = "" if self.files else f": --all prints {_it_or_them(count)}"
+        printed = "" if self.files else f": --all prints {noun(count, 'it')}"
         return f"{count} more {noun(count, what)}{suffix}{printed}"
 
 
@@ -202,7 +202,7 @@ def document(report: ReportData, everything: bool = False, page: bool = False) -
             how = "all ok" if len(rest) > 1 else "ok"
             if bad:
                 how = f"{bad} of them not ok" if len(rest) > 1 else "not ok"
-            blocks.append(f"and {len(rest)} more, {how}: --all prints {_it_or_them(len(rest))}")
+            blocks.append(f"and {len(rest)} more, {how}: --all prints {noun(len(rest), 'it')}")
         sections.append(ReportSection("Partitions, worst first", blocks, title_in_text=False))
     shown = [one for one in report.partitions if limits is _ALL or one.state != "ok" or is_alone]
     lines = max(min(limits.lines, limits.all_lines // max(min(len(shown), limits.in_detail), 1) - 4), 4)
@@ -367,10 +367,6 @@ _OF_FINDING: dict[str, Callable[[Finding], str]] = {
     "finding": lambda one: f"{one.detail} [{one.kind}]",
     "what to do": lambda one: KINDS[one.kind].advice,
 }
-
-
-def _it_or_them(count: int) -> str:
-    return "it" if count == 1 else "them"
 
 
 class Report(ReportData):

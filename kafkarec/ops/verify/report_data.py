@@ -27,6 +27,17 @@ STATES = ("damaged", "error", "unchecked", "anomaly", "ok")
 """What a file, a partition or all of them can be, the worst first. unchecked: all that is wrong are payloads above a
 limit or without a library."""
 READ_FAILURES = kinds_of_subject(READ_FAILURE)
+# what JSON has of a partition as it is
+_OF_PARTITION = (
+    "path",
+    "topic",
+    "partition",
+    "state",
+    "lost_offsets",
+    "lost_at_an_end",
+    "missing_offsets",
+    "beyond_end",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +192,7 @@ class PartitionReport:
         return sum(getattr(file, name) for file in self.files)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "path": self.path,
-            "topic": self.topic,
-            "partition": self.partition,
-            "state": self.state,
-            "lost_offsets": self.lost_offsets,
-            "lost_at_an_end": self.lost_at_an_end,
-            "missing_offsets": self.missing_offsets,
-            "beyond_end": self.beyond_end,
+        return {name: getattr(self, name) for name in _OF_PARTITION} | {
             "next_offset": self.end.end.offset,
             "recorded_ends": [one.to_dict() for one in self.end.higher],
             "files": [file.to_dict() for file in self.files],

@@ -181,3 +181,11 @@ def test_a_deleted_segment_is_not_used(case, folder):
     assert used(report) == {name(base, ".deleted"): False}
     assert f"not used: {folder / name(base, '.deleted')}: " in str(report) and why in str(report)
     assert "--use FILE" in str(report)
+
+
+def test_a_list_that_does_not_fit_ends_with_how_many_more_there_are(tmp_path):
+    folders = [log(tmp_path / str(number) / "orders-0", [batch(0, 10), batch(10, 10)[:40]]) for number in range(8)]
+    report = salvage(folders, tmp_path / "out")
+    assert len(report.partitions[0].tails) == 8
+    assert str(report).count("  not copied: 40 bytes from byte ") == 6
+    assert "    and 2 more files, listed in salvage.json" in str(report)

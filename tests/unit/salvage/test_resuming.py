@@ -205,6 +205,16 @@ def test_space_for_sources_that_changed_since_is_needed_again(tmp_path, monkeypa
         salvage(folder, out)
 
 
+def test_space_for_batches_that_are_read_once_is_needed_twice(tmp_path, monkeypatch):
+    folder = log(tmp_path / "orders-0", [batch(0, 50, value=b"x" * 100)])
+    size = (folder / NAME).stat().st_size
+    free = (1 << 20) + size + size // 64
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=free, f_frsize=1))
+    with pytest.raises(ValueError, match=f"{free} bytes free, and up to {(1 << 20) + 2 * size + 2 * size // 64} may"):
+        salvage(folder, tmp_path / "once", read_once=True)
+    assert salvage(folder, tmp_path / "twice").ok
+
+
 def test_sources_that_are_as_before_again_after_a_kill(tmp_path):
     """Killed while folders are moved, or before the partition is planned; then changed once more."""
     folder, out, calls = log(tmp_path / "data" / "orders-0", [batch(0, 5), batch(9, 1), batch(6, 1)]), tmp_path / "o", 0
