@@ -9,6 +9,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, P
 from cpython.bytearray cimport PyByteArray_AsString
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
 from libc.stdint cimport (
     INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t,
@@ -17,8 +18,8 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport (
-    FIXED, HEADERS, ArrowArray, ArrowSchema, Column, Storage, StreamState, TableSchema, new_stream_state,
-    schema_drop, storage_drop, stream_add,
+    FIXED, HEADERS, ArrowArray, ArrowArrayStream, ArrowSchema, Column, Storage, StorageSlice, StreamState, TableSchema,
+    count_up, new_stream, schema_drop, storage_drop,
 )
 from kafkarec._c.output_columns cimport (
     OUT_CONTROL_TYPE, OUT_OFFSET, OUT_SEQUENCE, Constants, sequence_of, storage_fill, storage_new, wants_of,
@@ -60,16 +61,16 @@ from kafkarec._c.row_checks cimport (
 )
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
-    ABORT, COMMIT, DUPLICATE, BatchMark, EndedTxn, KeptBatch, Markers, Oddity, Producer, ProducerTable, Transaction,
-    add_open, begin_rows, data_mark_code, keep_batch, known_producer, producer_at, producer_or_new, producers_reserve,
-    remove_open, set_mark, set_without_data, take_batch, take_batches, violation_of,
+    ABORT, COMMIT, DUPLICATE, NOTHING, READER, BatchMark, EndedTxn, KeptBatch, Markers, Oddity, Producer, ProducerTable,
+    Transaction, add_open, begin_rows, data_mark_code, keep_batch, known_producer, producer_at, producer_or_new,
+    producers_reserve, remove_open, set_mark, set_without_data, take_batch, violation_of,
 )
 from kafkarec._c.input_columns cimport (
     Cells, Numbers, Span, cell,
 )
 from kafkarec._c.numbers cimport be32, be64
 from kafkarec._entry.arrow_capsules cimport (
-    ArrayOrigin, bind_cells, capsule_pointer, list_capsule, pack_schema, schema_capsule, stream_capsule,
+    ArrayOrigin, bind_cells, capsule_pointer, drop_stream, list_capsule, pack_schema, schema_capsule,
 )
 from kafkarec._entry.arguments cimport fill_options, open_reader
 from kafkarec._entry.calls cimport (
@@ -469,13 +470,17 @@ cdef class Layout:
 
     def stream_capsule(self, list pieces):
         """A new arrow_array_stream capsule. pieces: tuples (Chunk, first row, exclusive last row)."""
-        cdef StreamState* state = new_stream_state(self.table_schema, len(pieces))
+        cdef ArrowArrayStream* stream = new_stream(self.table_schema, len(pieces))
+        cdef StreamState* state
         cdef Chunk chunk
-        if state == NULL:
+        if stream == NULL:
             raise MemoryError
+        state = <StreamState*>stream.private_data
         for chunk, start, stop in pieces:
-            stream_add(state, chunk.storage, start, stop)
-        return stream_capsule(state)
+            count_up(&chunk.storage.references)
+            state.slices[state.count] = StorageSlice(chunk.storage, start, stop)
+            state.count += 1
+        return PyCapsule_New(stream, b"arrow_array_stream", drop_stream)
 
 
 cdef Constants _no_constants
@@ -1856,14 +1861,24 @@ cdef class Producers:
 
         chunk: the records of the control batches, keys and values and perhaps timestamps; None: there are none
         """
-        cdef bint taken
+        cdef BatchMark mark
         cdef Markers markers = rows.markers(chunk)
-        cdef const BatchRow* first = rows.at(0)
+        cdef const BatchRow* row
         cdef ProducerTable* table = &self.table
+        cdef int64_t i, newest = table.max_timestamp, highest = table.highest_base
         rows.check_row_range(start, stop)
-        taken = take_batches(table, first, &markers, start, stop, segment)      # the GIL keeps other threads out
-        if not taken:
+        if not begin_rows(table, stop - start):
             raise MemoryError
+        for i in range(start, stop):
+            row = rows.at(i)
+            newest = max(newest, row.max_timestamp)
+            highest = max(highest, row.base_offset)
+            if row.producer_id < 0:
+                continue
+            set_mark(&mark, row, i, &markers)
+            if (mark.code != NOTHING or table.policy != READER) and not take_batch(table, row, &mark, i, segment):
+                raise MemoryError
+        table.max_timestamp, table.highest_base = newest, highest
         return (
             PyBytes_FromStringAndSize(<char*>table.ended.data, table.ended_count * <Py_ssize_t>sizeof(EndedTxn)),
             PyBytes_FromStringAndSize(

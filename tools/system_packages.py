@@ -4,6 +4,7 @@ by mmdebstrap, and nothing of them is installed."""
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 from commands import ROOT, contains, run
@@ -13,7 +14,9 @@ MIRROR = "http://deb.debian.org/debian"
 
 def command(name: str, package: str) -> str:
     """The command, of which the package is installed where that is allowed; else this ends with what to type."""
-    run(ROOT / "tools" / "need", f"{name}:{package}")
+    done = subprocess.run([ROOT / "tools" / "need", f"{name}:{package}"], check=False)
+    if done.returncode:
+        raise SystemExit(done.returncode)
     return name
 
 

@@ -335,30 +335,19 @@ cdef inline void release_stream(ArrowArrayStream* stream) noexcept nogil:
     stream.release = NULL
 
 
-cdef inline StreamState* new_stream_state(TableSchema* table_schema, int64_t count) noexcept nogil:
-    cdef StreamState* state = <StreamState*>calloc(1, sizeof(StreamState) + <size_t>count * sizeof(StorageSlice))
-    if state != NULL:
-        count_up(&table_schema.references)
-        state.table_schema = table_schema
-    return state
-
-
-cdef inline void stream_add(StreamState* state, Storage* storage, int64_t start, int64_t stop) noexcept nogil:
-    """Appends a slice; the state has space for it."""
-    cdef StorageSlice* slice_ = &state.slices[state.count]
-    count_up(&storage.references)
-    slice_.storage = storage
-    slice_.start = start
-    slice_.stop = stop
-    state.count += 1
-
-
-cdef inline void make_stream(ArrowArrayStream* stream, StreamState* state) noexcept nogil:
-    stream.get_schema = stream_schema
-    stream.get_next = stream_next
-    stream.get_last_error = stream_error
-    stream.private_data = state
-    stream.release = release_stream
+cdef inline ArrowArrayStream* new_stream(TableSchema* table_schema, int64_t slices) noexcept nogil:
+    """A stream with space for so many slices, and none yet; NULL: out of memory."""
+    cdef ArrowArrayStream* stream = <ArrowArrayStream*>calloc(1, sizeof(ArrowArrayStream))
+    cdef StreamState* state = <StreamState*>calloc(1, sizeof(StreamState) + <size_t>slices * sizeof(StorageSlice))
+    if stream == NULL or state == NULL:
+        free(stream)
+        free(state)
+        return NULL
+    count_up(&table_schema.references)
+    state.table_schema = table_schema
+    stream.get_schema, stream.get_next, stream.get_last_error = stream_schema, stream_next, stream_error
+    stream.private_data, stream.release = state, release_stream
+    return stream
 
 
 cdef inline int export_lists(ArrowArray* array, Storage* s, const void* validity, const void* offsets, int64_t length,

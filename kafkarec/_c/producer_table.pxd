@@ -3,7 +3,7 @@
     data of 7 (epoch 3)   data of 9   data of 7 ...   ABORT or COMMIT of 7 (epoch 4)
     ^ first offset                                    ^ ends the open transaction of producer id 7
 
-    BatchRow of each batch, its BatchMark --take_batches--> the state of each producer, rows of EndedTxn, rows of Oddity
+    BatchRow of each batch, its BatchMark --take_batch--> the state of each producer, rows of EndedTxn, rows of Oddity
 
 Markers are matched by producer id alone: with transaction.version 2 a marker has the epoch after that of its data. The
 log cleaner leaves empty control batches; they end no transaction. Nothing stops at an odd batch: it is an Oddity, and
@@ -369,27 +369,6 @@ cdef inline bint begin_rows(ProducerTable* table, int64_t batches) noexcept nogi
     """What ended in the next batches, and what was odd, replaces that of the ones before. False: out of memory."""
     table.ended_count = table.without_count = table.oddity_count = 0
     return producers_reserve(table, batches)
-
-
-cdef inline bint take_batches(ProducerTable* table, const BatchRow* rows, Markers* markers, int64_t start, int64_t stop,
-                              int64_t segment) noexcept nogil:
-    """Takes the batches [start, stop). False: out of memory."""
-    cdef BatchMark mark
-    cdef int64_t i, newest = table.max_timestamp, highest = table.highest_base
-    if not begin_rows(table, stop - start):
-        return False
-    for i in range(start, stop):
-        newest = max(newest, rows[i].max_timestamp)
-        highest = max(highest, rows[i].base_offset)
-        if rows[i].producer_id < 0:
-            continue
-        set_mark(&mark, rows + i, i, markers)
-        if mark.code == NOTHING and table.policy == READER:
-            continue
-        if not take_batch(table, rows + i, &mark, i, segment):
-            return False
-    table.max_timestamp, table.highest_base = newest, highest
-    return True
 
 
 # ---- what a broker would have refused

@@ -7,7 +7,7 @@ looks only at those (`ops/verify`).
 Which batches of a segment get an entry in its indexes: LogSegment.recover() of Kafka 4.3, see
 `state/index_builders.py`.
 
-    row                r0   r1   r2 ...        IndexState   what the rows so far leave
+    row          r0   r1   r2 ...            IndexState   what the rows so far leave
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -161,7 +161,7 @@ cdef inline bint pass_matching_entries(EntryCursor* f, const BatchRow* rows, int
 
 # ---- entries of indexes
 
-cdef enum IndexProblem:         # why a batch has no entry
+cdef enum IndexProblem:          # why a batch has no entry
     FAR                          # it does not fit one
     ORDER                        # its offset is not above that of the last one
     TIME_ORDER                   # the offset of the largest timestamp is below that of the last one

@@ -57,7 +57,7 @@ cdef inline bint second_fits(uint8_t first, uint8_t second) noexcept nogil:
 cdef inline int java_sequence(const uint8_t* p, int64_t left, bint* good) noexcept nogil:
     """The length of the sequence at p, well-formed or not (left > 0); sets `good` if it is one character."""
     cdef uint8_t first = p[0]
-    cdef int width = 2 if first < 0xE0 else 3 if first < 0xF0 else 4, i
+    cdef int i, width = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     good[0] = first < 0x80
     if first < 0xC2 or first > 0xF4 or left < 2 or not second_fits(first, p[1]):
         return 1

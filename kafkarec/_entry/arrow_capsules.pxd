@@ -30,8 +30,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strlen
 
 from kafkarec._c.arrow cimport (
-    ArrowArray, ArrowArrayStream, ArrowSchema, SchemaColumn, Storage, StreamState, TableSchema, export_list_schema,
-    export_lists, export_table_schema, make_stream,
+    ArrowArray, ArrowArrayStream, ArrowSchema, SchemaColumn, Storage, TableSchema, export_list_schema, export_lists,
+    export_table_schema,
 )
 from kafkarec._c.columns cimport WANT_VIEWS, count_nulls
 from kafkarec._c.input_columns cimport (
@@ -301,18 +301,6 @@ cdef inline object schema_capsule(TableSchema* table_schema, bint lists):
         free(schema)
         raise MemoryError
     return PyCapsule_New(schema, b"arrow_schema", drop_schema)
-
-
-cdef inline object stream_capsule(StreamState* state):
-    """A capsule with a stream that owns `state`."""
-    cdef ArrowArrayStream* stream = <ArrowArrayStream*>calloc(1, sizeof(ArrowArrayStream))
-    cdef ArrowArrayStream unused
-    if stream == NULL:
-        make_stream(&unused, state)
-        unused.release(&unused)
-        raise MemoryError
-    make_stream(stream, state)
-    return PyCapsule_New(stream, b"arrow_array_stream", drop_stream)
 
 
 cdef inline object list_capsule(Storage* storage, const void* validity, const void* offsets, int64_t length,

@@ -16,6 +16,7 @@ Each array becomes one chunk; chunks_release releases all of them.
 
 Functions with Python objects, for the compiled modules.
 """
+from libc.errno cimport ENOMEM
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
@@ -276,17 +277,20 @@ cdef inline set import_arrays(InputChunks* input_, ArrowArrayStream* stream, dic
     cdef ArrowSchema schema
     cdef ArrowArray* array
     cdef set names = set()
+    cdef int status
     memset(&schema, 0, sizeof(ArrowSchema))
     if stream.get_schema == NULL or stream.get_next == NULL:
         raise invalid_arrow_error(None, None, "its stream has no function get_schema or get_next")
-    if stream.get_schema(stream, &schema) != 0 or schema.release == NULL:
-        raise ValueError("the Arrow stream has no schema" + producer_error(stream))
+    status = stream.get_schema(stream, &schema)
+    if status != 0 or schema.release == NULL:
+        raise stream_failure(stream, status, "the Arrow stream has no schema")
     try:
         check_schema(None, &schema)
         while True:
             array = &new_chunk(input_).array
-            if stream.get_next(stream, array) != 0:
-                raise ValueError("the Arrow stream failed" + producer_error(stream))
+            status = stream.get_next(stream, array)
+            if status != 0:
+                raise stream_failure(stream, status, "the Arrow stream failed")
             if array.release == NULL:
                 break
             names |= chunks_bind(input_, &schema, fields, left_out, own)
@@ -296,12 +300,15 @@ cdef inline set import_arrays(InputChunks* input_, ArrowArrayStream* stream, dic
     return names
 
 
-cdef inline str producer_error(ArrowArrayStream* stream):
-    """The first line of the producer's message for its last error, after ": "; "" if there is none."""
+cdef inline object stream_failure(ArrowArrayStream* stream, int status, str what):
+    """The exception for an errno of the producer, MemoryError or ValueError: `what`, and the first line of the
+    producer's message if there is one."""
     cdef const char* why = NULL
     if stream.get_last_error != NULL:
         why = stream.get_last_error(stream)
-    return "" if why == NULL else ": " + (<bytes>why).decode(errors="replace").partition("\n")[0]
+    if why != NULL:
+        what += ": " + (<bytes>why).decode(errors="replace").partition("\n")[0]
+    return MemoryError(what) if status == ENOMEM else ValueError(what)
 
 
 cdef inline void chunks_release(InputChunks* input_) noexcept:

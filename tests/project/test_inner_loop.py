@@ -12,7 +12,7 @@ import pytest
 from kafkarec import _core
 
 # Called for a record that does not fit or is refused, and by the exact form, which reads the last records of an input.
-SELDOM = {"decode_with_cursor", "bytes_make_room", "why_refused", "java_utf8"}
+SELDOM = {"decode_with_cursor", "why_refused", "java_utf8"}
 
 
 def test_the_quick_form_calls_no_function_for_a_record():

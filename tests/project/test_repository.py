@@ -15,6 +15,7 @@ import make_docs
 import pytest
 import run_demo
 import setup_env
+from commands import write_command
 from paths import ROOT
 from source_files import loaded
 
@@ -85,6 +86,27 @@ def test_set_up_without_python_and_package_manager(tmp_path):
     assert "missing: Python 3.11" in completed.stdout
     assert "this system's package manager" in completed.stdout
     assert completed.stderr == ""
+
+
+def test_commands_that_are_missing_are_installed_or_named(tmp_path):
+    """By tools/need, which says nothing of those that are there."""
+    path, ran = bare_path(tmp_path), tmp_path / "ran"
+    for name, line in (("apt-get", f'echo "$*" >>{ran}; echo "many lines"'), ("id", "echo 0")):
+        (tmp_path / "bin" / name).unlink(missing_ok=True)
+        write_command(tmp_path / "bin" / name, line)
+    install = "install -y --no-install-recommends default-jdk javac-x"
+    line = f"apt-get update && apt-get {install}\n"
+    missing = ["sed", "java-x:default-jdk", "javac-x"]
+    for words, more, status, said in (
+        (["sed", "sh:dash"], {}, 0, ""),
+        (missing, {"NO_INSTALL": "1"}, 3, f"missing: java-x javac-x; on Debian or Ubuntu: {line}"),
+        (missing, {}, 0, f"+ {line}"),
+    ):
+        assert not ran.exists()
+        command = [ROOT / "tools" / "need", *words]
+        done = subprocess.run(command, env={"PATH": path, **more}, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (status, "", said)
+    assert ran.read_text() == f"update\n{install}\n"
 
 
 def made_of(python):

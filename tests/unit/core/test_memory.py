@@ -128,6 +128,7 @@ WAYS = {
     "lists": lists,
     "rows, written": lambda: kafkarec.encode(ROWS, compression="lz4", batch_size=4096),
     "Arrow, written": lambda: kafkarec.encode(as_arrow(ROWS), compression="zstd", batch_size=4096),
+    "columns, written": lambda: kafkarec.encode(columns_to_export()[1]),
 }
 # way: all (position, base offset, record) that an error may name
 REFUSED = {
@@ -141,6 +142,7 @@ REFUSED = {
     "lists": {(0, 0, None), (9026, 1, None), (18060, 4, None)},
     "rows, written": set(),
     "Arrow, written": set(),
+    "columns, written": set(),
 }
 ROW = 104
 """Bytes per row of the table of batches."""

@@ -260,6 +260,14 @@ def test_a_run_of_more_than_four_mebibytes_is_no_value():
         assert len(same(b"\xff" * 9 + builders.varint(len(run)) + run + b"\xff" * 40).batches) == batches, size
 
 
+def test_a_wrong_length_that_leads_to_a_batch_in_a_value_is_not_followed():
+    """The length of the value, directly before it, tells."""
+    front, inside, behind = builders.good_batches(3, 4)
+    whole = builders.batch([builders.record(value=inside)], base_offset=4)
+    bad = builders.patched(whole, 8, (whole.index(inside) - 12).to_bytes(4, "big"))
+    assert same(front + bad + behind).batches == [0, len(front + bad)]
+
+
 def test_a_batch_is_found_behind_any_number_of_bytes():
     """Of bytes that may be a magic and of others, in words that begin anywhere; in memory, and where a window ends."""
     first, last = builders.good_batch(2), builders.good_batch(2, base_offset=2)
