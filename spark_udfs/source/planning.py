@@ -309,7 +309,10 @@ def _indexed_cuts(options: ReadOptions, part: kafkarec.Segment, most: int) -> li
     if part.base_offset is None or part.end is None:
         return None
     entries = [entry for entry in part.index_entries(offset_index) if part.begin <= entry.position < part.end]
+    is_restored = options.mode != "FAILFAST"  # else no batch depends on those around it
     reach = _WITNESSES if part.fetch_counter is None else _WITNESSES_AT_URL
+    if is_restored and part.fetch_counter is not None:
+        most *= _PIECES_OF_A_TASK  # each cut takes requests
     cuts: list[tuple[int, int | None]] = [(part.begin, None)]
     for number, entry in enumerate(entries[1:-1], 1):
         if entry.position - cuts[-1][0] < most:
@@ -320,7 +323,7 @@ def _indexed_cuts(options: ReadOptions, part: kafkarec.Segment, most: int) -> li
         except ValueError:
             return None
         batches = read.batches
-        if options.mode != "FAILFAST":  # which restores nothing, so that no batch depends on those around it
+        if is_restored:
             begin = entries[number - reach].position if number >= reach else part.begin
             end = entries[number + reach].position if number + reach < len(entries) else part.end
             batches = part.between(begin, end).scan(errors="skip")
