@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from long_run import examples
 from paths import SEGMENTS
+from plain_logs import batch
 from random_records import UNUSUAL, records_of
 from reading import DEFAULT_COLUMNS
 
@@ -98,7 +99,7 @@ def test_last_prints_the_last_of_all_rows(run, tmp_path, runs, count, arguments,
             elif kind == "abort":
                 raw += builders.batch(records, base_offset=at, producer_id=5, attributes=builders.TRANSACTIONAL)
                 at += max(size, 1)
-                raw += builders.end_marker(commit=False, producer_id=5, base_offset=at)
+                raw += builders.end_marker(at, 5, commit=False)
                 at += 1
                 continue
             else:
@@ -116,7 +117,7 @@ def test_last_prints_the_last_of_all_rows(run, tmp_path, runs, count, arguments,
 
 def test_n_and_last_decode_few_batches(run, tmp_path, monkeypatch):
     """For `-n` and `--last`, few of the 256 batches (4 MB) are decompressed."""
-    one = builders.batch(builders.records(4, value=b"x" * 4000))
+    one = batch(0, 4, value=b"x" * 4000)
     path = tmp_path / "x.log"
     path.write_bytes(b"".join((4 * i).to_bytes(8, "big") + one[8:] for i in range(256)))
     decoded = []

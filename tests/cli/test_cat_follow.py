@@ -15,7 +15,7 @@ from paths import SEGMENTS
 
 
 def batch(offset, count=1, **fields):
-    return builders.batch(builders.records(count, value=b"value %d"), base_offset=offset, **fields)
+    return plain_logs.batch(offset, count, **fields)
 
 
 class Following:
@@ -133,7 +133,7 @@ def test_a_truncated_log_is_followed_from_its_new_end(follow, log):
     assert tail.offsets(5) == [0, 1, 2, 3, 4]
     os.truncate(path, size // 5 * 3)
     assert tail.quiet()
-    append(log, batch(3, 2, leader_epoch=9))
+    append(log, batch(3, 2, epoch=9))
     assert tail.offsets(2) == [3, 4]
     status, message, _ = tail.stop()
     assert status == 130
@@ -144,13 +144,13 @@ def test_read_committed_shows_records_when_their_transaction_ends(follow, log):
     tail = follow(log, "--isolation", "read_committed")
     assert tail.offsets(5) == [0, 1, 2, 3, 4]
     for offset, producer in ((5, 1), (6, 2)):
-        append(log, batch(offset, producer_id=producer, attributes=builders.TRANSACTIONAL))
+        append(log, batch(offset, transaction=producer))
     append(log, batch(7))
     assert tail.quiet()
-    append(log, builders.end_marker(commit=True, producer_id=1, base_offset=8))
+    append(log, builders.end_marker(8, 1, commit=True))
     assert tail.offsets(1) == [5]
     assert tail.quiet(0.5)
-    append(log, builders.end_marker(commit=False, producer_id=2, base_offset=9))
+    append(log, builders.end_marker(9, 2, commit=False))
     assert tail.offsets(1) == [7]
     assert tail.stop() == (130, "", [])
 

@@ -2,9 +2,9 @@
 
 import struct
 
-import builders
 import pytest
 from paths import SEGMENTS
+from plain_logs import batch
 from s3server import BUCKET, running
 
 from kafkarec.cli import progress
@@ -16,7 +16,7 @@ BIG = f"big/orders-0/{0:020}.log"
 def bucket():
     with running("s3fs") as server:
         server.put_folder(SEGMENTS / "txn-0", "kafka-backup/txn-0", (".log", ".index", ".txnindex"))
-        one = builders.batch(builders.records(4, value=b"x" * 50_000))
+        one = batch(0, 4, value=b"x" * 50_000)
         server.put(BIG, b"".join((4 * i).to_bytes(8, "big") + one[8:] for i in range(64)))  # 12.8 MB
         index = b"".join(struct.pack(">ii", 4 * i, i * len(one)) for i in range(1, 64))
         server.put(BIG.replace(".log", ".index"), index)

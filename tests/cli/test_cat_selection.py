@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from failing_calls import before
 from paths import SEGMENTS
+from plain_logs import batch
 
 CODECS, TXN, COMPACTED = SEGMENTS / "all-codecs-0", SEGMENTS / "txn-0", SEGMENTS / "compacted-0"
 OFFSETS = SEGMENTS / "__consumer_offsets-0"
@@ -80,7 +81,7 @@ class TestLatestPerKey:
 
     def test_damage_at_the_end_is_reported(self, run, tmp_path):
         path = tmp_path / "a.log"
-        data = b"".join(builders.batch(builders.records(2, key=b"k"), base_offset=base) for base in (0, 2))
+        data = b"".join(batch(base, 2) for base in (0, 2))
         path.write_bytes(data[:-1] + b"x")
         ran = run("cat", path, "--latest-per-key")
         assert ran.status == 1 and [row["offset"] for row in ran.rows] == [1] and "crc mismatch" in ran.complaint
@@ -92,7 +93,7 @@ class TestLatestPerKey:
         def grown(*_):
             nonlocal written
             with path.open("ab") as file:
-                file.write(builders.batch(builders.records(2, key=b"k"), base_offset=written))
+                file.write(batch(written, 2))
             written += 2
 
         path.touch()

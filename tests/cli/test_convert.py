@@ -1,6 +1,7 @@
 """`kafkarec convert` names another codec, writes all or nothing, keeps the start of a log. The fence has the rest."""
 
 import builders
+import plain_logs
 import pytest
 from paths import SEGMENTS
 from plain_logs import log
@@ -21,7 +22,7 @@ def test_a_codec_that_the_magic_lacks_is_named_with_the_command_for_another(run,
 
 
 def test_restored_headers_are_named(run, tmp_path):
-    batches = builders.good_batches(4)
+    batches = plain_logs.batches(4)
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_bytes(builders.patched(b"".join(batches), len(batches[0]) + 8, bytes(4)))
     ran = run("convert", old, "-o", new, "--errors", "skip")
@@ -36,7 +37,7 @@ def test_on_loss_raise_needs_an_output_that_appears_at_the_end(run):
 
 def test_a_log_that_begins_with_a_gap_keeps_its_start(run, tmp_path):
     """Without its start offset, consumers with a position in the gap would be out of range."""
-    old = log(tmp_path / "orders-3", (5, builders.good_batch(3, base_offset=90)))
+    old = log(tmp_path / "orders-3", (5, plain_logs.batch(90, 3)))
     assert run("convert", old, "-o", tmp_path / "new", "--compression", "lz4").status == 0
     assert (tmp_path / "new" / "orders-3" / f"{5:020d}.log").exists()
 
@@ -44,10 +45,10 @@ def test_a_log_that_begins_with_a_gap_keeps_its_start(run, tmp_path):
 @pytest.mark.parametrize("verb", ["convert", "compact"])
 def test_a_log_that_ends_with_an_empty_segment_keeps_its_end(run, tmp_path, verb):
     """As `salvage --keep-end` writes it, so that no offset is given twice."""
-    old = log(tmp_path / "orders-0", [builders.good_batch(5)], (10, b""))
+    old = log(tmp_path / "orders-0", [plain_logs.batch()], (10, b""))
     new = tmp_path / "new" / "orders-0"
     assert run(verb, old, "-o", new).status == 0
     assert {path.stem for path in new.glob("*.log")} == {path.stem for path in new.glob("*.index")}
     assert (new / f"{10:020}.log").read_bytes() == b"" and (new / f"{10:020}.snapshot").exists()
     with kafkarec.SegmentWriter(new) as writer:
-        assert writer.next_offset == 10 and writer.append(builders.good_batch(2, base_offset=10)) == range(10, 12)
+        assert writer.next_offset == 10 and writer.append(plain_logs.batch(10, 2)) == range(10, 12)

@@ -106,7 +106,7 @@ def test_damage_and_an_unreadable_file_in_one_run(damaged, tmp_path):
 
 def test_a_search_that_ends_at_its_limit_is_said(run, tmp_path):
     """Headers that claim large batches use up its work: what is left may be good. Behind them it goes on."""
-    header = builders.flipped(builders.batch([builders.record(value=bytes(14_000))], base_offset=7)[:100], 17)
+    header = builders.flipped(batch(7, 1, value=bytes(14_000))[:100], 17)
     parts = [batch(0, 5), b"\xff" * 40, header * 3000, *(batch(10 + 5 * each, 5) for each in range(900))]
     folder = log(tmp_path / "orders-0", parts)
     end = len(parts[0]) + 40 + 300_000

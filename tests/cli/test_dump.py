@@ -8,6 +8,7 @@ import builders
 import pytest
 from command import COMMAND, ENVIRONMENT
 from paths import SEGMENTS
+from plain_logs import batch
 
 STEM = "00000000000000000000"
 LOG = SEGMENTS / "all-codecs-0" / f"{STEM}.log"
@@ -36,21 +37,21 @@ def test_the_list_of_files_may_end_with_commas(run):
 
 
 def test_a_bad_index_suggests_verify(run, tmp_path):
-    log(tmp_path, builders.good_batch(1))
+    log(tmp_path, batch(0, 1))
     ran = run("dump", log(tmp_path, bytes(4) + b"\0\0\x10\0", name=f"{STEM}.index"))
     assert ran.status == 1 and "points at byte 4096, but the log has" in ran.complaint
     assert ran.complaint.endswith(f"kafkarec verify {tmp_path}")
 
 
 def test_an_error_of_a_control_record_names_its_file(run, tmp_path):
-    path = log(tmp_path, builders.batch([builders.record(key=b"\0")], attributes=builders.CONTROL))
+    path = log(tmp_path, batch(0, 1, attributes=builders.CONTROL, key=b"\0"))
     ran = run("dump", path, "--deep-iteration")
     assert ran.status == 1 and ran.out.endswith(b"isvalid: true\n")  # the lines before the record, whole
     assert ran.complaint.startswith(f"kafkarec: {path}: control record cannot be read")
 
 
 def test_an_exceeded_limit_names_its_option(run, tmp_path):
-    path = log(tmp_path, builders.batch(builders.records(1, value=bytes(1 << 20)), codec="zstd"))
+    path = log(tmp_path, batch(0, 1, codec="zstd", value=bytes(1 << 20)))
     ran = run("dump", path, "--deep-iteration", "--max-decompressed-bytes", "64k")
     assert ran.status == 3 and "max_decompressed_bytes" in ran.complaint and "Kafka's tool" not in ran.complaint
 
@@ -65,7 +66,7 @@ def test_decoder_classes_are_accepted(run, tmp_path, names):
     assert first.endswith(" headerKeys: [] key: -7 payload: 9") and second.endswith(" headerKeys: []")
     assert b" payload: " in run("dump", path, "--value-decoder-class").out
     assert run("dump", path, "--value-decoder-class", number).status == 0
-    short = log(tmp_path, builders.batch([builders.record(value=b"abc")]))
+    short = log(tmp_path, batch(0, 1, value=b"abc"))
     ran = run("dump", short, "--value-decoder-class", long)
     assert (ran.status, "3 bytes are too few for the type long" in ran.complaint) == (1, True)
     # the flag of an internal topic has priority over a class
@@ -75,7 +76,7 @@ def test_decoder_classes_are_accepted(run, tmp_path, names):
 
 
 def test_records_send_no_control_characters_to_a_terminal(tmp_path):
-    path = log(tmp_path, builders.batch([builders.record(value="\x1b[31mred\x07 \u20ac".encode())]))
+    path = log(tmp_path, batch(0, 1, value="\x1b[31mred\x07 \u20ac".encode()))
     arguments = [*COMMAND, "dump", "--print-data-log", path]
     assert b"\x1b[31mred" in subprocess.run(arguments, capture_output=True, env=ENVIRONMENT, check=True).stdout
     controller, terminal = pty.openpty()

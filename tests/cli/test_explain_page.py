@@ -6,6 +6,7 @@ import builders
 import pytest
 from html_pages import parsed
 from paths import SEGMENTS
+from plain_logs import batch
 
 import kafkarec
 from kafkarec.ops.explain import explain, group_of
@@ -65,7 +66,7 @@ WRONG_VALUE = [builders.record(), builders.record(offset_delta=1, value_length=4
 @pytest.mark.parametrize(
     "data, field",
     [
-        (builders.patched(builders.batch(builders.records(9)), 70, b"\xff"), "crc"),
+        (builders.patched(batch(0, 9), 70, b"\xff"), "crc"),
         *((builders.batch(WRONG_VALUE, codec=codec), "records[1].value_length") for codec in ("none", "lz4")),
     ],
     ids=["checksum", "value", "compressed value"],
@@ -90,14 +91,14 @@ def test_a_restored_field_is_marked(page, tmp_path):
 
 def test_names_and_values_are_escaped(page, tmp_path):
     path = tmp_path / "<i>&\x1b'\".log"
-    path.write_bytes(builders.batch([builders.record(value=b"<script>'\"</td>")]))
+    path.write_bytes(batch(0, 1, value=b"<script>'\"</td>"))
     text = page(path)
     assert "<script" not in text and "&lt;script&gt;" in text and "\x1b" not in text
     page(path, "--at", "0", "--format", "json")
 
 
 def test_damaged_and_odd_inputs_have_a_page(page, tmp_path):
-    good = builders.batch(builders.records(3))
+    good = batch(0, 3)
     for data in (b"", b"\0" * 700, good[:40], good[:16] + b"\x07" + good[17:], good[:8] + b"\x7f" + good[9:]):
         (tmp_path / "x.log").write_bytes(data)
         text = page(tmp_path / "x.log", "--full", status=1 if data else 0)

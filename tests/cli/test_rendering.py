@@ -2,10 +2,10 @@
 
 import json
 
-import builders
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_logs import batch
 
 import kafkarec
 from kafkarec.cli import json_lines
@@ -21,7 +21,7 @@ def parsed(lines):
 
 
 def one_value(blob, form):
-    table = kafkarec.decode(builders.batch([builders.record(value=blob)]), columns=["value"])
+    table = kafkarec.decode(batch(0, 1, value=blob), columns=["value"])
     return json_lines.render(table, ["value"], forms={"value": form}).decode().rstrip("\n")
 
 

@@ -12,6 +12,7 @@ import builders
 import plain_logs
 import pytest
 from command import assert_quiet_at_a_closed_pipe, interruptible
+from plain_logs import batch
 
 CODECS = ("none", "lz4", "snappy", "zstd", "gzip")
 RECORDS = 60
@@ -40,11 +41,10 @@ def transactions(count):
     pieces, base = [], 0
     for number in range(count):
         producer = 7 + number % 2
-        header = {"producer_id": producer, "producer_epoch": 0, "base_sequence": number // 2 * RECORDS}
-        pieces.append(builders.good_batch(RECORDS, base_offset=base, attributes=0x10, **header))
+        pieces.append(batch(base, RECORDS, transaction=producer, base_sequence=number // 2 * RECORDS))
         base += RECORDS
         if number < count - 1:
-            pieces.append(builders.end_marker(commit=number % 3 != 0, base_offset=base, producer_id=producer))
+            pieces.append(builders.end_marker(base, producer, commit=number % 3 != 0))
             base += 1
     return b"".join(pieces)
 

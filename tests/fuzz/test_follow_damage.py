@@ -15,6 +15,7 @@ import builders
 import hurt_logs
 import pytest
 from long_run import LONG
+from plain_logs import batch
 
 import kafkarec
 from kafkarec.sidecars import leader_epochs, offset_index
@@ -106,7 +107,7 @@ def good_run(log, start, count=GOOD):
     last = log.segments[-1].batches[-1]
     epoch = max(0, *(batch.epoch for segment in log.segments for batch in segment.batches))
     numbers = range(start, start + count)
-    return b"".join(builders.good_batch(2, base_offset=last.next + 2 * n, leader_epoch=epoch) for n in numbers)
+    return b"".join(batch(last.next + 2 * n, 2, epoch=epoch) for n in numbers)
 
 
 def spoiled(chance, data):

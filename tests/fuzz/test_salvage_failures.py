@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 
-import builders
 import pytest
 from failing_calls import before, failing, killed_before, run_in_child, without_power_from
 from killed_writer import Disk
@@ -51,10 +50,9 @@ def check_reported_work(out, expected):
 def test_a_power_failure_at_any_call(source, tmp_path, monkeypatch, group_files, as_partition):
     """What was not synced is lost in whole or in part. Files of a partition are synced together: none of them is noted,
     or has its final name, before it is on the disk."""
-    producer = {"producer_id": 7, "producer_epoch": 0}
     rewritten = [
-        builders.batch(builders.records(3), attributes=builders.TRANSACTIONAL, base_sequence=0, **producer),
-        builders.batch(builders.records(3), base_offset=3, **producer),  # in its transaction: removed for a broker
+        batch(0, 3, transaction=7),
+        batch(3, 3, producer_id=7, producer_epoch=0),  # in its transaction: removed for a broker
     ]
     log(source / "third-0", rewritten, [batch(6, 3)])
     monkeypatch.setattr(durable, "_GROUP_FILES", group_files)
@@ -192,11 +190,7 @@ class ShrinkingFile(FailingFile):
 @pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize("kind", [FailingFile, ShrinkingFile])
 def test_a_source_that_fails_when_the_plan_is_read(tmp_path, kind, dry_run):
-    fields = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
-    parts = [
-        builders.batch(builders.records(10, value=LARGE), base_offset=base, base_sequence=base, **fields)
-        for base in range(0, 120, 10)
-    ]
+    parts = [batch(base, 10, transaction=7, base_sequence=base, value=LARGE) for base in range(0, 120, 10)]
     at = sum(map(len, parts[:5])) + 300
     for reads in range(1, 4):
         source = kafkarec.open(kind(b"".join(parts), (at, at + 10, reads)), topic="orders", partition=0)

@@ -1,6 +1,7 @@
 """errors="skip" with damage at chosen places; at random ones see tests/unit/read/test_hurt_headers.py."""
 
 import builders
+import plain_logs
 import pytest
 import reading
 
@@ -11,7 +12,7 @@ pytestmark = pytest.mark.core
 
 def test_length_prefixed_batches_are_found():
     """An archive of [int32 length][batch]: damage between batches, which are no part of a value."""
-    batches = builders.good_batches(4)
+    batches = plain_logs.batches(4)
     archive = b"".join(len(batch).to_bytes(4, "big") + batch for batch in batches)
     skipped = kafkarec.decode(archive, errors="skip")
     assert [record.offset for record in skipped] == list(range(12))
@@ -22,9 +23,9 @@ def test_codec_errors_and_exceeded_limits_are_damage():
     bad = [
         builders.batch(codec="lz4", payload=b"no frame", count=1, base_offset=1),
         builders.batch(codec=6, payload=b"?", count=1, base_offset=2),
-        builders.batch([builders.record(value=bytes(100_000))], codec="gzip", base_offset=3),
+        plain_logs.batch(3, 1, codec="gzip", value=bytes(100_000)),
     ]
-    data = builders.good_batch(1) + b"".join(bad) + builders.good_batch(1, base_offset=4)
+    data = plain_logs.batch(0, 1) + b"".join(bad) + plain_logs.batch(4, 1)
     skipped = kafkarec.decode(data, errors="skip", max_decompressed_bytes=10_000)
     assert [record.offset for record in skipped] == [0, 4]
     assert [damage.reason for damage in skipped.damage] == [
@@ -35,7 +36,7 @@ def test_codec_errors_and_exceeded_limits_are_damage():
     reading.assert_tiles(data, skipped)
 
 
-GOOD_BATCH = builders.good_batch(3)
+GOOD_BATCH = plain_logs.batch(0, 3)
 BETWEEN = {
     "garbage": b"garbage!!" * 3,
     "zeros": bytes(50),
@@ -55,7 +56,7 @@ def test_batches_whose_offsets_restart_are_recovered(kind):
 
 
 def test_scan_skips_framing_damage_and_keeps_the_rest():
-    good = builders.good_batch(2)
-    table = kafkarec.scan(good + b"garbage, garbage, garbage" + builders.good_batch(1, base_offset=2), errors="skip")
+    good = plain_logs.batch(0, 2)
+    table = kafkarec.scan(good + b"garbage, garbage, garbage" + plain_logs.batch(2, 1), errors="skip")
     assert [row["base_offset"] for row in reading.arrow_rows(table)] == [0, 2]
     assert [damage.length for damage in table.damage] == [25]

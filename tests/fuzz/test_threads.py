@@ -13,6 +13,7 @@ import random_logs
 import reading
 from core_reading import error_fields, what_was_left_out
 from long_run import LONG, fewer
+from plain_logs import batches
 
 import kafkarec
 from kafkarec._core import Source
@@ -135,7 +136,7 @@ def test_offsets_and_epochs_that_the_neighbours_disprove():
     """Whole batches: only who compares them with the one before sees that they are wrong."""
     restored = 0
     for at in range(1, 12):
-        pieces = builders.good_batches(12, leader_epoch=7)
+        pieces = batches(12, epoch=7)
         for start, wrong in ((0, (3 * at + 1000).to_bytes(8, "big")), (0, bytes(8)), (12, bytes([0, 0, 0, 3]))):
             data = b"".join([*pieces[:at], builders.patched(pieces[at], start, wrong), *pieces[at + 1 :]])
             for errors in ("raise", "skip"):

@@ -5,11 +5,11 @@ import shutil
 import subprocess
 import sys
 
-import builders
 import checkouts
 import pytest
 from long_run import LONG
 from paths import ROOT
+from plain_logs import batch
 
 READ = """
 import sys, kafkarec
@@ -34,7 +34,7 @@ def test_a_build_for_one_interpreter_reads_a_record(tmp_path):
     env = dict(os.environ, KAFKAREC_ABI3="0", KAFKAREC_OPTIMIZE="-O0", PYTHONPATH=str(tmp_path))
     built = subprocess.run(build, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr[-3000:]
-    data = builders.batch([builders.record(key=b"k", value=b"v", headers=[(b"h", None)])], base_offset=7)
+    data = batch(7, 1, key=b"k", value=b"v", headers=[(b"h", None)])
     read = subprocess.run(
         [sys.executable, "-c", READ], cwd=tmp_path, env=env, input=data, capture_output=True, check=False
     )

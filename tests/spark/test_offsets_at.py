@@ -4,10 +4,9 @@ import json
 from datetime import UTC, date, datetime, timedelta, timezone
 from types import SimpleNamespace
 
-import builders
 import pytest
 from paths import SEGMENTS
-from plain_logs import log
+from plain_logs import batch, log
 from source_rows import offsets_of, read, spoil
 
 import kafkarec
@@ -66,7 +65,7 @@ def test_a_partition_without_a_record_that_late_has_its_end(tmp_path):
     rows = [(7 + n, MS + n, None, b"", []) for n in range(10)]
     log(tmp_path / "t-0", (7, kafkarec.encode(rows)))
     log(tmp_path / "t-1", (40, b""))
-    log(tmp_path / "t-2", (0, builders.good_batch(3, base_offset=0, base_timestamp=-1)))
+    log(tmp_path / "t-2", (0, batch(0, 3, base_timestamp=-1)))
     found = offsets_at(tmp_path, MS + 10)
     assert found == {"t": {0: 17, 1: 40, 2: 3}}
     assert read(tmp_path, startingOffsets=json.dumps(found)) == []

@@ -16,7 +16,7 @@ import builders
 import log_cleaning
 import pytest
 from log_cleaning import RepeatingThread
-from plain_logs import log
+from plain_logs import batch, log
 from pyspark.sql.types import StructType
 from source_rows import Read, offsets_of, read
 from unreadable_files import refuse_listing
@@ -277,12 +277,10 @@ def test_retention_between_listing_and_planning(broker, monkeypatch, options):
 def test_read_committed_of_a_preallocated_file_that_is_written_to(tmp_path, monkeypatch, call, written, cut, indexed):
     """Of a transaction that is aborted after the planning. written: the batches in the file from one of the planning's
     calls on that open or read a file; cut: the bytes of the last one when the planning began."""
-    plain = [builders.batch(builders.records(1), base_offset=base) for base in range(4)]
-    begun = builders.batch(
-        builders.records(1), base_offset=4, attributes=builders.TRANSACTIONAL, producer_id=7, producer_epoch=0
-    )
-    marker = builders.end_marker(commit=False, producer_id=7, base_offset=6)
-    data = [*plain, begun, builders.batch(builders.records(1), base_offset=5), marker]
+    plain = [batch(base, 1) for base in range(4)]
+    begun = batch(4, 1, transaction=7)
+    marker = builders.end_marker(6, 7, commit=False)
+    data = [*plain, begun, batch(5, 1), marker]
     folder = log(tmp_path / "t-0", (0, b"".join(plain[:3]) + plain[3][:cut] + bytes(2000)))
     if indexed:
         entry = offset_index.write([(1, len(plain[0]))], 0)
@@ -313,14 +311,10 @@ def test_read_committed_of_a_preallocated_file_that_is_written_to(tmp_path, monk
 @pytest.mark.parametrize("number", [1, 5])
 def test_read_committed_of_a_preallocated_file_with_damage_that_is_written_to(tmp_path, number):
     """Damage decides about transactions, and no offset tells what was written after the planning."""
-    kinds = [{}, {}, {"producer_id": 7, "attributes": builders.TRANSACTIONAL, "producer_epoch": 0}, {}, {}, {}]
-    batches = [builders.good_batch(1, base_offset=5 * at, **kind) for at, kind in enumerate(kinds)]
-    batches[3] = builders.end_marker(commit=False, producer_id=7, base_offset=15)
+    batches = [batch(5 * at, 1, transaction=7 if at == 2 else None) for at in range(6)]
+    batches[3] = builders.end_marker(15, 7, commit=False)
     batches[number] = builders.patched(batches[number], 0, (60_000).to_bytes(8, "big"))
-    later = [
-        builders.good_batch(1, base_offset=30, **kinds[2]),
-        builders.end_marker(commit=False, producer_id=7, base_offset=31),
-    ]
+    later = [batch(30, 1, transaction=7), builders.end_marker(31, 7, commit=False)]
     before, after = b"".join(batches), b"".join(batches + later)
     folder = log(tmp_path / "t-0", (0, before.ljust(4096, b"\0")))
     options = {"isolationLevel": "read_committed", "mode": "DROPMALFORMED"}
@@ -333,14 +327,14 @@ def test_read_committed_of_a_preallocated_file_with_damage_that_is_written_to(tm
 
 def test_read_committed_of_a_preallocated_file_whose_last_base_offset_is_damaged(tmp_path):
     """It is too low, and no checksum covers it: the log does not end there."""
-    plain = [builders.batch(builders.records(1), base_offset=base) for base in (10, 11, 12, 2)]
+    plain = [batch(base, 1) for base in (10, 11, 12, 2)]
     folder = log(tmp_path / "t-0", (10, b"".join(plain) + bytes(2000)))
     assert offsets_of(read(folder, isolationLevel="read_committed"))[:3] == [10, 11, 12]
 
 
 def test_read_committed_of_a_preallocated_file_with_a_length_up_to_its_end(tmp_path):
     """The batch that claims it is not the log's last one."""
-    plain = [builders.good_batch(1, base_offset=base) for base in range(20)]
+    plain = [batch(base, 1) for base in range(20)]
     length = sum(map(len, plain[3:])) + 2000 - 12
     plain[3] = builders.patched(plain[3], 8, length.to_bytes(4, "big"))
     folder = log(tmp_path / "t-0", (0, b"".join(plain) + bytes(2000)))

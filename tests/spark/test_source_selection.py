@@ -7,7 +7,7 @@ from pathlib import Path
 import builders
 import pytest
 from paths import SEGMENTS
-from plain_logs import log
+from plain_logs import batch, log
 from source_rows import offsets_of, read
 from stream_engine import Query
 
@@ -190,7 +190,7 @@ def test_a_time_selects_the_first_offset_at_or_after_it(splits, tmp_path):
 
 def test_ranges_of_segments_with_exchanged_names_are_refused(tmp_path):
     """Names say which segments have a range, and in which order transactions end."""
-    datas = [builders.batch(builders.records(10), base_offset=base) for base in (0, 10, 20)]
+    datas = [batch(base, 10) for base in (0, 10, 20)]
     folder = log(tmp_path / "orders-0", *zip((0, 20, 10), datas, strict=True))
     assert sorted(offsets_of(read(folder))) == list(range(30))
     for options in (
@@ -219,19 +219,12 @@ def transactions(seed):
         producer = rng.randrange(3)
         if producer in running and rng.random() < 0.4:
             kind = rng.choice(["commit", "abort"])
-            data += builders.end_marker(commit=kind == "commit", producer_id=producer, base_offset=at)
+            data += builders.end_marker(at, producer, commit=kind == "commit")
             running.discard(producer)
             at += 1
             continue
         count = rng.randrange(1, 4)
-        data += builders.batch(
-            builders.records(count),
-            base_offset=at,
-            attributes=builders.TRANSACTIONAL,
-            producer_id=producer,
-            producer_epoch=0,
-            base_sequence=at,
-        )
+        data += batch(at, count, transaction=producer, base_sequence=at)
         running.add(producer)
         at += count
     return data
@@ -264,7 +257,7 @@ CRC, LENGTH, BASE_OFFSET = 70, 9, 3
 
 def damaged_log(folder: Path, place: int) -> Path:
     """Ten batches of three records, a second after one another; the third one, offsets 6 to 8, has a wrong bit."""
-    batches = [builders.good_batch(3, base_offset=3 * n, base_timestamp=builders.NOW + 1000 * n) for n in range(10)]
+    batches = [batch(3 * n, 3, base_timestamp=builders.NOW + 1000 * n) for n in range(10)]
     batches[2] = builders.flipped(batches[2], place)
     return log(folder / "orders-0", batches)
 

@@ -5,8 +5,9 @@ import json
 import random
 import re
 
+import plain_logs
 import pytest
-from builders import NOW, flipped, good_batch, patched
+from builders import NOW, flipped, patched
 from plain_logs import log
 from stream_broker import Broker
 from stream_engine import Query, caught_up, strict_and_lenient
@@ -342,7 +343,7 @@ def test_new_objects_in_a_bucket_are_read(broker):
 
 def batches_of(count, **fields):
     """Return batches of three records, a millisecond each second."""
-    return [good_batch(3, base_offset=3 * n, base_timestamp=NOW + 1000 * n, **fields) for n in range(count)]
+    return [plain_logs.batch(3 * n, 3, base_timestamp=NOW + 1000 * n, **fields) for n in range(count)]
 
 
 LIMITS = [{}, *({"maxOffsetsPerTrigger": each} for each in ("1", "4", "10"))]
@@ -435,7 +436,7 @@ def test_a_last_batch_behind_a_gap_waits_for_the_one_behind_it(tmp_path, caplog,
 
 def test_a_batch_beyond_the_next_segments_offsets_hides_none_of_them(tmp_path):
     """The next segment has no batch yet, and a gap before the batch leaves no proof of its offset."""
-    batch, *later = (good_batch(1, base_offset=offset) for offset in range(13, 23))
+    batch, *later = (plain_logs.batch(offset, 1) for offset in range(13, 23))
     folder = log(tmp_path / "orders-0", (10, flipped(batch, 7, 3)), (14, b""))  # 13 -> 14
     query = Query(tmp_path, **TELLS)
     query.run()
@@ -461,7 +462,7 @@ def test_a_last_batch_behind_a_true_gap_is_read_with_the_one_behind_it(tmp_path)
 @pytest.mark.parametrize("restarts", [False, True])
 def test_of_two_last_batches_whose_offsets_fall_neither_is_passed(tmp_path, wrong, restarts):
     """A gap between the two leaves no proof of which one is damaged, before others are behind them."""
-    batches = [good_batch(1, base_offset=offset) for offset in (0, 1, 6, 10, 11, 12, 13)]
+    batches = [plain_logs.batch(offset, 1) for offset in (0, 1, 6, 10, 11, 12, 13)]
     batches[2] = patched(batches[2], 0, wrong.to_bytes(8, "big"))
     folder = log(tmp_path / "orders-0", batches[:4])
     query = Query(tmp_path, **TELLS)
@@ -477,7 +478,7 @@ def test_of_two_last_batches_whose_offsets_fall_neither_is_passed(tmp_path, wron
 
 def test_damage_before_a_batch_whose_offset_is_one_that_was_read_is_not_passed(tmp_path):
     """Of the batches before and behind the damage, either may have the wrong offset: a restart begins at the first."""
-    batches = [good_batch(1, base_offset=offset) for offset in range(20)]
+    batches = [plain_logs.batch(offset, 1) for offset in range(20)]
     bad = [flipped(batches[10]), patched(batches[11], 0, (9).to_bytes(8, "big"))]
     folder = log(tmp_path / "orders-0", batches[:10])
     for options in ({}, TELLS):
@@ -496,7 +497,7 @@ def test_damage_before_a_batch_whose_offset_is_one_that_was_read_is_not_passed(t
 @pytest.mark.parametrize("start", [30, 50, 51, 53])
 def test_a_start_up_to_a_waiting_batch_is_no_loss(tmp_path, start):
     """An offset that the log has, which a checkpoint of an earlier version may have passed."""
-    batches = [good_batch(3, base_offset=offset) for offset in (0, 50, 53)]
+    batches = [plain_logs.batch(offset, 3) for offset in (0, 50, 53)]
     folder = log(tmp_path / "orders-0", batches[:2])
     query = Query(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
     query.run()
@@ -508,7 +509,7 @@ def test_a_start_up_to_a_waiting_batch_is_no_loss(tmp_path, start):
 
 
 def test_a_start_behind_a_waiting_batch_is_a_loss(tmp_path, caplog):
-    log(tmp_path / "orders-0", (0, good_batch(3) + good_batch(3, base_offset=50)))
+    log(tmp_path / "orders-0", (0, plain_logs.batch(0, 3) + plain_logs.batch(50, 3)))
     starts = json.dumps({"orders": {"0": 54}})
     with pytest.raises(DataLoss, match="asks for 54, and the log ends at offset 3"):
         caught_up(tmp_path, startingOffsets=starts)
@@ -516,7 +517,7 @@ def test_a_start_behind_a_waiting_batch_is_a_loss(tmp_path, caplog):
 
 
 def test_the_first_batch_of_a_file_without_an_offset_in_its_name_is_read(tmp_path):
-    (tmp_path / "dump.log").write_bytes(good_batch(3, base_offset=500))
+    (tmp_path / "dump.log").write_bytes(plain_logs.batch(500, 3))
     query = caught_up(tmp_path / "dump.log", topic="orders")
     assert [offset for rows in query.rows.values() for offset, _ in rows] == [500, 501, 502]
 

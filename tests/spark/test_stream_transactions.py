@@ -5,8 +5,8 @@ import json
 import random
 
 import pytest
-from builders import TRANSACTIONAL, end_marker, flipped, good_batch, patched
-from plain_logs import log
+from builders import end_marker, flipped, patched
+from plain_logs import batch, log
 from source_rows import offsets_of, read
 from stream_broker import Broker
 from stream_engine import Query, caught_up
@@ -86,11 +86,10 @@ def test_a_wrong_offset_publishes_nothing_that_was_aborted_and_hides_nothing_els
     tmp_path, number, offset, limit, zeros
 ):
     """Offsets are missing before each batch, so that none can be restored. The third and fourth were aborted."""
-    kinds = [{}, {}, *[{"producer_id": 7, "attributes": TRANSACTIONAL, "producer_epoch": 0}] * 2, *[{}] * 20]
-    batches = [good_batch(2, base_offset=5 * at, **kind) for at, kind in enumerate(kinds)]
-    batches[4] = end_marker(commit=False, producer_id=7, base_offset=20)
+    batches = [batch(5 * at, 2, transaction=7 if at in (2, 3) else None) for at in range(24)]
+    batches[4] = end_marker(20, 7, commit=False)
     batches[number] = patched(batches[number], 0, offset.to_bytes(8, "big"))
-    end = good_batch(2, base_offset=5 * 24 - 3)
+    end = batch(5 * 24 - 3, 2)
     log(tmp_path / "orders-0", [*batches, end, bytes(zeros)])
     options = {"mode": "DROPMALFORMED", "isolationLevel": READ_COMMITTED}
     query = Query(tmp_path, **limit, **options)
@@ -147,9 +146,9 @@ def test_the_rows_at_any_time_are_those_of_a_consumer(broker, seed):
 
 def test_a_transaction_that_damage_leaves_undecided_is_told_once(tmp_path, caplog):
     """Its marker is unreadable, and nothing says what it was."""
-    data = good_batch(4, producer_id=7, producer_epoch=0, attributes=TRANSACTIONAL)
-    marker = b"\xff" * len(end_marker(commit=True, producer_id=7, base_offset=4))
-    log(tmp_path / "t-0", [data, marker, good_batch(2, base_offset=5)])
+    data = batch(0, 4, transaction=7)
+    marker = b"\xff" * len(end_marker(4, 7, commit=True))
+    log(tmp_path / "t-0", [data, marker, batch(5, 2)])
     told = f"{tmp_path}/t-0: the transaction of producer 7, offsets 0 to 3, is left out: its marker may be in the"
     options = {"mode": "PERMISSIVE", "isolationLevel": "read_committed"}
     assert offsets_of(read(tmp_path, **options)) == [5, 6]
@@ -157,7 +156,7 @@ def test_a_transaction_that_damage_leaves_undecided_is_told_once(tmp_path, caplo
     caplog.clear()
     query = caught_up(tmp_path, **options)
     with open(tmp_path / "t-0" / f"{0:020}.log", "ab") as file:
-        file.write(good_batch(2, base_offset=7))
+        file.write(batch(7, 2))
     query.run()
     assert [row[0] for row in query.rows["t", 0]] == [5, 6, 7, 8]
     assert [one.getMessage().startswith(told) for one in caplog.records].count(True) == 1

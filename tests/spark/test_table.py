@@ -7,6 +7,7 @@ from pathlib import Path
 
 import builders
 import duckdb
+import plain_logs
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -109,8 +110,7 @@ def with_odd_values(folder):
     folders that needs escapes."""
     times = (-200_000 * DAY, -DAY - 1, -2, 0, 253_402_300_799_999, 253_402_300_800_000, -62_135_596_800_001)
     dated = (
-        builders.batch([builders.record(value=b"x")], base_offset=at, base_timestamp=time, max_timestamp=time)
-        for at, time in enumerate(times)
+        plain_logs.batch(at, 1, base_timestamp=time, max_timestamp=time, value=b"x") for at, time in enumerate(times)
     )
     log(folder / "region=a%2Fb" / "times-0", dated)
     log(folder / "region=eu west" / "none-0", (0, builders.message(magic=0, value=b"x")))
@@ -284,10 +284,8 @@ def test_an_empty_log_makes_an_empty_table(tmp_path, out):
 def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told(tmp_path, out, caplog):
     """The marker comes with a later call."""
     batches, offset = [], 0
-    for producer, count in ((-1, 2), (7, 3), (-1, 1)):
-        options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0} if producer > 0 else {}
-        options |= {"attributes": builders.TRANSACTIONAL} if producer > 0 else {}
-        batches.append(builders.batch(builders.records(count), base_offset=offset, **options))
+    for transaction, count in ((None, 2), (7, 3), (None, 1)):
+        batches.append(plain_logs.batch(offset, count, transaction=transaction))
         offset += count
     log(tmp_path / "source" / "t-0", batches)
     first = write(tmp_path / "source", out, isolationLevel="read_committed")
@@ -297,7 +295,7 @@ def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told
     assert note in str(first)
     again = write(tmp_path / "source", out, isolationLevel="read_committed")
     assert again.rows == 0 and again.notes == first.notes
-    batches.append(builders.end_marker(commit=False, producer_id=7, base_offset=6))
+    batches.append(builders.end_marker(6, 7, commit=False))
     log(tmp_path / "source" / "t-0", batches)
     last = write(tmp_path / "source", out, isolationLevel="read_committed")
     assert (last.rows, last.offsets, last.notes) == (1, {"t": {0: [2, 7]}}, ())
@@ -305,7 +303,7 @@ def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told
 
 
 def test_a_last_batch_behind_a_gap_waits_and_is_told(tmp_path, out):
-    batches = builders.good_batches(4)
+    batches = plain_logs.batches(4)
     folder = log(tmp_path / "source" / "t-0", (0, batches[0] + batches[2]))
     first = write(tmp_path / "source", out)
     (note,) = first.notes
@@ -371,7 +369,7 @@ def test_folders_that_where_leaves_out_between_two_calls(tmp_path, out):
 
 def test_damage(tmp_path, out):
     source = tmp_path / "source"
-    data = builders.good_batches(4)
+    data = plain_logs.batches(4)
     bad = flipped(b"".join(data), len(data[0]) + 80)
     log(source / "t-0", (0, bad))
     with pytest.raises(kafkarec.KafkaRecordError):
@@ -387,7 +385,7 @@ def test_damage(tmp_path, out):
         quarantined = [json.loads(line) for path in out.glob("_quarantine/*.json") for line in path.open()]
         assert damage in quarantined
     before = len(list(out.glob("_quarantine/*.json")))
-    log(source / "t-0", (0, bad + builders.good_batch(1, base_offset=12)))
+    log(source / "t-0", (0, bad + plain_logs.batch(12, 1)))
     again = write(source, out)  # in FAILFAST, too: the damage is before the table's end
     assert (again.rows, again.damage) == (1, ()) and len(list(out.glob("_quarantine/*.json"))) == before
 

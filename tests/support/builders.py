@@ -78,10 +78,10 @@ def record(*, length: int | None = None, **fields) -> bytes:
     return sized(record_body(**fields), length)
 
 
-def records(count: int, *, value: bytes = b"value %d", **fields) -> list[bytes]:
+def records(count: int, *, value: bytes | None = b"value %d", **fields) -> list[bytes]:
     """Return `count` good records with offset and timestamp deltas 0, 1, 2..."""
     return [
-        record(offset_delta=i, timestamp_delta=i, value=value % i if b"%d" in value else value, **fields)
+        record(offset_delta=i, timestamp_delta=i, value=value and value.replace(b"%d", b"%d" % i), **fields)
         for i in range(count)
     ]
 
@@ -211,16 +211,6 @@ def batch(
     return struct.pack(">qiibI", base_offset, size, leader_epoch, magic, crc) + checked
 
 
-def good_batch(count: int = 3, *, base_offset: int = 0, codec: str = "none", **fields) -> bytes:
-    """Return a batch that every reader accepts; `fields` are passed to `batch`."""
-    return batch(records(count), base_offset=base_offset, codec=codec, **fields)
-
-
-def good_batches(count: int, size: int = 3, *, base_offset: int = 0, **fields) -> list[bytes]:
-    """Return good batches of `size` records each, without a gap between them."""
-    return [good_batch(size, base_offset=base_offset + size * n, **fields) for n in range(count)]
-
-
 def message(
     *,
     magic: int = 1,
@@ -268,7 +258,7 @@ def wrapper(
     return message(magic=magic, offset=offset, value=packed, attributes=attributes | codec_id, **fields)
 
 
-def end_marker(*, commit: bool, producer_id: int, producer_epoch: int = 0, base_offset: int = 0, **fields) -> bytes:
+def end_marker(base_offset: int, producer_id: int, *, commit: bool, producer_epoch: int = 0, **fields) -> bytes:
     """Return a COMMIT or ABORT control batch as the transaction coordinator writes it."""
     marker = record(key=struct.pack(">hh", 0, int(commit)), value=struct.pack(">hi", 0, 5))
     return batch(

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import builders
+import plain_logs
 
 import kafkarec
 from kafkarec import (
@@ -175,11 +176,10 @@ class Disk:
 
 
 def batch(offset: int = 0, count: int = 3, **fields) -> bytes:
-    return builders.batch(builders.records(count, value=b"v" * 90), base_offset=offset, **fields)
+    return plain_logs.batch(offset, count, **fields, value=b"v" * 90)
 
 
 GOOD = batch(3)
-OPEN = {"attributes": builders.TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
 REFUSED: dict[str, tuple[bytes, type[ValueError], str, int]] = {
     "checksum": (GOOD[:-1] + b"?", CorruptRecordError, "crc mismatch", 0),
     "second checksum": (GOOD + batch(6)[:-1] + b"?", CorruptRecordError, "crc mismatch", len(GOOD)),
@@ -200,26 +200,28 @@ REFUSED: dict[str, tuple[bytes, type[ValueError], str, int]] = {
     "negative delta": (batch(3, last_offset_delta=-1), AppendRefused, "offsets 3 to 2", 0),
     "negative offset": (batch(-9), AppendRefused, "offsets -9", 0),
     "no next offset": (batch(2**63 - 1, 1), AppendRefused, "do not follow", 0),
-    "epoch": (batch(3, leader_epoch=4) + batch(6, leader_epoch=3), AppendRefused, "below 4", len(GOOD)),
+    "epoch": (batch(3, epoch=4) + batch(6, epoch=3), AppendRefused, "below 4", len(GOOD)),
     "plain in a transaction": (
-        batch(3, **OPEN) + batch(6, producer_id=9, producer_epoch=0, base_sequence=3),
+        batch(3, transaction=9) + batch(6, producer_id=9, producer_epoch=0, base_sequence=3),
         AppendRefused,
         "whose transaction is open",
         len(GOOD),
     ),
     "marker of no kind": (
-        builders.batch(
-            [builders.record(key=b"\0\0\0\x07", value=b"\0\0\0\0\0\0")],
-            base_offset=3,
+        plain_logs.batch(
+            3,
+            1,
             producer_id=9,
             attributes=builders.CONTROL | builders.TRANSACTIONAL,
+            key=b"\0\0\0\x07",
+            value=b"\0\0\0\0\0\0",
         ),
         InvalidRecordError,
         "ABORT or COMMIT",
         0,
     ),
     "marker that cannot be read": (
-        builders.batch([builders.record(key=b"\0")], base_offset=3, producer_id=9, attributes=builders.CONTROL),
+        plain_logs.batch(3, 1, producer_id=9, attributes=builders.CONTROL, key=b"\0"),
         InvalidRecordError,
         "control record",
         0,

@@ -1,4 +1,4 @@
-"""Partition folders of given batches, and the data folders of brokers around them."""
+"""Batches of good records, partition folders of given batches, and the data folders of brokers around them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,31 @@ TOPIC_ID, SEGMENT_ID = "MWJ6FHTfRYy67jzwZdeqSQ", "tqimKeZwStOEOwRzT3L5oQ"
 """Ids in the names of objects of tiered storage."""
 
 
-def batch(base: int, count: int = 5, *, epoch: int = 0, value: bytes = b"value %d", **fields) -> bytes:
-    """A batch of good records; `fields` are passed to `builders.batch`."""
-    return builders.batch(builders.records(count, value=value), base_offset=base, leader_epoch=epoch, **fields)
+def batch(
+    base_offset: int = 0,
+    count: int = 5,
+    *,
+    epoch: int = 0,
+    key: bytes | None = b"k",
+    value: bytes | None = b"value %d",
+    headers: builders.Headers = (),
+    transaction: int | None = None,
+    **fields,
+) -> bytes:
+    """A batch of good records, as `builders.records` makes them; `fields` are passed to `builders.batch`.
+
+    transaction   the producer id of the transaction of the batch; its epoch and sequence are 0 if not given
+    """
+    if transaction is not None:
+        producer = {"producer_id": transaction, "producer_epoch": 0, "base_sequence": 0}
+        fields = {"attributes": builders.TRANSACTIONAL, **producer, **fields}
+    parts = builders.records(count, key=key, value=value, headers=headers)
+    return builders.batch(parts, base_offset=base_offset, leader_epoch=epoch, **fields)
+
+
+def batches(number: int, count: int = 3, *, base_offset: int = 0, **fields) -> list[bytes]:
+    """Batches of `count` records each, without a gap between them."""
+    return [batch(base_offset + count * n, count, **fields) for n in range(number)]
 
 
 def sequenced(base: int, sequence: int, epoch: int = 0, producer: int = 1) -> bytes:

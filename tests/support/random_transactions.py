@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import builders
-from plain_logs import log
+from plain_logs import batch, log
 
 from kafkarec.ops.salvage.planned_changes import UNDECIDED_AS
 
 
 def produced(base: int, size: int, producer: int, *, transactional: bool) -> bytes:
     attributes = builders.TRANSACTIONAL if transactional else 0
-    return builders.good_batch(size, base_offset=base, attributes=attributes, producer_id=producer, producer_epoch=0)
+    return batch(base, size, attributes=attributes, producer_id=producer, producer_epoch=0)
 
 
 PLACES = (3, 8, 50, 61)  # base offset, length, header, records
@@ -28,7 +28,7 @@ def random_log(chance: random.Random, folder: Path, places: Sequence[int] = PLAC
     for _ in range(chance.randrange(5, 40)):
         producer, size, ended = chance.randrange(1, 4), chance.randrange(1, 4), chance.random() < 0.3
         if ended:
-            part = builders.end_marker(commit=chance.random() < 0.5, producer_id=producer, base_offset=base)
+            part = builders.end_marker(base, producer, commit=chance.random() < 0.5)
         else:
             part = produced(base, size, producer, transactional=chance.random() < 0.6)
         if chance.random() < 0.2:

@@ -15,6 +15,7 @@ from pathlib import Path
 import builders
 import plain_logs
 from hypothesis import strategies as st
+from plain_logs import batch
 from reading import FileInMemory
 
 import kafkarec
@@ -60,9 +61,9 @@ class Event:
         if self.append:
             where["max_timestamp"] = self.time
         if self.kind == PLAIN:
-            return builders.good_batch(self.count, attributes=flags, **where)
+            return batch(count=self.count, attributes=flags, **where)
         flags |= builders.TRANSACTIONAL if self.kind == DATA else 0
-        return builders.good_batch(self.count, attributes=flags, base_sequence=0, **who, **where)
+        return batch(count=self.count, attributes=flags, base_sequence=0, **who, **where)
 
 
 def as_bytes(events: Sequence[Event]) -> bytes:

@@ -189,7 +189,7 @@ def emptied_below_the_start(root: Path) -> Path:
 
 def cleaned_marker(root: Path) -> Path:
     """Of a transaction that was open at the log's start all data is deleted or cleaned; its ABORT marker is not yet."""
-    abort = builders.end_marker(commit=False, base_offset=50, producer_id=7, producer_epoch=0)
+    abort = builders.end_marker(50, 7, commit=False)
     folder = log(root / "orders-0", [batch(40), abort, batch(51)])
     open_before = SnapshotEntry(7, 0, 0, 35, 0, builders.NOW, 0, 31)
     return put(folder, 40, snapshot=producer_snapshot.write([open_before]), index=b"", timeindex=b"", txnindex=b"")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
+from plain_logs import batch
 
 import kafkarec
 from kafkarec.sidecars import leader_epochs, offset_index, partition_metadata, producer_snapshot, time_index, txn_index
@@ -139,15 +140,15 @@ _CHECKED = [
     {"timestamp_before_max_ms": 1000, "now": 1_800_000_000_000}, {"timestamp_type": "log_append_time", "now": 7},
 ]  # fmt: skip
 _PRODUCED = {
-    "batch": builders.good_batch(3),
-    "idempotent": builders.good_batch(3, producer_id=4, producer_epoch=0, base_sequence=9),
+    "batch": batch(0, 3),
+    "idempotent": batch(0, 3, producer_id=4, producer_epoch=0, base_sequence=9),
     "offsets": builders.batch([builders.record(offset_delta=n * 2) for n in range(3)]),
     "empty": builders.batch([]),
-    "two": builders.good_batch(2) * 2,
-    "control": builders.end_marker(commit=True, producer_id=4),
+    "two": batch(0, 2) * 2,
+    "control": builders.end_marker(0, 4, commit=True),
     "magic 0": builders.message(magic=0) * 2,
     "magic 1": builders.message(magic=1),
-    "no key": builders.batch([builders.record(key=None)]),
+    "no key": batch(0, 1, key=None, value=b"v"),
 }
 
 
@@ -223,7 +224,7 @@ def _built(rows: Iterable[Any], options: dict[str, Any]) -> list[Any]:
 
 
 def _stamped(fields: dict[str, Any]) -> list[Any]:
-    data = bytearray(builders.good_batch(3))
+    data = bytearray(batch(0, 3))
     return [kafkarec.stamp(data, **fields), bytes(data)]
 
 
@@ -231,5 +232,5 @@ def _segments() -> dict[str, Any]:
     folder = Path("written-0")
     with kafkarec.SegmentWriter(folder, segment_bytes=400, index_interval_bytes=100, topic_id=_TOPIC_ID) as writer:
         for base in range(0, 60, 3):
-            writer.append(builders.good_batch(3, base_offset=base, producer_id=3, producer_epoch=0, base_sequence=base))
+            writer.append(batch(base, 3, producer_id=3, producer_epoch=0, base_sequence=base))
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix != ".lock"}

@@ -19,6 +19,7 @@ import plain_logs
 import transaction_logs
 import zstandard
 from paths import VECTORS
+from plain_logs import batch
 
 import kafkarec
 from kafkarec.format.side_files import SnapshotEntry
@@ -407,11 +408,11 @@ def _open_transactions(here: Recorder):
     parts, at = [], 0
     for producer, end in [(7, None), (8, False), (9, True), (8, True), (10, None)]:
         now = 1_700_000_000_000 + at * 400_000
-        fields = {"producer_id": producer, "producer_epoch": 1, "base_timestamp": now, "leader_epoch": 0}
-        parts.append(builders.good_batch(2, base_offset=at, base_sequence=at, **flags, **fields))
+        fields = {"producer_id": producer, "producer_epoch": 1, "base_timestamp": now}
+        parts.append(batch(at, 2, base_sequence=at, **flags, **fields))
         at += 2
         if end is not None:
-            parts.append(builders.end_marker(commit=end, base_offset=at, **fields))
+            parts.append(builders.end_marker(at, commit=end, **fields))
             at += 1
     plain_logs.log(Path("orders-0"), parts, epochs=[(0, 0)])
     log = Path("orders-0") / f"{0:020}.log"
@@ -688,7 +689,7 @@ def _explained(here: Recorder):
 
 @_built
 def _zeros_in_a_batch(here: Recorder):
-    log = plain_logs.log(Path("orders-0"), [builders.batch([builders.record(value=bytes(range(1, 256)) * 12)])])
+    log = plain_logs.log(Path("orders-0"), [batch(0, 1, value=bytes(range(1, 256)) * 12)])
     folders.edit(log / f"{0:020}.log", folders.zeros(700, 1400))
     _calls(here, ["explain F", "explain F --format json"], log)
 
@@ -855,9 +856,9 @@ def _prepared(here: Recorder):
 @_built
 def _windows(here: Recorder):
     """A segment of several windows of a reader, with damage across one of their ends, and a batch of 3 MiB."""
-    big = builders.batch([builders.record(value=bytes(range(256)) * 12_000)], base_offset=300, codec="none")
-    batches = [builders.good_batch(3, base_offset=3 * n, base_timestamp=1_700_000_000_000 + n) for n in range(100)]
-    rest = [builders.batch([builders.record(value=b"%06d" % n * 9000)], base_offset=301 + n) for n in range(60)]
+    big = batch(300, 1, codec="none", value=bytes(range(256)) * 12_000)
+    batches = [batch(3 * n, 3, base_timestamp=1_700_000_000_000 + n) for n in range(100)]
+    rest = [batch(301 + n, 1, value=b"%06d" % n * 9000) for n in range(60)]
     folder = plain_logs.log(Path("orders-0"), [*batches, big, *rest], epochs=[(0, 0)])
     log = next(folder.glob("*.log"))
     _calls(here, _WINDOWS, folder)

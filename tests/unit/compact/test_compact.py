@@ -4,8 +4,9 @@ import struct
 
 import broker_logs
 import builders
+import plain_logs
 import pytest
-from builders import NOW
+from builders import NOW, end_marker
 
 import kafkarec
 from kafkarec import compact
@@ -32,10 +33,6 @@ def of(producer, sequence=0, *, transactional=True, epoch=0):
         "base_sequence": sequence,
         "attributes": builders.TRANSACTIONAL if transactional else 0,
     }
-
-
-def marker(producer, base, *, commit, epoch=0):
-    return builders.end_marker(commit=commit, producer_id=producer, producer_epoch=epoch, base_offset=base)
 
 
 def pairs(data):
@@ -86,7 +83,7 @@ def test_data_of_an_aborted_transaction_is_removed_at_once_and_replaces_no_value
     data = (
         batch((b"a", b"kept"))
         + batch((b"a", b"gone"), (b"b", b"gone"), base=1, **of(7))
-        + marker(7, 3, commit=False)
+        + end_marker(3, 7, commit=False)
         + END
     )
     left = compact(data, now=NOW, producer_expiration_ms=0)
@@ -98,7 +95,7 @@ def test_data_of_an_aborted_transaction_is_removed_at_once_and_replaces_no_value
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_marker_is_removed_when_its_data_is_gone_and_its_horizon_has_passed(commit):
     newer = batch((b"a", b"2"), base=500)
-    data = batch((b"a", b"1"), base=1, **of(7)) + marker(7, 2, commit=commit) + newer
+    data = batch((b"a", b"1"), base=1, **of(7)) + end_marker(2, 7, commit=commit) + newer
     settings = {"producer_expiration_ms": 0, "delete_retention_ms": DAY}
     first = compact(data, now=NOW, **settings)
     assert spans(first) == [(2, 2, 1), (500, 500, 1)]
@@ -124,7 +121,7 @@ def test_nothing_is_cleaned_after_the_first_open_transaction():
         batch((b"a", b"maybe"), base=2, **of(7))
         + batch((b"b", None), (b"b", b"3"), base=3)
         + batch((b"c", b"gone"), base=5, **of(8))
-        + marker(8, 6, commit=False)
+        + end_marker(6, 8, commit=False)
     )
     left = compact(clean + rest, now=NOW)
     assert pairs(left)[0] == (1, b"a", b"2")
@@ -155,7 +152,7 @@ def test_a_producers_last_sequence_stays_until_it_writes_again():
 def test_an_emptied_batch_keeps_offsets_sequences_and_max_timestamp():
     fields = of(7, 20, epoch=3) | {"attributes": builders.TRANSACTIONAL | builders.LOG_APPEND}
     written = batch((b"a", b"1"), (b"a", b"2"), codec="zstd", leader_epoch=4, max_timestamp=NOW + 99, **fields)
-    data = written + marker(7, 2, commit=True, epoch=3) + batch((b"a", b"3"), base=3)
+    data = written + end_marker(2, 7, commit=True, producer_epoch=3) + batch((b"a", b"3"), base=3)
     [emptied, *_] = kafkarec.batches(compact(data, now=NOW))
     assert (emptied.base_offset, emptied.last_offset, emptied.base_sequence, emptied.last_sequence) == (0, 1, 20, 21)
     assert (emptied.producer_id, emptied.producer_epoch, emptied.partition_leader_epoch) == (7, 3, 4)
@@ -172,7 +169,12 @@ def test_a_producers_last_sequence_is_removed_when_the_producer_expires():
 
 def test_a_marker_with_a_producers_newest_epoch_keeps_its_header():
     """KIP-890: the marker has the next epoch, which no other batch of the log has."""
-    data = batch((b"a", b"1"), **of(7)) + marker(7, 1, commit=True, epoch=1) + batch((b"a", b"2"), base=2) + END
+    data = (
+        batch((b"a", b"1"), **of(7))
+        + end_marker(1, 7, commit=True, producer_epoch=1)
+        + batch((b"a", b"2"), base=2)
+        + END
+    )
     settings = {"delete_retention_ms": 0, "producer_expiration_ms": 10 * DAY}
     for now in range(NOW, NOW + 4):
         data = compact(data, now=now, **settings)
@@ -263,7 +265,7 @@ def test_log_append_time_stays_the_brokers():
 
 
 def test_an_unreadable_control_record_raises():
-    broken = builders.batch([builders.record(key=b"abc")], base_offset=1001, attributes=builders.CONTROL)
+    broken = plain_logs.batch(1001, 1, attributes=builders.CONTROL, key=b"abc")
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         compact(END + broken, now=NOW)
     assert (caught.value.reason, caught.value.position) == ("control_record_invalid", len(END))
@@ -282,7 +284,7 @@ def test_a_stream_yields_what_compact_returns():
 def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_follows():
     """An open transaction after it must not change the result before it, and every byte is counted."""
     whole = batch((b"a", b"1"), (b"a", b"2"))
-    lying = builders.good_batch(1, base_offset=2, length=5000)
+    lying = plain_logs.batch(2, 1, length=5000)
     data = whole + lying + batch((b"b", b"maybe"), base=3, **of(7))
     left = compact(data, now=NOW)
     assert pairs(left) == [(1, b"a", b"2")]

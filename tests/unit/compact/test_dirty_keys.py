@@ -3,9 +3,9 @@
 import random
 import tracemalloc
 
-import builders
 import pytest
-from builders import NOW
+from builders import NOW, end_marker
+from plain_logs import batch
 
 import kafkarec
 from kafkarec import compact
@@ -13,17 +13,7 @@ from kafkarec.ops.compact import cleaned
 
 
 def data(key, base, producer, value=bytes(20_000)):
-    fields = of(producer) if producer else {}
-    return builders.batch([builders.record(key=key, value=value)], base_offset=base, **fields)
-
-
-def of(producer):
-    sequence = {"producer_epoch": 0, "base_sequence": 0}
-    return {"producer_id": producer, "attributes": builders.TRANSACTIONAL, **sequence}
-
-
-def end(producer, base, *, commit):
-    return builders.end_marker(commit=commit, producer_id=producer, base_offset=base)
+    return batch(base, 1, key=key, value=value, transaction=producer)
 
 
 def long_transactions(seed):
@@ -34,12 +24,14 @@ def long_transactions(seed):
         producer = dice.choice([1, 2, 3, None])
         if producer in is_open and dice.randrange(60) == 0:
             is_open.remove(producer)
-            yield end(producer, base, commit=dice.random() < 0.5)
+            yield end_marker(base, producer, commit=dice.random() < 0.5)
         else:
             is_open |= {producer} if producer else set()
             yield data(b"%d" % dice.randrange(150), base, producer)
     if seed % 3:
-        yield from (end(producer, base, commit=dice.random() < 0.5) for base, producer in enumerate(is_open, 400))
+        yield from (
+            end_marker(base, producer, commit=dice.random() < 0.5) for base, producer in enumerate(is_open, 400)
+        )
 
 
 def test_the_last_committed_record_of_each_key_stays():
@@ -72,12 +64,12 @@ def test_damage_is_no_error_where_nothing_is_cleaned():
     left = compact(data(b"a", 0, None) + data(b"a", 1, None) + rest, now=NOW)
     assert left == data(b"a", 1, None) + rest
     with pytest.raises(kafkarec.CorruptRecordError):
-        compact(rest + end(1, 5, commit=True), now=NOW)
+        compact(rest + end_marker(5, 1, commit=True), now=NOW)
 
 
 def test_the_payload_of_an_aborted_transaction_may_be_unreadable():
-    aborted = builders.batch(payload=b"no gzip", codec="gzip", count=1, **of(1))
-    log = aborted + data(b"a", 1, None) + end(1, 2, commit=False) + data(b"a", 3, None)
+    aborted = batch(0, 1, transaction=1, codec="gzip", payload=b"no gzip")
+    log = aborted + data(b"a", 1, None) + end_marker(2, 1, commit=False) + data(b"a", 3, None)
     left = compact(log, now=NOW, producer_expiration_ms=0)
     assert [record.offset for record in kafkarec.decode(left)] == [3]
 

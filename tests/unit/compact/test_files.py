@@ -9,6 +9,7 @@ import golden
 import plain_logs
 import pytest
 from builders import NOW
+from plain_logs import batch
 
 import kafkarec
 from kafkarec import compact
@@ -24,7 +25,7 @@ def partition(folder, *segments):
 
 
 def one(key, value, base, **fields):
-    return builders.batch([builders.record(key=key, value=value)], base_offset=base, **fields)
+    return batch(base, 1, **fields, key=key, value=value)
 
 
 def test_files_and_bytes_give_the_same_result(tmp_path):
@@ -56,10 +57,9 @@ def test_headers_are_read_again_only_of_the_segment_with_the_first_uncleanable_o
 
 
 def aborted_log(folder):
-    data = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
-    first = one(b"a", b"kept", 0) + one(b"a", b"gone", 5, base_sequence=0, **data)
-    second = one(b"a", b"gone", 6, base_sequence=1, **data)
-    second += builders.end_marker(commit=False, producer_id=7, base_offset=7) + one(b"b", b"kept", 8)
+    first = one(b"a", b"kept", 0) + one(b"a", b"gone", 5, transaction=7)
+    second = one(b"a", b"gone", 6, transaction=7, base_sequence=1)
+    second += builders.end_marker(7, 7, commit=False) + one(b"b", b"kept", 8)
     return partition(folder, first, second)
 
 
@@ -85,11 +85,10 @@ def test_an_entry_of_the_index_is_kept_and_a_wrong_index_costs_no_data(tmp_path,
 
 
 def test_an_index_that_begins_a_transaction_too_early_costs_no_data(tmp_path):
-    data = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
-    committed = one(b"c", b"committed", 0, base_sequence=0, **data)
-    committed += builders.end_marker(commit=True, producer_id=7, base_offset=1)
-    aborted = one(b"a", b"gone", 2, base_sequence=1, **data)
-    aborted += builders.end_marker(commit=False, producer_id=7, base_offset=3)
+    committed = one(b"c", b"committed", 0, transaction=7)
+    committed += builders.end_marker(1, 7, commit=True)
+    aborted = one(b"a", b"gone", 2, transaction=7, base_sequence=1)
+    aborted += builders.end_marker(3, 7, commit=False)
     folder = partition(tmp_path / "t-0", committed + aborted)
     (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([AbortedTransaction(7, 0, 3, 4)]))
     left = compact(kafkarec.open(folder), now=NOW)

@@ -9,6 +9,7 @@ import pytest
 from broker_logs import convertible, records
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_logs import batch
 from random_logs import Maker
 
 import kafkarec
@@ -38,7 +39,7 @@ def markers(data):
 
 def two(**second):
     """Return two batches of one record each; the second has the given fields."""
-    return builders.good_batch(1) + builders.good_batch(1, **{"base_offset": 1, **second})
+    return batch(0, 1) + batch(count=1, **{"base_offset": 1, **second})
 
 
 options = st.fixed_dictionaries(
@@ -100,7 +101,7 @@ def covered(table):
         ({}, 1),
         ({"base_offset": 5}, 1),
         ({"base_offset": 0}, 2),
-        ({"leader_epoch": 1}, 2),
+        ({"epoch": 1}, 2),
         ({"attributes": builders.LOG_APPEND}, 2),
         ({"attributes": builders.TRANSACTIONAL}, 2),
         ({"attributes": builders.DELETE_HORIZON}, 2),
@@ -134,7 +135,7 @@ def test_which_batches_are_merged(second, batches):
 def test_a_producers_batches_are_merged_if_their_sequences_continue(second, batches):
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
     second_fields = {**producer, "base_offset": 1, "base_sequence": 6, **second}
-    data = builders.good_batch(1, **producer) + builders.good_batch(1, **second_fields)
+    data = batch(count=1, **producer) + batch(count=1, **second_fields)
     result = convert(data, batch_size=16384)
     assert len(kafkarec.scan(result)) == batches
     assert records(result) == records(data)
@@ -226,15 +227,8 @@ def lossy_log():
     return b"".join(
         (
             builders.batch([builders.record(headers=headers), builders.record(offset_delta=1)], leader_epoch=-1),
-            builders.good_batch(
-                2,
-                base_offset=2,
-                attributes=builders.TRANSACTIONAL,
-                producer_id=7,
-                producer_epoch=0,
-                base_sequence=0,
-            ),
-            builders.end_marker(commit=False, producer_id=7, base_offset=4, leader_epoch=-1),
+            batch(2, 2, transaction=7),
+            builders.end_marker(4, 7, commit=False, leader_epoch=-1),
             builders.batch([], base_offset=5, last_offset_delta=3, leader_epoch=-1),
             builders.batch(
                 [builders.record(offset_delta=2)],
@@ -310,7 +304,7 @@ def test_what_kafkas_builder_refuses_is_not_written():
         ("offsets_out_of_order", [builders.record(offset_delta=1), builders.record(offset_delta=1)]),
         ("timestamp_negative", [builders.record(timestamp_delta=-builders.NOW - 2)]),
     ):
-        data = builders.batch(parts) + builders.good_batch(1, base_offset=9)
+        data = builders.batch(parts) + batch(9, 1)
         with pytest.raises(kafkarec.InvalidRecordError) as caught:
             convert(data, magic=1)
         assert (caught.value.reason, caught.value.position) == (reason, 0)
@@ -330,7 +324,7 @@ def test_offsets_too_far_apart_for_one_batch_are_not_written():
 
 def test_a_wrapper_that_no_reader_accepts_is_not_written():
     """Kafka's converter writes it: relative inner offsets under a negative wrapper offset."""
-    data = builders.good_batch(2, base_offset=-5, codec="gzip")
+    data = batch(-5, 2, codec="gzip")
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         convert(data, magic=1)
     assert caught.value.reason == "magic_unfit"
@@ -353,9 +347,9 @@ def test_unreadable_batches_are_not_converted(case):
 
 
 def test_damage_is_skipped_and_listed():
-    good = builders.good_batch(2)
-    bad = builders.flipped(builders.good_batch(2, base_offset=2))
-    data = good + bad + builders.good_batch(2, base_offset=4) + b"\0" * 5
+    good = batch(0, 2)
+    bad = builders.flipped(batch(2, 2))
+    data = good + bad + batch(4, 2) + b"\0" * 5
     with pytest.raises(kafkarec.CorruptRecordError):
         convert(data, compression="lz4")
     result = convert(data, compression="lz4", errors="skip")
@@ -383,7 +377,7 @@ def test_random_damage_is_reported_as_by_the_reader():
 
 
 def test_the_limit_on_decompressed_bytes_applies():
-    data = convert(builders.batch([builders.record(value=b"v" * 5000)]), compression="gzip")
+    data = convert(batch(0, 1, value=b"v" * 5000), compression="gzip")
     with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes"):
         convert(data, compression="lz4", max_decompressed_bytes=4000)
 
@@ -396,4 +390,4 @@ def test_a_missing_library_raises_even_under_skip(monkeypatch):
     monkeypatch.setattr(codecs, "CODECS", (codecs.CODECS[0], without, *codecs.CODECS[2:]))
     for asked in ({}, {"errors": "skip"}, {"batch_size": 1}, {"magic": 1}):
         with pytest.raises(kafkarec.MissingCodecError, match="pip install isal"):
-            convert(builders.good_batch(3), compression="gzip", **asked)
+            convert(batch(0, 3), compression="gzip", **asked)

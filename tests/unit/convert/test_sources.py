@@ -34,7 +34,7 @@ def test_sources_of_every_kind_give_the_same_result(tmp_path):
 
 def test_several_partitions_are_refused(tmp_path):
     for name in ("a-0", "a-1"):
-        plain_logs.log(tmp_path / name, [builders.good_batch(1)])
+        plain_logs.log(tmp_path / name, [plain_logs.batch(0, 1)])
     with pytest.raises(ValueError, match="one by one"):
         convert(kafkarec.open(tmp_path))
 
@@ -50,7 +50,7 @@ def test_an_error_names_the_file(tmp_path):
 
 def long_log(size, count=100, *, codec="none"):
     """Return batches of `count` records, `size` bytes in all."""
-    batch = builders.batch(builders.records(count, value=b"some text, " * 11), codec=codec)
+    batch = plain_logs.batch(0, count, codec=codec, value=b"some text, " * 11)
     return b"".join(struct.pack(">q", i * count) + batch[8:] for i in range(size // len(batch)))
 
 
@@ -70,7 +70,7 @@ def test_runs_longer_than_the_bytes_held_at_once(count, codec, batch_size):
 
 def test_payloads_that_grow_a_lot_are_decompressed_one_at_a_time():
     value = b"v" * 1_000_000
-    batch = convert(builders.batch([builders.record(value=value)]), compression="zstd")
+    batch = convert(plain_logs.batch(0, 1, value=value), compression="zstd")
     data = b"".join(struct.pack(">q", i) + batch[8:] for i in range(60))
     tracemalloc.start()
     result = convert(data, magic=1, compression="gzip")
@@ -109,7 +109,7 @@ def test_memory_stays_flat():
 )
 def test_wrong_arguments_are_refused(options, words):
     with pytest.raises((ValueError, TypeError), match=words):
-        convert(builders.good_batch(1), **options)
+        convert(plain_logs.batch(0, 1), **options)
 
 
 @pytest.mark.parametrize("codec, head", [("gzip", 10), ("snappy", 16), ("lz4", 7), ("zstd", 0)])
@@ -142,9 +142,7 @@ class Shrinking(io.BytesIO):
     [convert, partial(convert, compression="lz4"), partial(convert, batch_size=10), kafkarec.compact],
 )
 def test_a_file_that_becomes_shorter_meanwhile_is_never_cut_output(rewrite):
-    data = b"".join(
-        builders.good_batch(base_offset=3 * number, codec=codec) for number, codec in enumerate(builders.CODECS)
-    )
+    data = b"".join(plain_logs.batch(3 * number, 3, codec=codec) for number, codec in enumerate(builders.CODECS))
     refused = 0
     for reads in range(1, 12):
         file = Shrinking(data)

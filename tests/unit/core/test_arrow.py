@@ -6,6 +6,7 @@ import builders
 import c_stream
 import pytest
 from allocations import Allocations
+from plain_logs import batch
 
 import kafkarec
 from kafkarec import _core
@@ -22,7 +23,7 @@ FOUR = builders.batch(
         builders.record(offset_delta=3, key=None),
     ]
 )
-ONE = builders.batch([builders.record(key=b"k", value=b"v")], base_offset=4)
+ONE = batch(4, 1, key=b"k", value=b"v")
 UNKNOWN = -1
 """The null count of a slice: unknown, the consumer counts."""
 

@@ -11,6 +11,7 @@ import builders
 import pyarrow as pa
 import pytest
 from core_reading import INT_MAX
+from plain_logs import batch
 
 import kafkarec
 
@@ -24,8 +25,8 @@ CODECS = builders.CODEC_IDS
 def one(offset, timestamp=50, sequence=None, **fields):
     """Return a batch of one record; with a sequence, also with a producer."""
     producer = {} if sequence is None else {**PRODUCER, "base_sequence": sequence}
-    defaults = {"leader_epoch": 3, "base_timestamp": timestamp, "max_timestamp": timestamp, **producer}
-    return builders.batch([builders.record(value=b"v%d" % offset)], base_offset=offset, **{**defaults, **fields})
+    defaults = {"epoch": 3, "base_timestamp": timestamp, "max_timestamp": timestamp, **producer}
+    return batch(offset, 1, **{**defaults, **fields}, value=b"v%d" % offset)
 
 
 def kept(data, **options):
@@ -38,7 +39,7 @@ DIFFERENCES = {
     "producer id": ({"sequence": 10}, {"sequence": 11, "producer_id": 8}),
     "producer epoch": ({"sequence": 10}, {"sequence": 11, "producer_epoch": 3}),
     "transaction": ({"sequence": 10}, {"sequence": 11, "attributes": builders.TRANSACTIONAL}),
-    "leader epoch": ({}, {"leader_epoch": 4}),
+    "leader epoch": ({}, {"epoch": 4}),
     "log append time": ({}, {"attributes": 8}),
     "another log append time": ({"attributes": 8}, {"attributes": 8, "max_timestamp": 51}),
     "a delete horizon": ({}, {"attributes": builders.DELETE_HORIZON}),
@@ -165,9 +166,9 @@ def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers():
             assert kafkarec.decode(result).column("offset") == [104, 106, 109]
     with pytest.raises(ValueError, match="record 0: its codec is not one that its magic has"):
         kafkarec.encode(kafkarec.decode(one(1, codec="zstd")), magic=1, compression="keep")
-    headed = builders.batch([builders.record(headers=[(b"h", None)])])
+    headed = batch(0, 1, headers=[(b"h", None)])
     produced = [one(1, sequence=0, producer_id=0, attributes=flags) for flags in (0, builders.TRANSACTIONAL)]
-    produced.append(builders.end_marker(commit=True, producer_id=3))
+    produced.append(builders.end_marker(0, 3, commit=True))
     for magic in (0, 1):
         for data in produced:
             with pytest.raises(ValueError, match="record 0: it belongs to a producer"):

@@ -6,6 +6,7 @@ import builders
 import pytest
 import reading
 from core_reading import decode_range
+from plain_logs import batch
 
 import kafkarec
 from kafkarec._core import Source
@@ -41,7 +42,7 @@ def spoiled(raw):
 
 def test_checksums_are_checked_as_asked_for():
     """Of all batches, of those whose records are read, or of none."""
-    plain, control = builders.good_batch(2), builders.end_marker(commit=True, producer_id=7, base_offset=2)
+    plain, control = batch(0, 2), builders.end_marker(2, 7, commit=True)
     for payloads, checks in itertools.product(
         (NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS), (NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS)
     ):
@@ -69,12 +70,10 @@ def offsets_or_none(data, **limits):
 
 def test_a_corrupt_batch_outside_of_the_range_by_its_header_is_skipped():
     """Below a range by its last offset or max timestamp; above a range of times only by its log append time."""
-    first = builders.good_batch(4, base_timestamp=1000)
-    last = builders.good_batch(4, base_offset=8, base_timestamp=3000)
+    first = batch(0, 4, base_timestamp=1000)
+    last = batch(8, 4, base_timestamp=3000)
     for kind in (0, 8):
-        middle = spoiled(
-            builders.good_batch(4, base_offset=4, base_timestamp=2000, max_timestamp=2003, attributes=kind)
-        )
+        middle = spoiled(batch(4, 4, base_timestamp=2000, max_timestamp=2003, attributes=kind))
         data = first + middle + last
         assert offsets_or_none(data) is None
         for start in range(13):
@@ -89,7 +88,7 @@ def test_a_corrupt_batch_outside_of_the_range_by_its_header_is_skipped():
             assert offsets_or_none(data, times=(2004, high)) == [8 + n for n in range(high - 3000)]
     # a base offset that the next one contradicts ends no range; a damaged batch with one may be in it
     for base in (9, 8 + FAR + 1):
-        above = builders.good_batch(1, base_offset=base)
+        above = batch(base, 1)
         assert offsets_or_none(first + above + last, offsets=(0, 9)) == [0, 1, 2, 3, 8]
         assert offsets_or_none(first + spoiled(above) + last, offsets=(0, 9)) is None
         assert offsets_or_none(first + spoiled(above) + last, offsets=(0, 9), check_crcs=False) == [0, 1, 2, 3, 8]

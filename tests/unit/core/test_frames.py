@@ -12,12 +12,13 @@ import pytest
 import reading
 from builders import patched, with_crc, with_legacy_crc
 from core_reading import INT_MAX, INT_MIN, decode_error, error_as_oracle, error_fields
+from plain_logs import batch
 
 import kafkarec
 
 pytestmark = pytest.mark.core
 
-GOOD = builders.good_batch(3, base_offset=1000)
+GOOD = batch(1000, 3)
 BORDERS = (INT_MIN, INT_MIN + 1, -2, -1, 0, 1, 2, 3, 4, INT_MAX - 13, INT_MAX - 12, INT_MAX - 11, INT_MAX - 1, INT_MAX)
 
 
@@ -43,7 +44,7 @@ def in_every_place(data):
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_a_size_at_its_limits(magic):
     """Below 14 and above 2^31-13: no frame; then the header's minimum size counts; larger sizes are cut tails."""
-    whole = builders.good_batch(2) if magic == 2 else builders.message(magic=magic, key=b"k" * 90)
+    whole = batch(0, 2) if magic == 2 else builders.message(magic=magic, key=b"k" * 90)
     least = {0: 14, 1: 22, 2: 49}[magic]
     for claimed in (*BORDERS, *range(11, 24), *range(47, 52), len(whole) - 13, len(whole) - 12, len(whole) - 11):
         for following in (b"", GOOD):

@@ -5,9 +5,9 @@ import subprocesses
 
 PREPARED = f"""
 {subprocesses.PEAK}
-import builders, c_stream, ctypes, gc, kafkarec, sys, pyarrow as pa
-data = builders.good_batch(50)
-columns = kafkarec.decode(builders.good_batch(50, codec="lz4"))
+import plain_logs, c_stream, ctypes, gc, kafkarec, sys, pyarrow as pa
+data = plain_logs.batch(0, 50)
+columns = kafkarec.decode(plain_logs.batch(0, 50, codec="lz4"))
 pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 table = pa.table({{"timestamp": list(range(50)), "value": [b"v" * 30] * 50,
                   "headers": pa.array([[{{"key": "a", "value": b"b"}}]] * 50, pairs)}})

@@ -17,6 +17,7 @@ import pytest
 import reading
 import subprocesses
 from fake_file import FakeFile, read
+from plain_logs import batch
 
 import kafkarec
 from kafkarec import codecs
@@ -25,7 +26,7 @@ from kafkarec._verbs import writable_view
 
 pytestmark = pytest.mark.core
 
-PLAIN = builders.good_batch(3)
+PLAIN = batch(0, 3)
 COLUMNS = ("offset", "value")
 USUAL = reading.decode_request(columns=COLUMNS)
 
@@ -149,7 +150,7 @@ class Restoring(SimpleNamespace):
 def test_a_codec_that_raises_in_a_restored_batch_leaves_the_decoder_its_input():
     right = beyond_c(base_offset=3)
     wrong = builders.patched(right, 8, (len(right) - 15).to_bytes(4, "big"))
-    data = PLAIN + wrong + builders.good_batch(2, base_offset=6)
+    data = PLAIN + wrong + batch(6, 2)
     one = Decoder(USUAL.layout, USUAL.options, Keeping(KeyboardInterrupt()), skip=True, rules=Restoring(right=right))
     one.feed(data)
     with pytest.raises(KeyboardInterrupt):
@@ -165,10 +166,10 @@ def test_a_codec_that_raises_in_a_restored_batch_leaves_the_decoder_its_input():
 # ---- estimates
 
 ESTIMATES = """
-import resource, builders, reading
+import plain_logs, resource, reading
 value = bytes(30 << 20)
-large = [builders.batch(builders.records(1, value=value), base_offset=n, codec="zstd") for n in range(10)]
-data = b"".join(large) + builders.good_batch(3, base_offset=10)
+large = [plain_logs.batch(n, 1, value=value, codec="zstd") for n in range(10)]
+data = b"".join(large) + plain_logs.batch(10, 3)
 one = reading.decoder("value", engine={"chunk_bytes": 300 << 20})
 one.feed(data)
 assert one.run()
@@ -191,8 +192,8 @@ def test_an_estimate_refuses_no_batch():
 ALTERNATING = (
     subprocesses.PEAK
     + """
-import builders, kafkarec
-small, large = builders.good_batch(1), builders.batch(builders.records(100, value=bytes(160)))
+import kafkarec, plain_logs
+small, large = plain_logs.batch(0, 1), plain_logs.batch(0, 100, value=bytes(160))
 data = (small + large) * 2000
 before = _status("VmSize")
 kept = list(kafkarec.stream(data, check_crcs=False))
@@ -235,7 +236,7 @@ def test_a_cycle_through_the_headers_of_a_record_is_collected():
 
 
 def test_records_that_cannot_be_in_a_cycle_cost_the_collector_nothing():
-    [record, *_] = kafkarec.decode(builders.batch([builders.record(headers=[(b"h", b"x")])]))
+    [record, *_] = kafkarec.decode(batch(0, 1, headers=[(b"h", b"x")]))
     assert not gc.is_tracked(record)
     headers = record.headers
     assert headers == [("h", b"x")]

@@ -11,6 +11,7 @@ import re
 
 import builders
 import c_stream
+import plain_logs
 import pytest
 import reading
 from allocations import Allocations
@@ -31,10 +32,7 @@ PLAIN = builders.batch(
         builders.record(offset_delta=2, timestamp_delta=-1 - builders.NOW),
     ]
 )
-PACKED = [
-    builders.batch(builders.records(40, value=bytes(800)), codec=codec, base_offset=3 + 40 * n)
-    for n, codec in enumerate(("lz4", "zstd"))
-]
+PACKED = [plain_logs.batch(3 + 40 * n, 40, codec=codec, value=bytes(800)) for n, codec in enumerate(("lz4", "zstd"))]
 MESSAGES = b"".join(
     [
         builders.message(magic=0, offset=0, key=None, value=b"v" * 9000),

@@ -5,6 +5,7 @@ from pathlib import Path
 import builders
 import pytest
 import reading
+from plain_logs import batch
 
 from kafkarec._verbs import LastOffsets
 
@@ -80,7 +81,7 @@ def test_spans_of_rows_and_what_has_no_such_rows_or_columns():
     for span in ((-1, 1), (2, 1), (0, 6)):
         with pytest.raises(ValueError, match="of 5"):
             table.put(chunk, [span])
-    [without] = reading.read_batches(builders.batch([builders.record(key=b"a")]), columns=["offset"]).chunks
+    [without] = reading.read_batches(batch(0, 1, key=b"a"), columns=["offset"]).chunks
     for wrong in (lambda: table.put(without, [(0, 1)]), lambda: table.latest(without)):
         with pytest.raises(ValueError, match="are needed"):
             wrong()

@@ -17,6 +17,7 @@ import reading
 from builders import raw_varint, zigzag
 from fake_file import FakeFile
 from long_run import LONG
+from plain_logs import batch
 
 from kafkarec import BatchTable, codecs
 from kafkarec._core import Decoder, PassResult, Source
@@ -230,17 +231,17 @@ def test_checksums_of_odd_candidates_are_computed_over_twice_the_input():
 
 def test_a_large_batch_that_no_frame_follows_counts_as_odd():
     for size, accepted in ((16383, True), (16384, True), (16385, False)):
-        for following in (b"\xff" * 100, b"", builders.good_batch(1, base_offset=99)):
+        for following in (b"\xff" * 100, b"", batch(99, 1)):
             found = same(behind_claims(2, size, b"\xff" * 100, 0x80, following=following)).batches
             assert (100 + 2 * 61 in found) == (accepted or following[:1] != b"\xff"), size
 
 
 def test_claimed_lengths_of_damaged_batches_are_followed_64_times():
     """Batches inside the first count only if its length leads to no batch."""
-    inside = builders.batch(payload=b"\xff" * 20 + builders.good_batch(1, base_offset=1), count=1, crc=0, base_offset=1)
-    bad = [builders.good_batch(1, base_offset=n)[:-1] + b"!" for n in range(2, 80)]
+    inside = builders.batch(payload=b"\xff" * 20 + batch(1, 1), count=1, crc=0, base_offset=1)
+    bad = [batch(n, 1)[:-1] + b"!" for n in range(2, 80)]
     for count in (61, 62, 63, 64, 65, 66):
-        data = builders.good_batch(1) + inside + b"".join(bad[:count]) + builders.good_batch(1, base_offset=90)
+        data = batch(0, 1) + inside + b"".join(bad[:count]) + batch(90, 1)
         assert len(same(data).batches) == (2 if count < 64 else 3), count
 
 
@@ -254,7 +255,7 @@ def test_a_run_of_1024_batches_counts_as_continuing():
 
 def test_a_run_of_more_than_four_mebibytes_is_no_value():
     """Counted from the end of its first batch, whatever varint is stored before it."""
-    first = builders.good_batch(1)
+    first = batch(0, 1)
     for size, batches in (((1 << 22) - 1, 0), (1 << 22, 0), ((1 << 22) + 1, 2)):
         run = first + of_size(size, base_offset=1)
         assert len(same(b"\xff" * 9 + builders.varint(len(run)) + run + b"\xff" * 40).batches) == batches, size
@@ -270,7 +271,7 @@ def test_a_wrong_length_that_leads_to_a_batch_in_a_value_is_not_followed():
 
 def test_a_batch_is_found_behind_any_number_of_bytes():
     """Of bytes that may be a magic and of others, in words that begin anywhere; in memory, and where a window ends."""
-    first, last = builders.good_batch(2), builders.good_batch(2, base_offset=2)
+    first, last = batch(0, 2), batch(2, 2)
     for filling in (b"\x03", b"\x7f", b"\x80", b"\xff", b"\x00", b"\x02", b"\x01\xff\x03", b"\xff" * 8 + b"\x00"):
         for length in range(1, 44):
             junk = (filling * length)[-length:]

@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 import builders
 import pytest
+from plain_logs import batch
 
 import kafkarec
 from kafkarec._verbs import lines
@@ -351,7 +352,7 @@ def test_texts_before_the_first_one_are_refused(chunk):
 
 
 def test_headers_with_views():
-    data = builders.batch([builders.record(headers=[(b"h", b"v"), (b"i", b"v" * 13), (b"j", None)])])
+    data = batch(0, 1, headers=[(b"h", b"v"), (b"i", b"v" * 13), (b"j", None)])
     ((chunk, _, _),) = kafkarec.decode(data, columns=["headers"], layout="view")._slices
     wanted = b'{"h":[{"key":"h","value":"v"},{"key":"i","value":"%s"},{"key":"j","value":null}]}\n' % (b"v" * 13)
     assert lines([("headers", b'{"h', 0, "+l", None)], b"}\n", chunk, 0, 1, 0) == wanted

@@ -7,12 +7,13 @@ import builders
 import pytest
 from core_reading import checked_rows
 from fake_file import FakeFile, read
+from plain_logs import batch
 
 import kafkarec
 
 pytestmark = pytest.mark.core
 
-BEHIND = builders.batch(builders.records(3), base_offset=1)
+BEHIND = batch(1, 3)
 BAD = range(8192, 8200)
 """In the middle of a value of zeros: the checksum is right with zeros in its place."""
 
@@ -34,13 +35,7 @@ def reasons(data, *bad):
 
 def test_zeros_in_place_of_unreadable_bytes_pass_no_check():
     """Nor where no checksum is asked for, nor of an aborted transaction, whose records are left out."""
-    aborted = builders.batch(
-        [builders.record(key=None, value=bytes(20_000))],
-        attributes=0x10,
-        producer_id=7,
-        producer_epoch=0,
-        base_sequence=0,
-    )
+    aborted = batch(0, 1, transaction=7, key=None, value=bytes(20_000))
     left_out = {"engine": {"aborted": ((7, 0, 9),), "stable_offset": 1000}}
     assert [row["offset"] for row in checked_rows(read(file(aborted + BEHIND), **left_out))] == [1, 2, 3]
     for options in ({}, {"check_crcs": False}, left_out):
@@ -52,7 +47,7 @@ def test_zeros_in_place_of_unreadable_bytes_pass_no_check():
 
 def test_an_unreadable_end_is_damage():
     """A cut tail or batch is `unreadable` if any byte of it is; other errors keep their reason."""
-    first, last = builders.good_batch(3), builders.good_batch(3, base_offset=3)
+    first, last = batch(0, 3), batch(3, 3)
     start = len(first)
     cut = builders.patched(last, 8, (10**6).to_bytes(4, "big"))
     for tail in (last[:5], last[:14], last[:80], cut, bytes(40)):
@@ -65,13 +60,13 @@ def test_an_unreadable_end_is_damage():
             assert refused(tail, range(1)) == ("unreadable", 0)
             assert reasons(tail, range(1)) == [(0, len(tail), "unreadable")]
     # the unreadable byte is in a later batch
-    data = first + cut + builders.good_batch(3, base_offset=6) + last
+    data = first + cut + batch(6, 3) + last
     bad = range(len(data) - 1, len(data))
     assert reasons(data, bad)[0] == (start + len(cut) + len(last), len(last), "unreadable")
     assert reasons(data) == []  # the checksum proves the length of the cut one
     cut = cut[:-1] + b"!"
-    data = first + cut + builders.good_batch(3, base_offset=6) + last
+    data = first + cut + batch(6, 3) + last
     assert reasons(data, bad)[0] == (start, len(cut), "unreadable")
     assert reasons(data)[0] == (start, len(cut), "length_beyond_end")
-    data = first + b"\xff" * 40 + builders.good_batch(3, base_offset=6) + last
+    data = first + b"\xff" * 40 + batch(6, 3) + last
     assert reasons(data, range(len(data) - 1, len(data)))[0] == (start, 40, "size_too_small")

@@ -207,7 +207,7 @@ def test_an_older_magic_has_no_leader_epoch_which_is_no_difference(tmp_path, mag
 )
 def test_another_producer_is_a_difference(tmp_path, fields, text):
     def stored(**fields):
-        return [batch(0, 2), builders.batch(builders.records(2), base_offset=2, **fields)]
+        return [batch(0, 2), batch(2, 2, **fields)]
 
     a = log(tmp_path / "a", stored(producer_id=7, producer_epoch=1, base_sequence=5))
     b = log(tmp_path / "b", stored(**fields))
@@ -244,6 +244,6 @@ def test_a_batch_that_the_cleaner_emptied_is_no_difference(tmp_path):
     ends_later = compare(log(tmp_path / "c", [batch(0, 10), emptied(10, 5)]), log(tmp_path / "d", [batch(0, 10)]))
     assert spans(ends_later.only_a) == [(10, 14, "tail")] and not ends_later.rebatched
     assert not ends_later.same and ends_later.first == (10, "only one of the two continues here")
-    whole = builders.batch(builders.records(10), last_offset_delta=14)  # its last records were removed
+    whole = batch(0, 10, last_offset_delta=14)  # its last records were removed
     assert compare(log(tmp_path / "e", [whole]), log(tmp_path / "f", [batch(0, 10)])).first == ends_later.first
     assert ends_later.a_follows_b.offset == 10

@@ -4,7 +4,7 @@ import io
 import tracemalloc
 from pathlib import Path
 
-import builders
+import plain_logs
 import pytest
 from dump_comparison import ours
 from paths import SEGMENTS
@@ -45,7 +45,7 @@ def log(folder, *parts, stem=STEM):
 
 def test_an_index_is_never_changed(tmp_path):
     """Kafka's tool truncates an index that does not end with a whole entry, and creates a missing index."""
-    log(tmp_path, builders.good_batch(1))
+    log(tmp_path, plain_logs.batch(0, 1))
     index, times = tmp_path / f"{STEM}.index", tmp_path / f"{STEM}.timeindex"
     times.write_bytes(bytes(12))
     assert ours([times]).status == 1
@@ -56,7 +56,7 @@ def test_an_index_is_never_changed(tmp_path):
 
 
 def test_memory_is_flat(tmp_path):
-    batch = builders.batch(builders.records(200, value=b"x" * 100))
+    batch = plain_logs.batch(0, 200, value=b"x" * 100)
     path = log(tmp_path, *[batch] * 1000)  # 22 MB
     tracemalloc.start()
     lines = sum(text.count("\n") for text in dump([str(path)], DumpOptions(print_data=True), LocalFile, print, print))
@@ -67,7 +67,7 @@ def test_memory_is_flat(tmp_path):
 
 
 def test_a_file_that_shrinks(tmp_path):
-    source = FileObject(io.BytesIO(builders.good_batch(3)), f"{STEM}.log")
+    source = FileObject(io.BytesIO(plain_logs.batch(0, 3)), f"{STEM}.log")
     source.size += 100
     with pytest.raises(CorruptRecordError, match="shorter now"):
         list(dump([f"{STEM}.log"], DumpOptions(), lambda path: source, print, print))

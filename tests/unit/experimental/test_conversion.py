@@ -7,6 +7,7 @@ import pytest
 import reading
 from builders import CODECS, NOW
 from magic3_forms import FORMS, batch_fields, converted_and_back, decode_v2, real_batches
+from plain_logs import batch
 
 import kafkarec
 from kafkarec.experimental import header_first, v3
@@ -32,7 +33,7 @@ def test_real_batches_keep_records_and_header_fields(form):
 @each_form
 @pytest.mark.parametrize("codec", CODECS)
 def test_codecs_are_changed_and_kept(form, codec):
-    data = b"".join(builders.good_batch(30, base_offset=30 * n, codec=c) for n, c in enumerate(CODECS))
+    data = b"".join(batch(30 * n, 30, codec=c) for n, c in enumerate(CODECS))
     made = form.from_v2(data, compression=codec, level=None if codec in ("none", "snappy") else 1)
     assert form.module.decode(made).batches.column("compression") == [codec] * len(CODECS)
     back = form.module.to_v2(made)
@@ -42,13 +43,13 @@ def test_codecs_are_changed_and_kept(form, codec):
 
 
 def test_uncompressed_v3_is_shorter_by_a_byte_a_record_and_by_the_header():
-    data = builders.good_batch(10)
+    data = batch(0, 10)
     assert len(v3.from_v2(data)) == len(data) - 10 - (61 - 49)  # 41, and 1 + 6 + 1 bytes of varints
     assert len(v3.from_v2(data, keep_attributes=True)) == len(data) - (61 - 49)
 
 
 def test_record_attributes_that_are_not_zero_are_kept_or_refused():
-    data = builders.good_batch(2) + builders.batch([builders.record(), builders.record(attributes=-1)], codec="gzip")
+    data = batch(0, 2) + builders.batch([builders.record(), builders.record(attributes=-1)], codec="gzip")
     for module, options in ((v3, {}), (header_first, {"frames": 1}), (header_first, {"frames": 2})):
         made = module.from_v2(data, **options)
         assert [attributes >> 7 & 1 for attributes in module.decode(made).batches.column("attributes")] == [1, 0]
@@ -58,7 +59,7 @@ def test_record_attributes_that_are_not_zero_are_kept_or_refused():
         assert content == builders.record() + builders.record(attributes=-1)
         with pytest.raises(kafkarec.InvalidRecordError, match="attributes that are not zero") as caught:
             module.from_v2(data, keep_attributes=False, **options)
-        assert caught.value.reason == "batch_not_rewritable" and caught.value.position == len(builders.good_batch(2))
+        assert caught.value.reason == "batch_not_rewritable" and caught.value.position == len(batch(0, 2))
 
 
 @pytest.mark.parametrize("module, bits", [(v3, (0x80, 0x100)), (header_first, (0x80, 0x100, 0x200))])
@@ -66,14 +67,14 @@ def test_bits_that_magic_3_uses_are_refused_in_magic_2(module, bits):
     for bit in bits:
         for keep in (None, True):
             with pytest.raises(kafkarec.InvalidRecordError, match="attribute bits") as caught:
-                module.from_v2(builders.good_batch(1, attributes=bit), keep_attributes=keep)
+                module.from_v2(batch(0, 1, attributes=bit), keep_attributes=keep)
             assert caught.value.reason == "batch_not_rewritable"
-    module.from_v2(builders.good_batch(1, attributes=0x400))
+    module.from_v2(batch(0, 1, attributes=0x400))
 
 
 @pytest.mark.parametrize("module", [v3, header_first])
 def test_other_magics_are_refused(module):
-    good = builders.good_batch()
+    good = batch(0, 3)
     other = (header_first if module is v3 else v3).from_v2(good)
     for data in (good, builders.message(magic=1), builders.message(magic=0), other):
         for call in (module.decode, module.to_v2):
@@ -86,7 +87,7 @@ def test_other_magics_are_refused(module):
 
 @each_form
 def test_no_other_reader_takes_magic_3(form, tmp_path):
-    data = form.from_v2(builders.good_batch())
+    data = form.from_v2(batch(0, 3))
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(data)
 
@@ -118,8 +119,8 @@ def test_encode_writes_what_encode_writes_for_magic_2(form, codec):
 def test_options_are_those_of_decode(form):
     data = b"".join(
         [
-            builders.good_batch(2),
-            builders.end_marker(commit=True, producer_id=5, base_offset=2),
+            batch(0, 2),
+            builders.end_marker(2, 5, commit=True),
             builders.batch([builders.record(headers=[(b"\xc3(", b"x")], timestamp_delta=2**62)], base_offset=3),
         ]
     )
@@ -146,7 +147,7 @@ def test_options_are_those_of_decode(form):
 
 
 def test_options_that_do_not_exist_are_refused():
-    data = builders.good_batch()
+    data = batch(0, 3)
     for wrong, error in (
         ({"level": 3}, "level needs compression"),
         ({"compression": "zstd", "level": 99}, "levels"),

@@ -8,6 +8,7 @@ import oracle
 import pytest
 from builders import CODECS, with_crc
 from magic3_forms import FORMS, Form, assert_agree
+from plain_logs import batch
 
 import kafkarec
 from kafkarec import codecs
@@ -20,7 +21,7 @@ HEADERS = [(b"h", b"x"), (b"", None)]
 
 
 def small(codec="none", **options):
-    return builders.batch(builders.records(2, headers=HEADERS), codec=codec, base_offset=100, **options)
+    return batch(100, 2, codec=codec, **options, headers=HEADERS)
 
 
 def readers_of(form):

@@ -2,16 +2,16 @@
 
 import mmap
 
-import builders
 import numpy as np
 import pytest
+from plain_logs import batch
 
 import kafkarec
 from kafkarec.ops.explain import explain
 
 pytestmark = [pytest.mark.core, pytest.mark.python]
 
-DATA = builders.good_batch(3)
+DATA = batch(0, 3)
 
 
 def appended(data, folder):

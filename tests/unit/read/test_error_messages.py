@@ -2,6 +2,7 @@
 
 import builders
 import pytest
+from plain_logs import batch
 
 import kafkarec
 from kafkarec import damage
@@ -21,7 +22,7 @@ SPOILED = {
 @pytest.mark.parametrize("codec", builders.CODECS)
 @pytest.mark.parametrize("reason", SPOILED)
 def test_each_wrong_field_has_its_own_reason_and_no_payload_in_the_message(reason, codec):
-    good = builders.good_batch(2, base_offset=40)
+    good = batch(40, 2)
     parts = [builders.record(key=SECRET), SPOILED[reason]]
     bad = builders.batch(parts, codec=codec, base_offset=42)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
@@ -39,7 +40,7 @@ def test_each_wrong_field_has_its_own_reason_and_no_payload_in_the_message(reaso
 @pytest.mark.parametrize("codec", builders.CODECS)
 @pytest.mark.parametrize("reason", SPOILED)
 def test_an_error_of_a_batch_alone_can_be_relocated_to_the_file(reason, codec, tmp_path):
-    good = builders.good_batch(2, base_offset=40)
+    good = batch(40, 2)
     bad = builders.batch([builders.record(key=SECRET), SPOILED[reason]], codec=codec, base_offset=42)
     (path := tmp_path / "00000000000000000040.log").write_bytes(good + bad + good)
     with pytest.raises(kafkarec.InvalidRecordError) as alone:

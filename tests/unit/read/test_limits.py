@@ -12,6 +12,7 @@ import lz4.frame
 import pytest
 import subprocesses
 import zstandard
+from plain_logs import batch
 
 import kafkarec
 
@@ -20,9 +21,9 @@ SETUP = (
     subprocesses.PEAK
     + """
 import sys, time, builders, kafkarec, core_reading, struct
-kafkarec.decode(builders.good_batch(50, codec="lz4") + builders.good_batch(50, codec="zstd") +
-                builders.good_batch(50, codec="gzip") + builders.good_batch(50, codec="snappy"))
-core_reading.assert_agree(builders.good_batch(3))  # what it imports, each copy of the process would import again
+from plain_logs import batch
+kafkarec.decode(b"".join(batch(0, 50, codec=codec) for codec in ("lz4", "zstd", "gzip", "snappy")))
+core_reading.assert_agree(batch(0, 3))  # what it imports, each copy of the process would import again
 limit_memory(600 << 20)
 NUMBERS = [-2**31, -2, -1, 0, 1, 2, 63, 64, 100, 127, 128, 8191, 8192, 2**20, 10**8, 2**28, 2**31 - 1]
 def near(left):
@@ -39,8 +40,8 @@ CRAFTED = {
     "header value length": (
         "builders.batch([builders.record(headers=[(b'h', b'v')], header_value_length=n)], codec=codec)"
     ),
-    "batch length": "builders.good_batch(3, length=n)",
-    "last offset delta": "builders.good_batch(3, last_offset_delta=n, codec=codec)",
+    "batch length": "batch(0, 3, length=n)",
+    "last offset delta": "batch(0, 3, last_offset_delta=n, codec=codec)",
 }
 MESSAGE = "builders.message(magic=magic{})".format
 WRAPPER = "builders.wrapper({}, codec=codec, magic=magic{})".format
@@ -169,7 +170,7 @@ def test_the_cap_is_exact(codec):
 
 
 def test_uncompressed_payloads_have_no_cap():
-    assert len(kafkarec.decode(builders.good_batch(50), max_decompressed_bytes=1)) == 50
+    assert len(kafkarec.decode(batch(0, 50), max_decompressed_bytes=1)) == 50
 
 
 EMPTY_FRAMES = [
@@ -209,7 +210,7 @@ def test_crafted_lengths_do_not_make_resynchronisation_quadratic():
     code = (
         SETUP
         + """
-head = builders.good_batch(1)[:61]
+head = batch(0, 1)[:61]
 n = 30_000
 data = b"".join(
     struct.pack(">qi", i, (n - i) * 61 - 12) + head[12:] for i in range(n)
@@ -237,7 +238,7 @@ for errors in ("raise", "skip"):
         assert error.reason == "out_of_memory" and error.position == 0, error
     else:
         raise SystemExit("96 MB fitted into 40")
-assert len(kafkarec.decode(builders.good_batch(5))) == 5
+assert len(kafkarec.decode(batch())) == 5
 """
     )
     subprocesses.run(code)
@@ -264,7 +265,7 @@ except kafkarec.LimitExceededError as error:
     assert "out of memory before the limit" in str(error), error
 else:
     raise SystemExit("there was memory")
-assert len(kafkarec.decode(builders.good_batch(5))) == 5
+assert len(kafkarec.decode(batch())) == 5
 """
     )
     subprocesses.run(code)

@@ -4,6 +4,7 @@ import random
 
 import builders
 import pytest
+from plain_logs import batch
 from random_logs import Maker
 from reading import FileInMemory
 
@@ -116,16 +117,16 @@ def sound_log(chosen, producers, count):
     batches, index, first = [], [], {}
     for base in range(count):
         producer = chosen.choice(producers)
-        who = {"producer_id": producer, "base_offset": base, "base_timestamp": builders.NOW + chosen.randrange(99)}
+        time = builders.NOW + chosen.randrange(99)
         if producer in first and chosen.randrange(3) == 0:
             commit = bool(chosen.randrange(2))
-            batches.append(builders.end_marker(commit=commit, **who))
+            batches.append(builders.end_marker(base, producer, commit=commit, base_timestamp=time))
             start = first.pop(producer)
             if not commit:
                 index.append(AbortedTransaction(producer, start, base, base + 1))
         else:
             first.setdefault(producer, base)
-            batches.append(builders.good_batch(1, attributes=builders.TRANSACTIONAL, base_sequence=0, **who))
+            batches.append(batch(base, 1, transaction=producer, base_timestamp=time))
     return b"".join(batches), index
 
 
@@ -144,7 +145,7 @@ def test_a_sound_log(producers):
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 def test_without_checks_a_last_batch_with_a_wrong_checksum_is_read(errors):
     """The markers' reading, which checks them to skip damage, did not see it."""
-    one, other = (builders.batch(builders.records(2), base_offset=base) for base in (0, 2))
+    one, other = (batch(base, 2) for base in (0, 2))
     data = one + other[:-3] + b"x" + other[-2:]
     records = kafkarec.decode(data, isolation="read_committed", errors=errors, check_crcs=False)
     assert records.column("offset") == [0, 1, 2, 3]

@@ -8,6 +8,7 @@ import pytest
 import reading
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_logs import batch
 
 import kafkarec
 
@@ -80,7 +81,7 @@ def test_options_are_passed_to_the_engine():
     assert table.schema.names == ["is_control", "timestamp"]
     assert table.schema.field("timestamp").type == pa.timestamp("us", tz="UTC")
     assert table.column("is_control").to_pylist().count(True) == 2
-    big = builders.batch([builders.record(value=bytes(5000))], codec="gzip")
+    big = batch(0, 1, codec="gzip", value=bytes(5000))
     with pytest.raises(kafkarec.LimitExceededError):
         list(kafkarec.decode_each([big], max_decompressed_bytes=1000))
     assert len(next(kafkarec.decode_each([BAD], check_crcs=False)).records) == 3
@@ -149,7 +150,7 @@ def test_a_value_has_one_budget_for_all_its_payloads(codec):
 @pytest.mark.parametrize("max_output_bytes", [1, 1 << 20])
 @pytest.mark.parametrize("each", [kafkarec.decode_each, kafkarec.scan_each])
 def test_values_that_end_in_mid_batch_are_listed(each, errors, max_output_bytes):
-    good = builders.good_batch(base_offset=7)
+    good = batch(7, 3)
     following = kafkarec.scan(good).column("next_offset")[0]
     values = [good + good[:30], None, b"", good, good[:11], bytearray(good * 2 + good[:12])]
     pieces = list(each(values, errors=errors, max_output_bytes=max_output_bytes))

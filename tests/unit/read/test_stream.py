@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 import reading
 import subprocesses
+from plain_logs import batch, batches
 
 import kafkarec
 
@@ -21,7 +22,7 @@ def make_big(batches=400):
 
 
 def test_the_pieces_together_equal_decode():
-    data = make_big() + builders.good_batch(3)[:40]
+    data = make_big() + batch(0, 3)[:40]
     pieces = list(kafkarec.stream(data))
     assert len(pieces) > 3
     whole = kafkarec.decode(data)
@@ -42,7 +43,7 @@ def test_records_before_the_damage_are_yielded_first():
     assert caught.value.position == len(data)
 
 
-@pytest.mark.parametrize("data", [b"", builders.good_batch(1)[:30], builders.batch([])])
+@pytest.mark.parametrize("data", [b"", batch(0, 1)[:30], builders.batch([])])
 def test_an_empty_input_still_has_a_schema(data):
     pieces = list(kafkarec.stream(data))
     assert len(pieces) >= 1
@@ -68,7 +69,7 @@ assert peak() < 48 << 20, peak()
 
 
 def test_zeros_to_the_end_of_a_file_are_preallocated_space():
-    good = builders.good_batch(2)
+    good = batch(0, 2)
     data = good + bytes(500)
     with pytest.raises(kafkarec.CorruptRecordError):
         kafkarec.decode(data)
@@ -79,7 +80,7 @@ def test_zeros_to_the_end_of_a_file_are_preallocated_space():
 
 
 def test_in_a_file_a_length_beyond_the_end_is_searched_even_when_raising():
-    good = builders.good_batches(3)
+    good = batches(3)
     forged = builders.patched(good[1], 8, (10**6).to_bytes(4, "big"))
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         reading.decode_file(good[0] + forged + good[2], "x.log")

@@ -7,6 +7,8 @@ import copy
 
 import builders
 import pytest
+from builders import end_marker
+from plain_logs import batch
 
 import kafkarec
 
@@ -14,17 +16,12 @@ pytestmark = pytest.mark.core
 
 
 def data_batch(base, pid, count=2):
-    who = {"producer_id": pid, "producer_epoch": 0, "base_sequence": 0}
-    return builders.good_batch(count, base_offset=base, attributes=builders.TRANSACTIONAL, **who)
+    return batch(base, count, transaction=pid)
 
 
 def committed(data, **options):
     columns = kafkarec.decode(data, isolation="read_committed", **options)
     return [record.offset for record in columns]
-
-
-def end(base, pid, *, commit):
-    return builders.end_marker(commit=commit, producer_id=pid, base_offset=base)
 
 
 def control_batch(base, *types):
@@ -44,7 +41,7 @@ def test_the_first_record_of_a_control_batch_counts(types, offsets):
 
 
 def test_the_last_stable_offset_is_that_of_the_first_open_transaction():
-    log = data_batch(0, 1) + data_batch(2, 2) + end(4, 1, commit=True) + builders.good_batch(2, base_offset=5)
+    log = data_batch(0, 1) + data_batch(2, 2) + end_marker(4, 1, commit=True) + batch(5, 2)
     columns = kafkarec.decode(log, isolation="read_committed")
     assert columns.last_stable_offset == 2 and columns.column("offset") == [0, 1]
     assert len(columns.batches) == 4
@@ -52,7 +49,7 @@ def test_the_last_stable_offset_is_that_of_the_first_open_transaction():
 
 def test_an_unreadable_marker_is_an_error():
     flags = builders.TRANSACTIONAL | builders.CONTROL
-    bad = builders.batch([builders.record(key=b"\0\0")], base_offset=2, attributes=flags, producer_id=1)
+    bad = batch(2, 1, attributes=flags, producer_id=1, key=b"\0\0")
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         committed(data_batch(0, 1) + bad)
     assert caught.value.position == len(data_batch(0, 1))
@@ -83,7 +80,7 @@ def test_numbers_that_are_no_offsets_are_refused(wrong):
 
 
 def test_control_records_are_left_out_unless_asked_for():
-    log = data_batch(0, 1) + end(2, 1, commit=True)
+    log = data_batch(0, 1) + end_marker(2, 1, commit=True)
     assert committed(log) == [0, 1]
     assert committed(log, control=True) == [0, 1, 2]
     [marker] = [record for record in kafkarec.decode(log, control=True) if record.control is not None]
@@ -93,7 +90,7 @@ def test_control_records_are_left_out_unless_asked_for():
 @pytest.mark.parametrize("missing", [["key"], ["value"], ["key", "value"]])
 def test_a_control_record_without_its_columns_says_which_are_missing(missing):
     columns = [name for name in ("offset", "key", "value") if name not in missing]
-    data, _, marker = kafkarec.decode(data_batch(0, 1) + end(2, 1, commit=True), control=True, columns=columns)
+    data, _, marker = kafkarec.decode(data_batch(0, 1) + end_marker(2, 1, commit=True), control=True, columns=columns)
     assert data.control is None
     for record in (marker, copy.copy(marker)):
         with pytest.raises(ValueError, match=f"leaves out {' and '.join(missing)}$"):

@@ -18,6 +18,7 @@ import pytest
 import reading
 import subprocesses
 from core_reading import assert_viewed_as_copied
+from plain_logs import batch
 
 import kafkarec
 
@@ -263,12 +264,12 @@ def test_release_in_a_thread_without_the_gil():
 
 AT_EXIT = """
 import ctypes, threading, time
-import builders, c_stream, kafkarec
-kept = kafkarec.decode(bytearray(builders.good_batch(50)), layout="view")
+import c_stream, kafkarec, plain_logs
+kept = kafkarec.decode(bytearray(plain_logs.batch(0, 50)), layout="view")
 kept_capsule = kept.__arrow_c_stream__()
 def release():
     while True:
-        capsule = kafkarec.decode(builders.good_batch(50), layout="view").__arrow_c_stream__()
+        capsule = kafkarec.decode(plain_logs.batch(0, 50), layout="view").__arrow_c_stream__()
         stream = c_stream.stream_of(capsule)
         for array in c_stream.chunks(stream):
             array.release(ctypes.byref(array))
@@ -317,7 +318,7 @@ def test_values_more_than_2_gib_behind_the_chunks_first_are_copied(tmp_path):
 
 
 def test_no_byte_is_viewed_outside_of_the_payloads():
-    data = builders.batch([builders.record(value=b"v" * 13)])
+    data = batch(0, 1, value=b"v" * 13)
     for behind in (b"", b"\0" * 11):
         (value,) = pa.table(viewed(data + behind))["value"].chunks
         assert value.buffers()[2].to_pybytes() == data[61:]

@@ -12,6 +12,7 @@ import reading
 from fake_file import FakeFile, read
 from long_run import CORE, fewer
 from paths import SEGMENTS
+from plain_logs import batch, batches
 
 import kafkarec
 
@@ -54,9 +55,7 @@ def test_scans_through_every_window(window):
 
 
 def test_a_scan_of_large_batches_fetches_only_their_headers():
-    data = 60 * b"".join(
-        builders.batch(builders.records(1, value=bytes(20_000)), base_offset=offset) for offset in range(50)
-    )
+    data = 60 * b"".join(batch(offset, 1, value=bytes(20_000)) for offset in range(50))
     fake = FakeFile(data, 1 << 20, 8192)
     assert len(reading.scan(fake)) == 3000
     assert fake.fetched < 2 * (1 << 20) + 3000 * 64
@@ -112,7 +111,7 @@ def test_more_bytes_than_were_asked_for_are_refused():
 
 def test_a_large_batch_is_checked_before_it_is_held():
     """From 64 windows on the checksum is computed piece by piece, so a forged length takes no memory."""
-    good = builders.batch(builders.records(2, value=bytes(range(256)) * 40), base_offset=5)
+    good = batch(5, 2, value=bytes(range(256)) * 40)
     assert len(good) > 64 * 64
     decoded = read(FakeFile(good + good, 64), errors="skip")
     assert len(decoded) == 4 and not decoded.damage
@@ -135,7 +134,7 @@ def test_files_by_descriptor(tmp_path):
 
 
 def test_the_first_batches_of_a_scan_wait_for_no_more():
-    data = b"".join(builders.good_batches(20_000, 1))
+    data = b"".join(batches(20_000, 1))
     fake = FakeFile(data, 16 << 10)
     pieces = reading.scan_pieces(fake)
     assert 20 < len(next(pieces)) < 200 and fake.fetched < 64 << 10

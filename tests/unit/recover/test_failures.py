@@ -6,10 +6,11 @@ import builders
 import pytest
 from core_reading import offsets
 from fake_file import FakeFile
+from plain_logs import batches
 
 import kafkarec
 
-SIX = builders.good_batches(6)
+SIX = batches(6)
 
 
 class SmallReadsFail(FakeFile):

@@ -85,9 +85,9 @@ def test_a_base_offset_beside_a_gap(tmp_path):
 @pytest.mark.parametrize("producer", [7, -1])
 def test_a_misplaced_batch_of_a_transaction_without_a_producer_epoch(producer, tmp_path):
     """No broker writes one, but a transaction is aborted in which it may be."""
-    good, builders = plain_logs.builders.good_batch, plain_logs.builders
-    batch = good(2, base_offset=2**40, producer_id=producer, attributes=builders.TRANSACTIONAL)
-    folder = plain_logs.log(tmp_path / "a-0", [good(4), batch, good(2, base_offset=9), good(2, base_offset=11)])
+    misplaced = plain_logs.batch(2**40, 2, transaction=producer)
+    before, *behind = (plain_logs.batch(base, count) for base, count in ((0, 4), (9, 2), (11, 2)))
+    folder = plain_logs.log(tmp_path / "a-0", [before, misplaced, *behind])
     read = read_committed(folder)
     assert read.column("offset") == [0, 1, 2, 3, 9, 10, 11, 12]
 

@@ -9,15 +9,14 @@ from typing import NamedTuple
 import builders
 import pytest
 from core_reading import offsets
+from plain_logs import batch, batches
 
 import kafkarec
 from kafkarec.sidecars import leader_epochs, offset_index
 
 pytestmark = pytest.mark.core
 
-THREE = [
-    builders.good_batch(3, base_offset=base, leader_epoch=7, base_timestamp=builders.NOW + base) for base in (0, 3, 6)
-]
+THREE = [batch(base, 3, epoch=7, base_timestamp=builders.NOW + base) for base in (0, 3, 6)]
 
 
 def skipped(data, **options):
@@ -42,9 +41,7 @@ def hurt(at, new, number=1, pieces=THREE):
 @pytest.mark.parametrize("first", [0, 40])
 def test_length_and_magic_of_magic_2(codec, number, first):
     """At a length that is 4 too low, the next base offset is read as a length, of a batch of magic 0."""
-    pieces = [
-        builders.good_batch(3, base_offset=base, codec=codec, leader_epoch=7) for base in range(first, first + 9, 3)
-    ]
+    pieces = [batch(base, 3, codec=codec, epoch=7) for base in range(first, first + 9, 3)]
     right = len(pieces[number]) - 12
     start = sum(map(len, pieces[:number]))
     lengths = (0, -1, right - 1, right + 1, right - 4, right ^ 1 << 20, right ^ 1 << 4, 2**31 - 1)
@@ -109,7 +106,7 @@ class Case(NamedTuple):
 
 def log_of(*batches):
     """(base offset, count) of each batch."""
-    return [builders.good_batch(count, base_offset=base) for base, count in batches]
+    return [batch(base, count) for base, count in batches]
 
 
 INDEX = "the .index entry"
@@ -162,7 +159,7 @@ def test_base_offsets(name, tmp_path):
     starts = [0, *accumulate(map(len, case.pieces))]
     entries = [(case.index[0], starts[case.index[1]])] if case.index is not None else None
     if case.following is not None:
-        (tmp_path / f"{case.following:020d}.log").write_bytes(builders.good_batch(1, base_offset=case.following))
+        (tmp_path / f"{case.following:020d}.log").write_bytes(batch(case.following, 1))
     for stored in case.stored:
         pieces = hurt(0, stored.to_bytes(8, "big", signed=True), case.number, case.pieces)
         columns = in_file(tmp_path, pieces, entries, case.name)
@@ -194,7 +191,7 @@ def test_all_seventeen_bytes(tmp_path):
 
 
 def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_path):
-    pieces = hurt(0, bytes(7) + b"\x01", 4, builders.good_batches(9))
+    pieces = hurt(0, bytes(7) + b"\x01", 4, batches(9))
     assert offsets(in_file(tmp_path, pieces)) == list(range(27))
     part = kafkarec.open(tmp_path / f"{0:020d}.log").read(errors="skip", end_offset=9, columns=["offset"])
     assert offsets(part) == list(range(9))
@@ -236,7 +233,7 @@ def test_read_committed_refuses_a_wrong_base_offset_in_its_range(stored, within,
 
 
 def test_read_committed_ends_before_a_wrong_base_offset_that_an_open_transaction_precedes(tmp_path):
-    opened = builders.good_batch(3, producer_id=5, producer_epoch=0, base_sequence=0, attributes=builders.TRANSACTIONAL)
+    opened = batch(0, 3, transaction=5)
     (tmp_path / f"{0:020d}.log").write_bytes(opened + b"".join(hurt(0, bytes(7) + b"\x40", 1)[1:]))
     with kafkarec.open(tmp_path) as log:
         assert offsets(log.read(isolation="read_committed", errors="skip")) == []
@@ -246,7 +243,7 @@ def test_read_committed_ends_before_a_wrong_base_offset_that_an_open_transaction
 
 def test_the_two_batches_before_a_range_are_neighbours(tmp_path):
     """The second one before tells that the first one is not the wrong one."""
-    pieces = [builders.good_batch(10, base_offset=base) for base in (0, 10, 15, 30)]
+    pieces = [batch(base, 10) for base in (0, 10, 15, 30)]
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join(pieces))
     for start in (None, 20):
@@ -258,7 +255,7 @@ def test_the_two_batches_before_a_range_are_neighbours(tmp_path):
 def test_damaged_batches_in_a_row_are_not_tried_again_for_each():
     """At the end of the input each of them is damage of its own, and the lengths of one lead to the next ones."""
     calls = []
-    raw = builders.good_batches(300, 1)
+    raw = batches(300, 1)
     broken = [one[:-1] + b"\xff" for one in raw[1:]]
     sys.setprofile(lambda frame, event, argument: calls.append(None) if event == "call" else None)
     try:
@@ -273,7 +270,7 @@ def test_damaged_batches_in_a_row_are_not_tried_again_for_each():
 
 def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_square():
     """No good batch is behind: where such a batch ends could be tried up to the end of the input, for each of them."""
-    raw = builders.good_batches(400, codec="lz4")
+    raw = batches(400, codec="lz4")
     broken = [builders.flipped(one) for one in raw]
 
     def every_second(*patches):
@@ -294,14 +291,14 @@ def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_squa
 
 def test_frames_in_a_value_that_lead_to_a_cut_batch_lead_nowhere(tmp_path):
     """The frames of the log, which lead there too, were followed before: of them it is the next batch."""
-    nested = builders.good_batch(1, base_offset=5000) + builders.good_batch(1, base_offset=5001)
+    nested = batch(5000, 1) + batch(5001, 1)
     pieces = [
-        builders.good_batch(3, codec="lz4"),
-        builders.good_batch(2, base_offset=3),
+        batch(0, 3, codec="lz4"),
+        batch(3, 2),
         builders.message(magic=0, offset=5, value=nested),
         builders.message(magic=0, offset=6, value=b"w" * 80),
-        builders.good_batch(3, base_offset=7),
-        builders.good_batch(3, base_offset=10),
+        batch(7, 3),
+        batch(10, 3),
     ]
     pieces = hurt(8, (len(pieces[0]) - 13).to_bytes(4, "big"), 0, pieces)
     pieces = hurt(13, bytes([pieces[2][13] ^ 1]), 2, pieces)
@@ -312,10 +309,8 @@ def test_frames_in_a_value_that_lead_to_a_cut_batch_lead_nowhere(tmp_path):
 
 
 def test_a_restored_marker_ends_its_transaction():
-    producer = {"producer_id": 7, "producer_epoch": 0}
-    data = builders.good_batch(2, attributes=builders.TRANSACTIONAL, base_sequence=0, **producer)
-    marker = builders.end_marker(commit=False, base_offset=2, **producer)
-    last = builders.good_batch(1, base_offset=3)
+    data, marker = batch(0, 2, transaction=7), builders.end_marker(2, 7, commit=False)
+    last = batch(3, 1)
     both = data + builders.patched(marker, 8, bytes(4)) + last
     columns = skipped(both, isolation="read_committed")
     assert offsets(columns) == [3] and len(columns.restored) == 1  # aborted
@@ -339,9 +334,7 @@ def test_wrapper_messages_prove_no_offsets(tmp_path):
 
 def test_the_leader_epoch_checkpoint_gives_the_epoch(tmp_path):
     """Where the epochs on both sides differ, and at the end. A log is only compared with a file that agrees with it."""
-    pieces = [
-        builders.good_batch(1, base_offset=base, leader_epoch=epoch) for base, epoch in ((0, 3), (1, 3), (2, 5), (3, 5))
-    ]
+    pieces = [batch(base, 1, epoch=epoch) for base, epoch in ((0, 3), (1, 3), (2, 5), (3, 5))]
     file = tmp_path / "leader-epoch-checkpoint"
     for number, right in ((1, 3), (2, 5), (3, 5)):
         for epoch in (2, 6, -7, 2**31 - 1):
@@ -365,7 +358,7 @@ def test_the_leader_epoch_checkpoint_gives_the_epoch(tmp_path):
 def test_the_leader_epoch_of_a_segments_last_batch(epoch, following, right, tmp_path):
     """The next segment's first batch has the same one as the batch before it. One that is above the next one of its
     own segment is damaged itself."""
-    behind = [builders.good_batch(3, base_offset=9 + 3 * n, leader_epoch=one) for n, one in enumerate(following)]
+    behind = [batch(9 + 3 * n, 3, epoch=one) for n, one in enumerate(following)]
     (tmp_path / f"{9:020d}.log").write_bytes(b"".join(behind))
     columns = in_file(tmp_path, hurt(12, epoch.to_bytes(4, "big"), 2))
     assert [one.fields for one in columns.restored] == [{"partition_leader_epoch": (epoch, 7)}] * right

@@ -76,7 +76,7 @@ def salvaged(tmp_path, *parts):
 
 def produced(base, sequence):
     fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": sequence, "base_offset": base}
-    return builders.batch(builders.records(2), last_offset_delta=1, **fields)
+    return batch(count=2, last_offset_delta=1, **fields)
 
 
 PIECES = {
@@ -109,11 +109,8 @@ def test_where_another_log_begins(why, tmp_path):
 
 def test_no_marker_is_written_into_what_may_be_two_logs(tmp_path):
     """With --topic and --partition it is one log, and its transaction is ended where the marker was lost."""
-    fields = {"producer_id": 9, "producer_epoch": 0, "attributes": builders.TRANSACTIONAL}
-    data = [
-        builders.batch(builders.records(1), base_offset=at, base_sequence=seq, **fields) for at, seq in ((0, 0), (2, 1))
-    ]
-    lost = bytes(builders.end_marker(commit=True, base_offset=1, producer_id=9, producer_epoch=0)[:-1]) + b"\xff"
+    data = [batch(at, 1, transaction=9, base_sequence=seq) for at, seq in ((0, 0), (2, 1))]
+    lost = bytes(builders.end_marker(1, 9, commit=True)[:-1]) + b"\xff"
     report = salvaged(tmp_path, data[0], lost, data[1])
     assert not report.partitions[0].markers and report.partitions[0].batches == 2
     named = salvage(tmp_path / "found", tmp_path / "named", topic="orders", partition=0)

@@ -59,8 +59,8 @@ def test_keep_end_lets_the_log_end_where_it_ended(name, tmp_path):
 
 @pytest.mark.parametrize("limit, is_checked", [(1 << 20, True), (1000, False)])
 def test_a_last_batch_that_was_not_checked_is_no_end(tmp_path, limit, is_checked):
-    large = builders.batch([builders.record(value=bytes(9000))], base_offset=2, codec="gzip")
-    folder = log(tmp_path / "orders-0", [builders.good_batch(2), large])
+    large = batch(2, 1, codec="gzip", value=bytes(9000))
+    folder = log(tmp_path / "orders-0", [batch(0, 2), large])
     (folder / f"{20:020}.snapshot").write_bytes(producer_snapshot.write([]))
     report = salvage(folder, tmp_path / "out", max_decompressed_bytes=limit)
     assert bool(report.partitions[0].recorded_ends) == is_checked
@@ -191,7 +191,7 @@ def test_gaps_are_a_loss_where_verify_says_so(tmp_path, cleaner, segments, statu
 
 @pytest.mark.parametrize("timestamp", [-1, builders.NOW])
 def test_the_end_is_kept_behind_a_batch_with_or_without_a_time(timestamp, tmp_path):
-    folder = log(tmp_path / "in" / "orders-0", [builders.batch([builders.record()], base_timestamp=timestamp)])
+    folder = log(tmp_path / "in" / "orders-0", [batch(0, 1, base_timestamp=timestamp)])
     (folder / f"{6:020}.snapshot").write_bytes(producer_snapshot.write([]))
     [one] = salvage(folder, tmp_path / "out", keep_end=True).partitions
     assert one.next_offset == 6

@@ -18,8 +18,7 @@ _PRODUCER = {"producer_id": 7, "producer_epoch": 3}
 
 def data(base, count=2, **fields):
     """A transactional batch of producer 7."""
-    given = {"base_offset": base, "attributes": builders.TRANSACTIONAL, "base_sequence": base, "leader_epoch": 4}
-    return builders.batch(builders.records(count), last_offset_delta=count - 1, **_PRODUCER | given | fields)
+    return batch(base, count, transaction=7, epoch=4, **{"producer_epoch": 3, "base_sequence": base, **fields})
 
 
 def records(folder, isolation="read_uncommitted"):
@@ -51,7 +50,7 @@ def test_logs_of_kafka(folder, tmp_path):
 
 
 def test_the_end_stays_where_a_marker_was(tmp_path):
-    source = log(tmp_path / "orders-0", [data(0), builders.end_marker(commit=True, base_offset=2, **_PRODUCER)])
+    source = log(tmp_path / "orders-0", [data(0), builders.end_marker(2, commit=True, **_PRODUCER)])
     salvage(source, tmp_path / "out", new_cluster=True)
     first, last = kafkarec.open(tmp_path / "out" / "orders-0").scan()
     assert (first["record_count"], last["record_count"], last["last_offset"]) == (2, 0, 2)
@@ -75,8 +74,8 @@ def test_open_transactions_are_set_aside(tmp_path):
 )
 def test_what_is_decided_of_lost_markers(tmp_path, undecided, said, kept):
     """No marker is written, but it counts."""
-    lost = bytes(builders.end_marker(commit=True, base_offset=2, **_PRODUCER)[:-2]) + b"\xff\xff"
-    after = builders.end_marker(commit=True, base_offset=6, **_PRODUCER)
+    lost = bytes(builders.end_marker(2, commit=True, **_PRODUCER)[:-2]) + b"\xff\xff"
+    after = builders.end_marker(6, commit=True, **_PRODUCER)
     source = log(tmp_path / "orders-0", [data(0), lost, data(5, 1, base_sequence=2), after])
     report = salvage(source, tmp_path / "out", new_cluster=True, undecided=undecided)
     assert f"undecided: producer 7's transaction from offset 0: {said}" in str(report)
@@ -86,7 +85,7 @@ def test_what_is_decided_of_lost_markers(tmp_path, undecided, said, kept):
 def test_large_batches(tmp_path):
     """The new checksum follows from the old one, also of more bytes than are taken at once."""
     body = random.Random(1).randbytes(3_000_001)
-    source = log(tmp_path / "orders-0", [builders.batch([builders.record(value=body)], **_PRODUCER, base_sequence=0)])
+    source = log(tmp_path / "orders-0", [batch(count=1, **_PRODUCER, base_sequence=0, value=body)])
     salvage(source, tmp_path / "out", new_cluster=True)
     assert_for_another_cluster(tmp_path / "out" / "orders-0")
     assert records(tmp_path / "out" / "orders-0")[0][4] == body

@@ -9,7 +9,7 @@ import damages
 import hurt_logs
 import pytest
 from failing_calls import before, failing
-from plain_logs import batch, log
+from plain_logs import batch, batches, log
 from salvage_runs import FOLDERS, copied, set_aside
 
 import kafkarec
@@ -52,9 +52,7 @@ def wrappers(*firsts, magic=1):
     ]
 
 
-@pytest.mark.parametrize(
-    "parts", [builders.good_batches(9, 10), wrappers(*range(0, 45, 5))], ids=["batches", "wrapper messages"]
-)
+@pytest.mark.parametrize("parts", [batches(9, 10), wrappers(*range(0, 45, 5))], ids=["batches", "wrapper messages"])
 def test_fragments_of_one_partition_are_put_in_order(tmp_path, parts):
     """The name of a fragment does not tell where its first wrapper message begins."""
     for name, those in {"#3": parts[6:], "#1": parts[:4], "#2": parts[3:7]}.items():
@@ -122,7 +120,7 @@ def test_exchanged_batches_cost_none_of_another_replica(tmp_path, epoch):
 @pytest.mark.parametrize("epoch", [-5, 0, 2, 1 << 30])
 @pytest.mark.parametrize("hit", [0, 1, 2])
 def test_a_leader_epoch_that_was_damaged_in_one_replica(tmp_path, epoch, hit):
-    parts = builders.good_batches(3, 10, leader_epoch=1)
+    parts = batches(3, 10, epoch=1)
     wrong = [*parts]
     wrong[hit] = parts[hit][:12] + epoch.to_bytes(4, "big", signed=True) + parts[hit][16:]
     a = log(tmp_path / "a" / "orders-0", parts)
@@ -158,12 +156,11 @@ def test_a_deleted_segment_fills_what_is_lost(tmp_path):
 
 def test_a_gap_of_a_whole_replica_is_no_loss_of_the_other_one(tmp_path):
     """A has no offset 3, as the log cleaner left it; in B the batch before is damaged."""
-    data = {"attributes": 0x10, "producer_id": 7, "producer_epoch": 0}
     parts = [
-        builders.batch([builders.record()], base_offset=0, base_sequence=0, **data),
-        builders.batch([builders.record()], base_offset=2),
-        builders.batch([builders.record()], base_offset=4, base_sequence=1, **data),
-        builders.end_marker(commit=True, producer_id=7, base_offset=5),
+        batch(0, 1, transaction=7),
+        batch(2, 1),
+        batch(4, 1, transaction=7, base_sequence=1),
+        builders.end_marker(5, 7, commit=True),
     ]
     for name, pieces in {"a": parts, "b": [parts[0], builders.patched(parts[1], 60, b"?"), *parts[2:]]}.items():
         log(tmp_path / name / "t-0", pieces)
@@ -176,7 +173,7 @@ def test_a_gap_of_a_whole_replica_is_no_loss_of_the_other_one(tmp_path):
 
 @pytest.mark.parametrize("first", [0, 20], ids=["a segment is missing", "it begins later"])
 def test_a_replica_that_has_nothing_there_does_not_show_that_nothing_was(first, tmp_path):
-    data = builders.good_batches(3, 10)
+    data = batches(3, 10)
     log(tmp_path / "a" / "t-0", [data[0], bytes(len(data[1]) - 1), b"x", data[2]])
     log(tmp_path / "b" / "t-0", *([data[number]] for number in range(first // 10, 3, 2)))
     for sources in ("ab", "ba"):

@@ -3,7 +3,7 @@
 import builders
 import plain_logs
 import pytest
-from plain_logs import log
+from plain_logs import batch, batches, log
 from salvage_runs import content
 
 import kafkarec
@@ -11,8 +11,8 @@ import kafkarec
 
 def test_batches_of_another_log_between_damage_are_set_aside(tmp_path):
     """As in a page of another file: their offsets do not fit, and prove nothing there."""
-    own = builders.good_batches(40, leader_epoch=7)
-    others = builders.good_batches(2, base_offset=900, leader_epoch=7)
+    own = batches(40, epoch=7)
+    others = batches(2, base_offset=900, epoch=7)
     data = b"".join([*own[:20], own[20][:-9], *others, own[21][9:], *own[22:]])
     report = kafkarec.salvage(log(tmp_path / "orders-0", [data]), tmp_path / "out")
     assert (tmp_path / "out/orders-0" / f"{0:020d}.log").read_bytes() == b"".join(own[:20] + own[22:])
@@ -26,8 +26,8 @@ def test_batches_of_another_log_between_damage_are_set_aside(tmp_path):
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_block_of_another_file_in_a_batch_is_set_aside(tmp_path, cut):
     """The batch's length leads to the next one, or behind the file's end: the reader looks for nothing inside."""
-    own = [builders.batch([builders.record(value=bytes([n]) * 2000)], base_offset=100 + n) for n in range(4)]
-    others = builders.good_batches(2)
+    own = [batch(100 + n, 1, value=bytes([n]) * 2000) for n in range(4)]
+    others = batches(2)
     block = b"".join(others)
     hurt = own[2][:512] + block + own[2][512 + len(block) :]
     data = b"".join([*own[:2], hurt[: 1800 if cut else None], *([] if cut else own[3:])])
@@ -39,10 +39,10 @@ def test_a_block_of_another_file_in_a_batch_is_set_aside(tmp_path, cut):
 
 
 def test_a_block_in_a_damaged_batch_of_a_block_is_set_aside(tmp_path):
-    first, inside, last = (builders.good_batch(3, base_offset=base) for base in (0, 10, 20))
-    around = builders.batch([builders.record(value=bytes(500) + inside + bytes(500))], base_offset=3)
+    first, inside, last = (batch(base, 3) for base in (0, 10, 20))
+    around = batch(3, 1, value=bytes(500) + inside + bytes(500))
     block = first + builders.flipped(around) + last
-    own = [builders.batch([builders.record(value=bytes([n]) * 4000)], base_offset=100 + n) for n in range(4)]
+    own = [batch(100 + n, 1, value=bytes([n]) * 4000) for n in range(4)]
     hurt = own[2][:512] + block + own[2][512 + len(block) :]
     source = log(tmp_path / "orders-0", [*own[:2], hurt, own[3]])
     [partition] = kafkarec.salvage(source, tmp_path / "out").partitions
@@ -65,7 +65,7 @@ def test_a_block_in_a_damaged_batch_of_a_block_is_set_aside(tmp_path):
 def test_a_second_salvage_changes_no_leader_epoch(hurt, is_proven, names, tmp_path):
     """Of batches at a segment's end, and beside others that are restored or cannot be: what is not proven stays, and
     no file that is written proves it."""
-    parts = [builders.good_batch(3, base_offset=3 * n, leader_epoch=hurt.get(n, 7 if n < 11 else 8)) for n in range(12)]
+    parts = [batch(3 * n, 3, epoch=hurt.get(n, 7 if n < 11 else 8)) for n in range(12)]
     source = plain_logs.log(tmp_path / "orders-0", parts[:6], parts[6:10], parts[10:])
     if names:
         plain_logs.exchange(source, *names)

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
-import builders
 import pytest
 from command import Here
 from paths import SEGMENTS
@@ -24,9 +23,8 @@ AGAIN = ("made again: ", "what was made before the sources changed is kept in ")
 def source(tmp_path):
     """Four partitions: damaged; set aside by --as-partition; with a lost marker and a batch out of order; snapshots."""
     root = make_source(tmp_path / "data")
-    producer = {"producer_id": 7, "producer_epoch": 0}
-    opened = builders.batch(builders.records(3), attributes=builders.TRANSACTIONAL, base_sequence=0, **producer)
-    log(root / "third-0", [opened, builders.batch(builders.records(3), base_offset=3, **producer)], [batch(6, 3)])
+    opened = batch(0, 3, transaction=7)
+    log(root / "third-0", [opened, batch(3, 3, producer_id=7, producer_epoch=0)], [batch(6, 3)])
     lost = batch(3, 1)[:70] + b"\xff" * 9 + batch(3, 1)[79:]
     log(root / "fourth-0", [opened, lost, batch(4, 2), batch(90, 1), batch(6, 2)], [batch(20, 3)])
     shutil.copytree(SEGMENTS / "__cluster_metadata-0", root / "__cluster_metadata-0")

@@ -9,7 +9,7 @@ import hurt_logs
 import pytest
 from builders import flipped
 from paths import SEGMENTS
-from plain_logs import batch, log
+from plain_logs import batch, batches, log
 from salvage_runs import FOLDERS, copied, set_aside
 
 import kafkarec
@@ -66,7 +66,7 @@ def test_lost_offsets_at_segment_borders_and_ends(tmp_path):
 def test_blocks_of_another_file_do_not_exclude_the_logs_batches(tmp_path, count):
     """A file system error: batches with other offsets in the middle of a log. Of a long log 2048 batches are compared
     with each other at a time."""
-    own = builders.good_batches(count, 10)
+    own = batches(count, 10)
     for number, start in enumerate((100_000, 0, 5)):
         foreign = [batch(start + i * 3, 3, epoch=7) for i in range(3)]
         for at in (0, 1, count // 2, count - 2):
@@ -82,7 +82,7 @@ def test_blocks_of_another_file_do_not_exclude_the_logs_batches(tmp_path, count)
 @pytest.mark.parametrize("own_behind", [1, 2])
 def test_a_block_found_between_damage_does_not_exclude_batches_that_reach_the_end(tmp_path, own_behind):
     """Two batches of another log, with higher offsets, in place of some of the last ones."""
-    own = builders.good_batches(20, 10)
+    own = batches(20, 10)
     foreign = [batch(5000 + i * 10, 10, epoch=7) for i in range(2)]
     torn = [own[-own_behind - 3][:-5], b"\xff" * 9]
     between = [torn[1], *own[5 : -own_behind - 3]]  # of the log itself, between damage, too

@@ -7,7 +7,7 @@ import pytest
 import reading
 from command import Here
 from paths import SEGMENTS
-from plain_logs import batch, log
+from plain_logs import batch, batches, log
 from salvage_runs import killed_before
 
 import kafkarec
@@ -91,7 +91,7 @@ def test_a_killed_run_continues_at_the_snapshot(tmp_path):
 
 
 def test_a_missing_segment_is_named_and_where_it_may_be(run, tmp_path):
-    parts = builders.good_batches(6, 10)
+    parts = batches(6, 10)
     disk = tmp_path / "disk"
     folder = log(disk / "orders-0", parts[:2], parts[2:4], parts[4:])
     lost_and_found = disk / "lost+found" / "#12345"

@@ -21,7 +21,7 @@ PLAIN = [produced(16, 4, 7, transactional=False), produced(25, 3, 7, transaction
 @pytest.fixture
 def source(tmp_path):
     """The first marker is damaged, more than one bit of it."""
-    first, last = (builders.end_marker(commit=True, producer_id=7, base_offset=base) for base in (15, 28))
+    first, last = (builders.end_marker(base, 7, commit=True) for base in (15, 28))
     hurt, after = first[:61] + b"\xff" * 17, produced(29, 1, 7, transactional=False)
     return log(tmp_path / "orders-0", [batch(0, 10), OPEN, hurt, PLAIN[0]], [batch(20, 5), PLAIN[1], last, after])
 

@@ -7,7 +7,7 @@ import builders
 import golden
 import pytest
 from fake_file import FakeFile
-from killed_writer import OPEN, SETTINGS, batch, content, ends, run
+from killed_writer import SETTINGS, batch, content, ends, run
 from paths import SEGMENTS
 from plain_logs import flip
 
@@ -157,8 +157,8 @@ def test_a_folder_can_be_read_while_it_is_written(written):
     with SegmentWriter(written, **SETTINGS) as writer:
         assert not [suffix for suffix in (".index", ".txnindex") if _last(written).with_suffix(suffix).exists()]
         offset = writer.next_offset
-        writer.append(batch(offset, **(OPEN | {"leader_epoch": 3})))
-        writer.append(builders.end_marker(commit=False, producer_id=9, base_offset=offset + 3, leader_epoch=3))
+        writer.append(batch(offset, transaction=9, epoch=3))
+        writer.append(builders.end_marker(offset + 3, 9, commit=False, leader_epoch=3))
         with kafkarec.open(written) as log:
             assert len(log.read(start_offset=offset)) == 3
             assert len(log.read(start_offset=offset, isolation="read_committed")) == 0

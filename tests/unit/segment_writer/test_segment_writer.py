@@ -13,8 +13,9 @@ from pathlib import Path
 from uuid import UUID
 
 import builders
+import plain_logs
 import pytest
-from killed_writer import GOOD, OPEN, REFUSED, batch, content
+from killed_writer import GOOD, REFUSED, batch, content
 from salvage_runs import run_in_child
 
 import kafkarec
@@ -82,8 +83,8 @@ def test_the_topic_id(folder):
 
 def test_producers_epochs_and_aborted_transactions(folder):
     with SegmentWriter(folder) as writer:
-        writer.append(batch(0, attributes=builders.TRANSACTIONAL, producer_id=9, producer_epoch=0, base_sequence=0))
-        writer.append(builders.end_marker(commit=False, producer_id=9, base_offset=3, leader_epoch=2))
+        writer.append(batch(0, transaction=9))
+        writer.append(builders.end_marker(3, 9, commit=False, leader_epoch=2))
     [entry] = producer_snapshot.read((folder / "00000000000000000004.snapshot").read_bytes())
     assert (entry.producer_id, entry.last_sequence, entry.current_txn_first_offset) == (9, 2, -1)
     assert leader_epochs.read((folder / leader_epochs.NAME).read_bytes()) == ((0, 0), (2, 3))
@@ -136,7 +137,7 @@ def test_records_get_the_next_offsets(folder):
 
 
 def test_decoded_columns_are_written_as_they_were(folder):
-    given = batch(0, leader_epoch=3, producer_id=5, producer_epoch=1, base_sequence=7)
+    given = batch(0, epoch=3, producer_id=5, producer_epoch=1, base_sequence=7)
     with SegmentWriter(folder) as writer:
         writer.write(kafkarec.decode(given))
     assert (folder / "00000000000000000000.log").read_bytes() == given
@@ -235,11 +236,11 @@ def test_a_changed_byte_is_refused_unless_no_checksum_covers_it(folder):
 def test_a_transaction_may_end_and_a_plain_batch_follow_in_one_append(folder):
     plain = batch(4, producer_id=9, producer_epoch=0, base_sequence=3)
     with SegmentWriter(folder) as writer:
-        writer.append(batch(0, **OPEN))
+        writer.append(batch(0, transaction=9))
     with SegmentWriter(folder) as writer:
         with pytest.raises(AppendRefused, match="transaction is open"):
             writer.append(plain)
-        writer.append(builders.end_marker(commit=True, producer_id=9, base_offset=3) + plain)
+        writer.append(builders.end_marker(3, 9, commit=True) + plain)
 
 
 def test_an_unreadable_marker_is_refused_with_its_place_and_cause_once(folder):
@@ -261,10 +262,10 @@ def test_control_records_of_kraft_that_cannot_be_read_are_refused(folder):
 
 def test_one_append_of_more_batches_than_a_step_has_is_as_several(tmp_path):
     """In the first step a transaction begins that a later one aborts."""
-    data = batch(0, attributes=builders.TRANSACTIONAL, producer_id=9, producer_epoch=0, base_sequence=0)
-    plain = builders.good_batch(1)
+    data = batch(0, transaction=9)
+    plain = plain_logs.batch(0, 1)
     parts = [data, *(base.to_bytes(8, "big") + plain[8:] for base in range(3, 12_003))]
-    parts.append(builders.end_marker(commit=False, producer_id=9, base_offset=12_003))
+    parts.append(builders.end_marker(12_003, 9, commit=False))
     for name, pieces in {"one-0": [b"".join(parts)], "several-0": [b"".join(parts[:7000]), *parts[7000:]]}.items():
         with SegmentWriter(tmp_path / name, topic_id=UUID(int=1), segment_bytes=500_000) as writer:
             for piece in pieces:

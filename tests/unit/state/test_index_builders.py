@@ -4,6 +4,7 @@ tests/unit/storage/test_rebuild.py compares those of Kafka's logs with its own."
 import builders
 import pytest
 import reading
+from plain_logs import batch
 
 from kafkarec.sidecars import leader_epochs, offset_index, time_index
 from kafkarec.state.epoch_history import EpochHistory, end_offset_for
@@ -17,7 +18,7 @@ LAST = 2**31 - 1  # the largest relative offset and position of an entry
 def add(builder, batches):
     """Adds batches of one record: (position, last offset, leader epoch)."""
     for position, last, epoch in batches:
-        data = builders.batch([builders.record()], base_offset=last, leader_epoch=epoch)
+        data = batch(last, 1, epoch=epoch)
         [rows] = reading.read_batches(data, columns=[]).tables
         builder.add(rows, (), moved=position)
 

@@ -3,6 +3,7 @@
 import builders
 import pytest
 from paths import SEGMENTS
+from plain_logs import batch
 
 from kafkarec._core import Producers
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
@@ -16,7 +17,7 @@ def data(base, count=3, *, pid=7, epoch=0, first=-1, transactional=False):
     """Return a batch of data; `first` is its base sequence."""
     flags = builders.TRANSACTIONAL if transactional else 0
     fields = {"base_sequence": first, "attributes": flags, "base_timestamp": 1000 + base}
-    return builders.good_batch(count, base_offset=base, producer_id=pid, producer_epoch=epoch, **fields)
+    return batch(base, count, producer_id=pid, producer_epoch=epoch, **fields)
 
 
 def emptied_marker(base, epoch):
@@ -26,7 +27,7 @@ def emptied_marker(base, epoch):
 
 
 def commit(base, *, pid, epoch=0):
-    return builders.end_marker(commit=True, base_offset=base, producer_id=pid, producer_epoch=epoch)
+    return builders.end_marker(base, pid, commit=True, producer_epoch=epoch)
 
 
 def step_of(*batches):

@@ -9,6 +9,7 @@ import pytest
 import transaction_logs as txns
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_logs import batch
 from reading import FileInMemory
 from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, LogState
 
@@ -167,9 +168,7 @@ def test_an_index_entry_ends_nothing_where_another_batch_is(place):
 
 
 def test_an_index_entry_of_a_marker_that_cannot_be_read_ends_its_transaction():
-    unreadable = builders.batch(
-        [builders.record(key=b"\0")], base_offset=1, attributes=builders.TRANSACTIONAL | builders.CONTROL, producer_id=7
-    )
+    unreadable = batch(1, 1, attributes=builders.TRANSACTIONAL | builders.CONTROL, producer_id=7, key=b"\0")
     begin, *_, end = log_of((DATA, 7), (PLAIN, -1), (PLAIN, -1))
     data = begin.batch + unreadable + end.batch
     one = FileInMemory(data, "0.log", Evidence(lambda: [AbortedTransaction(7, 0, 1, 2)]))
@@ -228,7 +227,7 @@ def test_a_transaction_begins_at_the_append_time_of_its_first_batch():
     flags = builders.TRANSACTIONAL | builders.LOG_APPEND
     times = {"base_timestamp": builders.NOW, "max_timestamp": builders.NOW + 500}
     who = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
-    data = builders.good_batch(2, base_offset=1, attributes=flags, **who, **times)
+    data = batch(1, 2, attributes=flags, **who, **times)
     around = [Event(PLAIN, -1, 0, 1), Event(PLAIN, -1, 3, 1, 0, builders.NOW + 900, append=True)]
     [txn] = listing([data.join(one.batch for one in around)])
     assert (txn.first_timestamp, txn.last_timestamp, txn.duration_ms) == (builders.NOW + 500, builders.NOW + 500, 400)

@@ -9,6 +9,7 @@ import shutil
 import builders
 import counted_files
 import pytest
+from plain_logs import batch
 
 import kafkarec
 from kafkarec.cli import main
@@ -65,7 +66,7 @@ def test_what_is_followed(isolation, most, cut, tmp_path, monkeypatch):
     polls. For read_committed the markers are read first, and all checksums checked, and a piece that an open
     transaction ends is read again up to there."""
     chance, left, path = random.Random(1), b"", tmp_path / f"{0:020}.log"
-    path.write_bytes(builders.good_batch(1))
+    path.write_bytes(batch(0, 1))
     os.utime(path, (0, 0))
     readings = counted_files.counted(monkeypatch)
     (one,) = kafkarec.open(tmp_path).followers(isolation=isolation, errors="skip")
@@ -76,7 +77,7 @@ def test_what_is_followed(isolation, most, cut, tmp_path, monkeypatch):
             records = [builders.record(offset_delta=i, value=chance.randbytes(3000)) for i in range(4)]
             raw = left + builders.batch(records, base_offset=base, attributes=builders.TRANSACTIONAL, **who)
         else:
-            raw = left + builders.end_marker(commit=True, base_offset=base, **who)
+            raw = left + builders.end_marker(base, commit=True, **who)
         base += 4 if number % 4 else 1
         stop = chance.randrange(len(raw)) if cut and number < 300 else len(raw)
         with path.open("ab") as file:

@@ -13,6 +13,7 @@ import builders
 import counted_files
 import plain_logs
 import pytest
+from builders import end_marker
 from failing_calls import before
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -35,16 +36,12 @@ def after_a_day(monkeypatch):
 
 
 def good(base, **fields):
-    return builders.good_batch(1, base_offset=base, **fields)
+    return plain_logs.batch(base, 1, **fields)
 
 
 def of(producer, base):
     """A batch of a transaction."""
-    return good(base, producer_id=producer, attributes=builders.TRANSACTIONAL)
-
-
-def end(producer, base, *, commit):
-    return builders.end_marker(commit=commit, producer_id=producer, base_offset=base)
+    return good(base, transaction=producer)
 
 
 def bad(base):
@@ -186,7 +183,7 @@ def test_committed_records_are_returned_at_their_commit(steps, preallocate, is_i
                 broker.play("roll", 0)
             else:
                 first, last = firsts.pop(producer, None), broker.next_offset
-                broker.add(end(producer, last, commit=what == "commit"), 1)
+                broker.add(end_marker(last, producer, commit=what == "commit"), 1)
                 if what == "abort" and first is not None and is_indexed:
                     entry = AbortedTransaction(producer, first, last, min(firsts.values(), default=last))
                     with (broker.folder / f"{max(broker.segments):020}.txnindex").open("ab") as file:
@@ -260,7 +257,7 @@ def test_damage_is_raised_after_the_records_before_it_once_a_batch_is_behind_it(
 
 @pytest.mark.parametrize(
     "batch, field",
-    [(good(900), "base_offset"), (good(2, leader_epoch=900), "partition_leader_epoch"), (bad(2), None)],
+    [(good(900), "base_offset"), (good(2, epoch=900), "partition_leader_epoch"), (bad(2), None)],
     ids=["an offset is skipped", "another leader epoch", "damage"],
 )
 def test_what_may_be_damage_waits_for_what_tells_more(batch, field, tmp_path, monkeypatch):
@@ -318,7 +315,7 @@ def test_a_batch_waits_in_each_segment(tmp_path, monkeypatch):
 
 def test_a_range_that_begins_behind_the_end(tmp_path):
     """What arrives below it is left out, batch for batch and within the first one in it."""
-    first, *later = builders.good_batches(6)
+    first, *later = plain_logs.batches(6)
     folder = log_folder(tmp_path, first)
     one = follower(folder, start_offset=13)
     for batches, expected in (([], []), (later[:1], []), (later[1:4], [13, 14]), (later[4:], [15, 16, 17])):
@@ -366,7 +363,7 @@ def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path, monkeypatch
     one = follower(folder, isolation="read_committed")
     after_a_day(monkeypatch)
     assert polled(one) == []
-    append(folder, end(1, 2, commit=True))
+    append(folder, end_marker(2, 1, commit=True))
     assert offsets(piece for _, piece in one.poll()) == [0]
 
 
@@ -378,8 +375,16 @@ WRONG = 1 << 40
 def test_read_committed_that_restores_nothing_raises_at_a_wrong_base_offset(stored, rolls, tmp_path, monkeypatch):
     """By its stored offset it is part of no transaction, or of another one, and was left out without a word."""
     hurt = builders.patched(of(7, 10), 0, stored.to_bytes(8, "big"))
-    before = [good(3), of(8, 4), of(9, 5), end(8, 6, commit=True), end(9, 7, commit=False), good(8), good(9)]
-    behind = [good(11), end(7, 12, commit=True), good(13)]
+    before = [
+        good(3),
+        of(8, 4),
+        of(9, 5),
+        end_marker(6, 8, commit=True),
+        end_marker(7, 9, commit=False),
+        good(8),
+        good(9),
+    ]
+    behind = [good(11), end_marker(12, 7, commit=True), good(13)]
     folder = log_folder(tmp_path, *[good(base) for base in range(3)], *before)
     one = follower(folder, errors="raise", restore=True, isolation="read_committed")
     kept = [0, 1, 2, 3, 4, 8, 9]
@@ -437,13 +442,18 @@ def test_a_batch_whose_offset_is_far_too_high_holds_up_none_behind_it(tmp_path, 
 
 def test_a_marker_that_cannot_be_read_is_raised_after_what_is_before_it(tmp_path, monkeypatch):
     """It ended no transaction, which an ABORT of the next one then ended."""
-    unreadable = builders.batch(
-        [builders.record(key=b"\0", value=b"")],
-        attributes=builders.TRANSACTIONAL | builders.CONTROL,
-        producer_id=7,
-        base_offset=3,
+    unreadable = plain_logs.batch(
+        3, 1, attributes=builders.TRANSACTIONAL | builders.CONTROL, producer_id=7, key=b"\0", value=b""
     )
-    log = [good(0), of(8, 1), of(7, 2), unreadable, end(8, 4, commit=True), of(7, 5), end(7, 6, commit=False)]
+    log = [
+        good(0),
+        of(8, 1),
+        of(7, 2),
+        unreadable,
+        end_marker(4, 8, commit=True),
+        of(7, 5),
+        end_marker(6, 7, commit=False),
+    ]
     folder = log_folder(tmp_path, *log, good(7))
     after_a_day(monkeypatch)
     one = follower(folder, errors="raise", restore=True, isolation="read_committed")
@@ -456,27 +466,27 @@ def test_a_marker_that_cannot_be_read_is_raised_after_what_is_before_it(tmp_path
     with kafkarec.open(folder) as log, pytest.raises(kafkarec.InvalidRecordError) as of_read:
         log.read(isolation="read_committed")
     assert vars(of_read.value) == vars(raised.value)
-    folder.joinpath(f"{0:020}.log").write_bytes(b"".join([good(0), of(8, 1), end(8, 2, commit=True), good(3)]))
+    folder.joinpath(f"{0:020}.log").write_bytes(b"".join([good(0), of(8, 1), end_marker(2, 8, commit=True), good(3)]))
     assert polled_offsets(one) == [1, 3], "the log was truncated"
 
 
 def test_markers_of_a_log_that_was_truncated(tmp_path):
     """Those that were cut off no longer count: also behind an open transaction, where nothing was returned."""
     begin = good(0) + of(1, 1) + of(2, 2)
-    folder = log_folder(tmp_path, begin, end(2, 3, commit=True))
+    folder = log_folder(tmp_path, begin, end_marker(3, 2, commit=True))
     one = follower(folder, isolation="read_committed")
     assert polled_offsets(one) == [0]
     os.truncate(folder / f"{0:020}.log", len(begin))
-    append(folder, end(2, 3, commit=False) + end(1, 4, commit=True) + good(5))
+    append(folder, end_marker(3, 2, commit=False) + end_marker(4, 1, commit=True) + good(5))
     assert polled_offsets(one) == [1, 5]
 
 
 def test_an_index_entry_ends_no_later_transaction(tmp_path):
     """The .txnindex is read again at each poll."""
-    folder = log_folder(tmp_path, of(7, 0), end(7, 1, commit=False))
+    folder = log_folder(tmp_path, of(7, 0), end_marker(1, 7, commit=False))
     (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([AbortedTransaction(7, 0, 1, 2)]))
     one = follower(folder, isolation="read_committed")
-    for batch in (of(7, 2), good(3), end(7, 4, commit=False)):
+    for batch in (of(7, 2), good(3), end_marker(4, 7, commit=False)):
         assert not polled(one)
         append(folder, batch)
     assert polled_offsets(one) == [3]
@@ -495,7 +505,7 @@ def test_records_of_transactions_that_begin_while_a_log_is_read(tmp_path, monkey
     def write(*_):
         nonlocal begun
         if begun:
-            broker.add(end(7, broker.next_offset, commit=False), 1)
+            broker.add(end_marker(broker.next_offset, 7, commit=False), 1)
             plain.append(broker.next_offset)
             broker.batch(1)
         else:
@@ -563,22 +573,22 @@ def test_a_log_that_was_truncated_and_rolled_again_is_read_from_the_cut(tmp_path
     write_segments(tmp_path, {0: [good(0), good(1)], 2: [good(2)]})
     one = follower(tmp_path, on_note=notes.append)
     assert polled_offsets(one) == [0, 1, 2]
-    again = [good(offset, leader_epoch=1) for offset in (1, 2, 3)]
+    again = [good(offset, epoch=1) for offset in (1, 2, 3)]
     write_segments(tmp_path, {0: [good(0), *again[:2]], 3: again[2:]}, cut=True)
     assert polled_offsets(one) == [1, 2, 3]
     assert [note.partition(": ")[2] for note in notes] == ["the log was truncated; continuing from offset 1"]
 
 
 def test_a_transaction_whose_marker_was_truncated_is_open_again(tmp_path):
-    data, first, second = of(1, 0), end(1, 1, commit=True), end(1, 2, commit=True)
+    data, first, second = of(1, 0), end_marker(1, 1, commit=True), end_marker(2, 1, commit=True)
     write_segments(tmp_path, {0: [data], 1: [first, good(2)]})
     one = follower(tmp_path, isolation="read_committed")
     assert polled_offsets(one) == [0, 2]
     write_segments(tmp_path, {0: [data], 1: [first, good(2), good(3)]}, cut=True)
     assert polled_offsets(one) == [3], "this poll began at the second segment"
-    write_segments(tmp_path, {0: [data], 1: [good(1, leader_epoch=1)]}, cut=True)
+    write_segments(tmp_path, {0: [data], 1: [good(1, epoch=1)]}, cut=True)
     assert polled(one) == []
-    write_segments(tmp_path, {0: [data], 1: [good(1, leader_epoch=1), second]}, cut=True)
+    write_segments(tmp_path, {0: [data], 1: [good(1, epoch=1), second]}, cut=True)
     assert polled_offsets(one) == [1]
 
 
@@ -587,7 +597,7 @@ def test_after_a_cut_below_the_start_offset_the_new_records_are_read(tmp_path):
     write_segments(tmp_path, {0: [good(base) for base in range(4)]})
     one = follower(tmp_path, start_offset=3, on_note=notes.append)
     assert polled_offsets(one) == [3]
-    write_segments(tmp_path, {0: [good(0), *(good(base, leader_epoch=1) for base in range(1, 4))]}, cut=True)
+    write_segments(tmp_path, {0: [good(0), *(good(base, epoch=1) for base in range(1, 4))]}, cut=True)
     assert polled_offsets(one) == [1, 2, 3]
     assert [note.partition(": ")[2] for note in notes] == ["the log was truncated; continuing from offset 1"]
 
@@ -606,7 +616,7 @@ def before_opening(monkeypatch, number, name, change):
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_a_log_that_is_truncated_after_its_last_batch_was_compared(tmp_path, monkeypatch, isolation):
-    again = {0: [good(0), *(good(offset, leader_epoch=1) for offset in (1, 2, 3))]}
+    again = {0: [good(0), *(good(offset, epoch=1) for offset in (1, 2, 3))]}
     for number in range(1, 5):
         write_segments(tmp_path, {0: [good(0), good(1)]})
         one = follower(tmp_path, isolation=isolation)
@@ -620,7 +630,7 @@ def test_a_log_that_is_truncated_after_its_last_batch_was_compared(tmp_path, mon
 
 
 def test_a_segment_that_is_merged_while_its_markers_are_read(tmp_path, monkeypatch):
-    data, commit = of(1, 0), end(1, 1, commit=True)
+    data, commit = of(1, 0), end_marker(1, 1, commit=True)
     write_segments(tmp_path, {0: [data], 1: [commit], 2: [good(2)]})
     one = follower(tmp_path, isolation="read_committed")
     merged = {0: [data, commit], 2: [good(2)]}
@@ -657,10 +667,7 @@ def test_what_cannot_be_followed_is_refused_at_once(tmp_path):
 def test_a_truncation_while_a_piece_is_read(tmp_path, monkeypatch, isolation):
     """What the broker wrote in the place of a batch is read, although it came before that was noted as read."""
     path = tmp_path / f"{0:020}.log"
-    first, old, new = (
-        builders.batch(builders.records(3, value=value), base_offset=base)
-        for base, value in ((0, b"a"), (3, b"old"), (3, b"new"))
-    )
+    first, old, new = (plain_logs.batch(base, 3, value=value) for base, value in ((0, b"a"), (3, b"old"), (3, b"new")))
     path.write_bytes(first + old)
     real, replaced = raw_batches.fingerprint, list[bool]()
 

@@ -13,6 +13,7 @@ import builders
 import counted_files
 import golden
 import numpy as np
+import plain_logs
 import pytest
 import reading
 import subprocesses
@@ -94,7 +95,7 @@ def test_any_range_of_offsets_is_a_filter():
 )
 def test_a_range_has_the_good_batches_behind_damage(tmp_path, field, start, end, threads):
     """Neither the length of a damaged batch below the range nor its last offset leaves out good ones."""
-    raw = builders.good_batches(15)
+    raw = plain_logs.batches(15)
     path = tmp_path / f"{0:020}.log"
     for number, bit in itertools.product(range(10), range(32)):
         at = sum(map(len, raw[:number])) + field + bit // 8
@@ -108,7 +109,7 @@ def test_a_range_has_the_good_batches_behind_damage(tmp_path, field, start, end,
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("base, damaged", [(0, 0), (0, 4), (1 << 40, 4)])
 def test_a_damaged_batch_does_not_end_a_range(tmp_path, damaged, base, threads):
-    raw = [*map(bytearray, builders.good_batches(15, base_offset=base))]
+    raw = [*map(bytearray, plain_logs.batches(15, base_offset=base))]
     raw[damaged][7] = 36
     raw[damaged][-1] ^= 1
     path = tmp_path / f"{base:020}.log"
@@ -128,8 +129,8 @@ WRAPPED = [builders.wrapper([builders.message(offset=i) for i in range(3)], offs
 @pytest.mark.parametrize(
     "batches, wrong",
     [
-        pytest.param(builders.good_batches(10), 2, id="no gaps"),
-        pytest.param([builders.good_batch(3, base_offset=base) for base in range(0, 50, 5)], 2, id="compacted"),
+        pytest.param(plain_logs.batches(10), 2, id="no gaps"),
+        pytest.param([plain_logs.batch(base, 3) for base in range(0, 50, 5)], 2, id="compacted"),
         pytest.param(WRAPPED, 1, id="wrapper messages"),
     ],
 )
@@ -156,7 +157,7 @@ def test_wrong_base_offsets_do_not_end_a_range(tmp_path, batches, wrong, errors)
 
 
 def test_a_damaged_batch_in_a_range_is_an_error_and_damage_behind_it_is_none(tmp_path):
-    batches = builders.good_batches(10)
+    batches = plain_logs.batches(10)
     path = tmp_path / f"{0:020}.log"
     broken = batches[3][:-1] + b"\xff"
     path.write_bytes(b"".join([*batches[:3], (99).to_bytes(8, "big") + broken[8:], *batches[4:]]))
@@ -404,7 +405,7 @@ def test_files_are_closed_after_their_last_user():
 @pytest.mark.slow
 def test_a_large_segment_streams_in_little_memory(tmp_path):
     """192 MB with two claimed lengths of 128 MB, one of a batch that is restored: the peak stays below 48 MB."""
-    batch = builders.batch(builders.records(100, value=b"x" * 150), base_offset=0)
+    batch = plain_logs.batch(0, 100, value=b"x" * 150)
     forged = builders.patched(batch, 8, (1 << 27).to_bytes(4, "big"))
     bad = builders.patched(forged, 100, b"!")
     count = (192 << 20) // len(batch)

@@ -2,12 +2,13 @@
 
 import builders
 import pytest
+from plain_logs import batch
 
 import kafkarec
 from kafkarec.storage import raw_batches
 
-FIRST = builders.good_batch(base_offset=7)
-SECOND = builders.good_batch(base_offset=10)
+FIRST = batch(7, 3)
+SECOND = batch(10, 3)
 MESSAGES = [builders.message(magic=magic, offset=3, value=b"old") for magic in (0, 1)]
 
 

@@ -5,6 +5,7 @@ import builders
 import golden
 import pytest
 from paths import VECTORS
+from plain_logs import batch
 
 import kafkarec
 from kafkarec.sidecars import leader_epochs
@@ -71,7 +72,7 @@ def test_the_first_batch_with_a_lower_epoch(tmp_path):
     """Over all segments; a batch without an epoch does not count."""
     offset = 0
     for segment in ((3, -1, 3), (4, 4), (-1, 2), (1,)):
-        batches = [builders.good_batch(1, base_offset=offset + n, leader_epoch=one) for n, one in enumerate(segment)]
+        batches = [batch(offset + n, 1, epoch=one) for n, one in enumerate(segment)]
         (tmp_path / f"{offset:020d}.log").write_bytes(b"".join(batches))
         offset += len(segment)
     *_, log = rebuilt(tmp_path)[1]
@@ -88,7 +89,7 @@ def test_a_log_that_begins_with_messages_without_leader_epochs(tmp_path, is_stor
     folder = tmp_path / "orders-0"
     folder.mkdir()
     messages = [builders.message(offset=at) for at in range(3)]
-    (folder / f"{0:020}.log").write_bytes(b"".join([*messages, builders.good_batch(2, base_offset=3, leader_epoch=5)]))
+    (folder / f"{0:020}.log").write_bytes(b"".join([*messages, batch(3, 2, epoch=5)]))
     if is_stored:
         (folder / leader_epochs.NAME).write_bytes(leader_epochs.write([(5, 3)]))
     [*_, of_log] = rebuild_side_files(kafkarec.open(folder))

@@ -18,7 +18,7 @@ def some_batch(chance, base):
     """A batch, or a wrapper message, and how many offsets it takes."""
     count, producer = chance.choice([1, 2, 9]), chance.randrange(1, 4)
     if chance.random() < 0.2:
-        return builders.end_marker(commit=chance.random() < 0.5, producer_id=producer, base_offset=base), 1
+        return builders.end_marker(base, producer, commit=chance.random() < 0.5), 1
     codec = chance.choice(["none", "lz4", "gzip"])
     if chance.random() < 0.2:
         rows = [{"key": chance.choice(KEYS), "value": b"old"} for _ in range(count)]

@@ -3,6 +3,7 @@
 import builders
 import plain_logs
 import pytest
+from plain_logs import batch
 
 import kafkarec
 from kafkarec.format.side_files import AbortedTransaction
@@ -22,10 +23,7 @@ def exchanged(folder, pair, suffixes=(".log",)):
 @pytest.fixture
 def folder(tmp_path):
     """Four segments of two batches; offset n has the timestamp 1000 + n."""
-    segments = [
-        [builders.batch(builders.records(10), base_offset=base + at, base_timestamp=1000 + base + at) for at in (0, 10)]
-        for base in BASES
-    ]
+    segments = [[batch(base + at, 10, base_timestamp=1000 + base + at) for at in (0, 10)] for base in BASES]
     return plain_logs.log(tmp_path / "orders-0", *segments)
 
 
@@ -90,16 +88,9 @@ def test_a_damaged_batch_at_the_start_is_no_wrong_name(folder):
 @pytest.mark.parametrize("suffixes", [(".log",), (".log", ".txnindex")])
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 def test_an_aborted_transaction_is_not_committed_by_the_next_marker(tmp_path, suffixes, errors):
-    def data(offset, count):
-        who = {"producer_id": 7, "producer_epoch": 0, "attributes": builders.TRANSACTIONAL}
-        return builders.batch(builders.records(count), base_offset=offset, **who)
-
-    def marker(offset, commit):
-        return builders.end_marker(commit=commit, producer_id=7, base_offset=offset)
-
-    folder = plain_logs.log(
-        tmp_path / "orders-0", [data(0, 2)], [marker(2, False), data(3, 1)], [data(4, 1), marker(5, True)]
-    )
+    first, second, third = (batch(offset, count, transaction=7) for offset, count in ((0, 2), (3, 1), (4, 1)))
+    abort, commit = (builders.end_marker(offset, 7, commit=offset == 5) for offset in (2, 5))
+    folder = plain_logs.log(tmp_path / "orders-0", [first], [abort, second], [third, commit])
     for base, entries in ((0, []), (2, [AbortedTransaction(7, 0, 2, 3)])):
         (folder / f"{base:020}.txnindex").write_bytes(txn_index.write(entries))
     log = exchanged(folder, (0, 2), suffixes)

@@ -2,9 +2,9 @@
 
 import io
 
-import builders
 import pytest
 from paths import SEGMENTS
+from plain_logs import batch
 
 import kafkarec
 from kafkarec import study
@@ -71,7 +71,7 @@ def test_what_formats_0_and_1_lose_is_in_each_row():
 
 def test_batches_that_a_format_cannot_hold_are_counted():
     good = kafkarec.encode([(0, 5, b"key", b"value", [])])
-    negative = builders.good_batch(base_offset=1, base_timestamp=-5)
+    negative = batch(1, 3, base_timestamp=-5)
     (one,) = study(io.BytesIO(good + negative), formats=[1], codecs=["none"], batch_sizes=[None]).outcomes
     assert (one.refused, one.size) == (1, len(kafkarec.convert(good, magic=1)))
     (two,) = study(io.BytesIO(good + negative), formats=[3], codecs=["none"], batch_sizes=[None]).outcomes

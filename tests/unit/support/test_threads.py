@@ -18,6 +18,7 @@ import pytest
 import subprocesses
 from long_run import fewer
 from paths import SEGMENTS
+from plain_logs import batch
 
 import kafkarec
 from kafkarec._core import Decoders
@@ -428,7 +429,7 @@ def test_a_closed_stream_lets_go_of_its_buffer():
 def test_a_stream_of_many_segments_may_be_left(tmp_path):
     paths = [tmp_path / f"{n:020}.log" for n in range(0, 60, 3)]
     for path in paths:
-        path.write_bytes(builders.good_batch(3, base_offset=int(path.stem)))
+        path.write_bytes(batch(int(path.stem), 3))
     log = kafkarec.open(tmp_path)
     with closing(log.stream(threads=2)) as pieces:
         assert next(pieces).column("offset") == [0, 1, 2]

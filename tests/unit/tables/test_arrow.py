@@ -9,6 +9,7 @@ import golden
 import pyarrow as pa
 import pytest
 import reading
+from plain_logs import batch
 
 import kafkarec
 
@@ -86,7 +87,7 @@ def test_null_slots_hold_zeros():
         max_timestamp=-1,
         attributes=builders.LOG_APPEND,
     )
-    junk = builders.good_batch(200)
+    junk = batch(0, 200)
     pa.table(kafkarec.decode(junk))
     table = reading.arrow_table(kafkarec.decode(data, columns=["timestamp", "key", "sequence"]))
     for name, width in (("timestamp", 8), ("sequence", 4)):
@@ -116,7 +117,7 @@ def test_an_import_outlives_the_exported_objects(big):
     gc.collect()
     kafkarec.release_memory()
     for _ in range(3):
-        kafkarec.decode(builders.good_batch(500) * 20)
+        kafkarec.decode(batch(0, 500) * 20)
     table.validate(full=True)
     assert table.slice(0, 500).to_pylist() == wanted
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from core_reading import checked_table
+from plain_logs import batch
 
 import kafkarec
 
@@ -79,9 +80,7 @@ def test_header_keys_that_differ_in_one_byte_are_kept_apart():
     columns = kafkarec.decode(kafkarec.encode(rows))
     assert [row.headers for row in columns] == [row[4] for row in rows]
     assert [list(row[4]) for row in columns.tuples()] == [row[4] for row in rows]
-    malformed = builders.batch(
-        [builders.record(headers=[(b"\xff\xfe", b"1"), (b"\xfd\xfe", b"2"), (b"\xff\xfe", b"3")])]
-    )
+    malformed = batch(0, 1, headers=[(b"\xff\xfe", b"1"), (b"\xfd\xfe", b"2"), (b"\xff\xfe", b"3")])
     assert [key for key, _ in kafkarec.decode(malformed)[0].headers] == ["\ufffd\ufffd"] * 3
 
 
@@ -97,7 +96,7 @@ def test_the_fields_of_a_record_are_members():
 
 
 def test_records_have_the_sequences_of_a_column_without_offsets():
-    data = builders.batch(builders.records(2), producer_id=1, producer_epoch=0, base_sequence=5)
+    data = batch(0, 2, producer_id=1, producer_epoch=0, base_sequence=5)
     for names in (["sequence"], ["value", "sequence"], ["offset"]):
         assert [record.sequence for record in kafkarec.decode(data, columns=names)] == [5, 6], names
     without = kafkarec.decode(data, columns=["value"], isolation="read_committed", last_stable_offset=2)

@@ -9,6 +9,7 @@ import pytest
 from builders import CODECS, CONTROL, LOG_APPEND, NOW, TRANSACTIONAL
 from core_reading import error_fields
 from core_records import REFUSED as BAD_RECORDS
+from plain_logs import batch
 
 import kafkarec
 from kafkarec import codecs, validate
@@ -23,8 +24,8 @@ SHORT = bytes(8) + (22).to_bytes(4, "big") + (3).to_bytes(4, "big") + bytes([2])
 # the bytes, the options, the reason, and the two sides of the comparison
 REFUSED = {
     "nothing": (b"", {}, "request_empty"),
-    "two batches": (builders.good_batch() * 2, {}, "batch_not_alone"),
-    "two batches of a replica": (builders.good_batch() * 2, {"origin": "replication"}, "batch_not_alone"),
+    "two batches": (batch(0, 3) * 2, {}, "batch_not_alone"),
+    "two batches of a replica": (batch(0, 3) * 2, {"origin": "replication"}, "batch_not_alone"),
     "two wrappers": (builders.wrapper([builders.message()]) * 2, {}, "batch_not_alone"),
     "two magics": (builders.message(magic=1) + builders.message(magic=0), {}, "batch_magic_differs", 1, 0),
     "range": (builders.batch(ONE, last_offset_delta=-1, base_offset=9), {}, "offset_range_invalid", 9, 8),
@@ -36,17 +37,17 @@ REFUSED = {
     "magic 1 of a producer": (builders.batch(ONE, **PRODUCER), {"magic": 1}, "magic_unfit", 2, 1),
     "magic 0 of a transaction": (builders.batch(ONE, attributes=TRANSACTIONAL), {"magic": 0}, "magic_unfit", 2, 0),
     "magic 1 with headers": (
-        builders.batch([builders.record(headers=[(b"secret", b"x")])]),
+        batch(0, 1, headers=[(b"secret", b"x")]),
         {"magic": 1},
         "magic_unfit",
         2,
         1,
     ),
-    "magic 1 with zstd": (builders.good_batch(), {"magic": 1, "compression": "zstd"}, "unsupported_codec", 3, 4),
+    "magic 1 with zstd": (batch(0, 3), {"magic": 1, "compression": "zstd"}, "unsupported_codec", 3, 4),
     "magic 1 in zstd": (builders.wrapper([builders.message()], codec="zstd"), {}, "unsupported_codec", 3, 4),
     "codec 5": (builders.batch(ONE, codec=5), {}, "unsupported_codec", 4, 5),
     "negative time": (
-        builders.batch([builders.record()], base_timestamp=-9),
+        batch(0, 1, base_timestamp=-9),
         {"compression": "gzip"},
         "timestamp_negative",
         -1,
@@ -86,16 +87,16 @@ REFUSED = {
         1,
         zlib.crc32(builders.message()[16:]),
     ),
-    "too large": (builders.good_batch(), {"max_message_bytes": 50}, "batch_too_large", 50, len(builders.good_batch())),
+    "too large": (batch(0, 3), {"max_message_bytes": 50}, "batch_too_large", 50, len(batch(0, 3))),
     "a client's base offset": (
-        builders.good_batch(base_offset=3),
+        batch(3, 3),
         {"append_checks": True},
         "base_offset_not_zero",
         0,
         3,
     ),
     "a raft leader's epoch": (
-        builders.good_batch(leader_epoch=3),
+        batch(0, 3, epoch=3),
         {"append_checks": True, "origin": "raft_leader", "partition_leader_epoch": 4},
         "leader_epoch_differs",
         4,
@@ -116,14 +117,14 @@ REFUSED = {
         3,
     ),
     "a follower's order": (
-        builders.good_batch(2, base_offset=5) + builders.good_batch(1, base_offset=6),
+        batch(5, 2) + batch(6, 1),
         {"assign_offsets": False},
         "offsets_out_of_order",
         6,
         6,
     ),
     "a follower's begin": (
-        builders.good_batch(2, base_offset=5),
+        batch(5, 2),
         {"assign_offsets": False, "first_offset": 6},
         "offsets_out_of_order",
         5,
@@ -220,7 +221,7 @@ def test_create_times_must_be_near_to_now(times, wrong):
 
 
 def test_a_producer_does_not_set_log_append_time():
-    data = builders.batch(builders.records(2), attributes=LOG_APPEND)
+    data = batch(0, 2, attributes=LOG_APPEND)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         validate(data, timestamp_type="log_append_time")
     assert caught.value.reason == "timestamps_rejected"
@@ -275,7 +276,7 @@ def test_an_inner_message_above_max_decompressed_message_bytes_is_refused(magic)
 
 
 def test_max_decompressed_message_bytes_is_for_compressed_batches():
-    assert validate(builders.batch([builders.record(value=bytes(90))]), now=NOW, max_decompressed_message_bytes=1)
+    assert validate(batch(0, 1, value=bytes(90)), now=NOW, max_decompressed_message_bytes=1)
     for value in (0, 2**31 - 8, "1"):
         with pytest.raises(ValueError, match="max_decompressed_message_bytes"):
             validate(b"", max_decompressed_message_bytes=value)
@@ -297,7 +298,7 @@ def test_a_batch_cut_at_any_byte_is_refused():
 
 
 def test_a_payload_above_the_limit_is_refused_and_the_option_named():
-    data = builders.batch([builders.record(value=bytes(1 << 20))], codec="gzip")
+    data = batch(0, 1, codec="gzip", value=bytes(1 << 20))
     with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes=1000 "):
         validate(data, max_decompressed_bytes=1000)
     huge = builders.batch([builders.record(header_count=2**31 - 1, headers=[(b"", b"")])], codec="lz4")
@@ -306,7 +307,7 @@ def test_a_payload_above_the_limit_is_refused_and_the_option_named():
 
 
 def test_a_follower_accepts_batches_unchanged():
-    data = builders.good_batch(2, base_offset=5) + builders.good_batch(3, base_offset=9, codec="gzip")
+    data = batch(5, 2) + batch(9, 3, codec="gzip")
     made = validate(data + b"cut", assign_offsets=False, first_offset=5)
     assert made == data and made.next_offset == 12 and made.max_timestamp == NOW + 2
     assert validate(b"", assign_offsets=False, first_offset=5).next_offset == 5
@@ -329,7 +330,7 @@ def test_a_follower_accepts_batches_unchanged():
 )
 def test_options_that_do_not_fit_are_named(options):
     with pytest.raises(ValueError, match=next(iter(options)).split("_max")[0].replace("_", ".?")) as caught:
-        validate(builders.good_batch(), **options)
+        validate(batch(0, 3), **options)
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
 
 
@@ -416,7 +417,7 @@ def test_messages_without_a_key_or_out_of_the_range_of_times(magic, packed):
 
 
 def test_records_with_log_append_time_have_that_of_their_batch():
-    data = builders.batch(builders.records(2), attributes=LOG_APPEND, base_timestamp=NOW - 90, max_timestamp=NOW)
+    data = batch(0, 2, attributes=LOG_APPEND, base_timestamp=NOW - 90, max_timestamp=NOW)
     assert validate(data, timestamp_before_max_ms=5, now=NOW).max_timestamp == NOW
 
 
@@ -434,4 +435,4 @@ def test_a_missing_library_is_named(monkeypatch):
 
     monkeypatch.setattr(codecs, "decompress", missing)
     with pytest.raises(kafkarec.MissingCodecError, match="pip install some-library"):
-        validate(builders.good_batch(codec="lz4"))
+        validate(batch(0, 3, codec="lz4"))

@@ -4,6 +4,7 @@ import pickle
 
 import builders
 import golden
+import plain_logs
 import pytest
 from builders import CODECS, NOW
 from reading import uncompressed
@@ -107,7 +108,7 @@ def test_a_batch_is_stamped_in_place_as_by_a_broker(name):
 
 
 def test_the_result_is_bytes_with_kafkas_attributes():
-    data = builders.good_batch(3, codec="lz4")
+    data = plain_logs.batch(0, 3, codec="lz4")
     made = validate(data, first_offset=100, partition_leader_epoch=4, now=NOW)
     assert isinstance(made, bytes) and len(made) == len(data)
     assert (made.log_append_time, made.max_timestamp, made.next_offset, made.size_changed) == (NOW, NOW + 2, 103, False)
@@ -117,14 +118,14 @@ def test_the_result_is_bytes_with_kafkas_attributes():
 
 
 def test_a_result_can_be_sent_to_another_process():
-    made = validate(builders.good_batch(2), compression="gzip", now=NOW)
+    made = validate(plain_logs.batch(0, 2), compression="gzip", now=NOW)
     again = pickle.loads(pickle.dumps(made))
     assert type(again) is ValidatedRecords and again == made and again.stats == made.stats
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_the_callers_buffer_is_unchanged(kind):
-    data = builders.good_batch(3)
+    data = plain_logs.batch(0, 3)
     given = kind(data)
     made = validate(given, first_offset=9, timestamp_type="log_append_time", now=1)
     assert bytes(given) == data != made
@@ -133,7 +134,7 @@ def test_the_callers_buffer_is_unchanged(kind):
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("target", CODECS)
 def test_each_codec_to_each_codec(codec, target):
-    data = builders.good_batch(20, codec=codec, producer_id=5, producer_epoch=1, base_sequence=3)
+    data = plain_logs.batch(0, 20, codec=codec, producer_id=5, producer_epoch=1, base_sequence=3)
     made = validate(data, compression=target, first_offset=7, now=NOW)
     [batch] = kafkarec.scan(made)
     assert batch["compression"] == target
@@ -145,12 +146,12 @@ def test_each_codec_to_each_codec(codec, target):
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_producers_codec_is_kept(codec):
-    data = builders.good_batch(3, codec=codec)
+    data = plain_logs.batch(0, 3, codec=codec)
     assert validate(data, compression="producer", now=NOW) == validate(data, now=NOW)
 
 
 def test_the_level_is_the_targets():
-    data = builders.batch(builders.records(300, value=b"some text, number %d, again and again"))
+    data = plain_logs.batch(0, 300, value=b"some text, number %d, again and again")
     fast, small = (validate(data, compression="zstd", level=level, now=NOW) for level in (-100, 19))
     assert len(small) < len(fast)
     with pytest.raises(ValueError, match="level"):
@@ -168,7 +169,7 @@ def test_uncompressed_messages_are_stamped_one_by_one():
 
 
 def test_a_cut_batch_at_the_end_is_left_out():
-    data = builders.good_batch(2)
+    data = plain_logs.batch(0, 2)
     assert len(validate(data + data[:40], now=NOW)) == len(data)
 
 
@@ -181,7 +182,7 @@ def test_falling_offsets_are_kept_in_an_uncompressed_batch():
 
 @pytest.mark.parametrize("origin", ["coordinator", "replication", "raft_leader", "COORDINATOR"])
 def test_control_batches_are_accepted_from_other_origins_than_clients(origin):
-    marker = builders.end_marker(commit=True, producer_id=7)
+    marker = builders.end_marker(0, 7, commit=True)
     made = validate(marker, origin=origin, first_offset=5, compression="zstd", now=NOW)
     assert made[21:] == marker[21:]  # a control batch is never compressed
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
@@ -199,6 +200,6 @@ def test_an_empty_batch_of_a_replica_is_accepted():
 
 def test_header_keys_that_are_not_utf8_are_copied():
     # Kafka writes U+FFFD in their place: docs/differences.md
-    data = builders.batch([builders.record(headers=[(b"\xff", b"x")])])
+    data = plain_logs.batch(0, 1, headers=[(b"\xff", b"x")])
     made = validate(data, compression="lz4", now=NOW)
     assert next(iter(kafkarec.decode(made, header_keys="binary"))).headers[0][0] == b"\xff"

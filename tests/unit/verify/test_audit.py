@@ -5,6 +5,7 @@ import struct
 
 import builders
 import lz4.frame
+import plain_logs
 import pytest
 from builders import CODECS, batch, message, record, records, wrapper
 from oracle_codecs import xxh32
@@ -199,7 +200,7 @@ def test_each_chunk_has_its_own_notes():
 def test_each_payload_is_decompressed_once(magic, codec, tmp_path, monkeypatch):
     """By the codec's Python function, or without one by a function pointer."""
     inner = message(magic=1)
-    one = builders.good_batch(3, codec=codec) if magic == 2 else builders.wrapper([inner], codec=codec)
+    one = plain_logs.batch(0, 3, codec=codec) if magic == 2 else builders.wrapper([inner], codec=codec)
     calls = []
     native.install(codec)  # else the first payload of lz4 and zstd goes through Python
     for codec_id in range(1, len(codecs.CODECS)):

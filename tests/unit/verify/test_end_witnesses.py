@@ -2,7 +2,6 @@
 
 import threading
 
-import builders
 import pytest
 from paths import SEGMENTS
 from plain_logs import batch, data_folder, exchange
@@ -103,7 +102,7 @@ def test_a_log_that_is_written_meanwhile_is_never_damaged(tmp_path):
     def write():
         with kafkarec.SegmentWriter(folder / "orders-0", segment_bytes=6000, index_interval_bytes=200) as writer:
             for number in range(3000):
-                writer.append(builders.good_batch(5, base_offset=number * 5))
+                writer.append(batch(number * 5))
                 if number % 50 == 0:
                     data_folder(folder, replication=f"orders 0 {number * 5}")
                     started.set()

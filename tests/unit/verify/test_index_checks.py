@@ -7,6 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 import builders
+import plain_logs
 import pytest
 
 import kafkarec
@@ -47,11 +48,8 @@ def random_batches(random):
         else:
             time = None if odd and random.random() < 0.1 else now
             value = bytes(random.randint(0, 9000))
-            data = builders.batch(
-                [builders.record(value=value)],
-                base_offset=base,
-                last_offset_delta=count - 1,
-                max_timestamp=-1 if time is None else time,
+            data = plain_logs.batch(
+                base, 1, last_offset_delta=count - 1, value=value, max_timestamp=-1 if time is None else time
             )
             batch = Batch(data, position, last, time)
         batches.append(batch)
@@ -125,7 +123,7 @@ def test_steps_and_single_entries_give_the_same_findings(seed, monkeypatch):
 def test_entries_that_a_truncation_leaves(tmp_path, zeros, severity):
     """They ascend behind the valid ones, and are of batches that are gone (AbstractIndex.truncateToEntries). A broker
     that is stopped trims its indexes; so zeros are those of one that runs, or was killed and rebuilds them."""
-    batches = [builders.batch([builders.record()], base_offset=at, max_timestamp=1_000 + at) for at in range(10)]
+    batches = [plain_logs.batch(at, 1, max_timestamp=1_000 + at) for at in range(10)]
     size = len(batches[0])
     entries = [(2, 2 * size), (3, 4 * size), (6, 5 * size + 7)]
     (tmp_path / f"{0:020}.log").write_bytes(b"".join(batches))

@@ -69,9 +69,8 @@ def index_of(batches, entries, to):
 def hanging(to):
     """A transaction of log append time, and a batch of an hour later."""
     flags, hour = builders.LOG_APPEND, 3_600_000
-    txn = {"attributes": flags | TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     later = batch(5, attributes=flags, max_timestamp=builders.NOW + hour)
-    return log(to / "orders-0", [batch(0, **txn), later])
+    return log(to / "orders-0", [batch(0, transaction=7, attributes=flags | TRANSACTIONAL), later])
 
 
 TRANSACTIONAL = builders.TRANSACTIONAL
@@ -88,9 +87,7 @@ MADE = {
     "gaps_salvaged": listed_by_salvage,
     "folder_lost": lambda to: cluster_folder(to, "grouped"),
     "index_append": lambda to: index_of([batch(0), batch(5)], [(9, 0)], to),
-    "index_coverage": lambda to: index_of(
-        [builders.batch([builders.record(value=bytes(60_000))], base_offset=n) for n in range(40)], [(0, 0)], to
-    ),
+    "index_coverage": lambda to: index_of([batch(n, 1, value=bytes(60_000)) for n in range(40)], [(0, 0)], to),
     "index_without_segment": lambda to: with_file(
         log(to / "orders-0", [batch(5)]), f"{0:020}.index", offset_index.write([(4, 0)], 0)
     ),

@@ -47,7 +47,7 @@ def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path):
 
 
 def committed(epoch):
-    return builders.end_marker(commit=True, producer_id=1, producer_epoch=epoch, base_offset=5)
+    return builders.end_marker(5, 1, commit=True, producer_epoch=epoch)
 
 
 TOP = 2**31 - 1

@@ -91,10 +91,7 @@ def test_a_cut_snapshot_is_not_a_live_tail(tmp_path, snapshot):
 
 
 def test_ten_thousand_markers_are_decoded_together(tmp_path):
-    batches = [
-        builders.end_marker(commit=bool(offset % 2), producer_id=offset % 7, producer_epoch=0, base_offset=offset)
-        for offset in range(10_000)
-    ]
+    batches = [builders.end_marker(offset, offset % 7, commit=bool(offset % 2)) for offset in range(10_000)]
     folder = log(tmp_path / "orders-0", batches)
     calls = []
     sys.setprofile(lambda frame, event, argument: calls.append(None) if event == "call" else None)

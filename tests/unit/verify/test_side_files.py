@@ -5,6 +5,7 @@ import shutil
 import struct
 
 import builders
+import plain_logs
 import pytest
 from paths import VECTORS
 from plain_logs import data_folder, flip
@@ -57,7 +58,7 @@ def test_a_snapshot_of_recovery_without_the_epoch_of_an_emptied_marker_is_no_err
     """Also in a log without a gap, as `compact` may write one."""
     marker = {"attributes": builders.CONTROL | builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
     with kafkarec.SegmentWriter(tmp_path / "t-0") as writer:
-        writer.append(builders.batch([], last_offset_delta=0, **marker) + builders.good_batch(base_offset=1))
+        writer.append(builders.batch([], last_offset_delta=0, **marker) + plain_logs.batch(1, 3))
     (entry,) = producer_snapshot.read((tmp_path / "t-0" / f"{4:020d}.snapshot").read_bytes())
     assert entry.producer_epoch == -1
     assert words(findings(tmp_path / "t-0")) == {("producer_differs", "note")}
@@ -65,9 +66,7 @@ def test_a_snapshot_of_recovery_without_the_epoch_of_an_emptied_marker_is_no_err
 
 def test_a_snapshot_behind_batches_that_the_cleaner_removed_is_no_error(tmp_path):
     """The last ones of a segment: only the name of the next one tells that they are missing."""
-    batches = [
-        builders.good_batch(base_offset=3 * n, producer_id=7, producer_epoch=n, base_sequence=0) for n in (0, 1, 2)
-    ]
+    batches = [plain_logs.batch(3 * n, 3, producer_id=7, producer_epoch=n, base_sequence=0) for n in (0, 1, 2)]
     with kafkarec.SegmentWriter(tmp_path / "t-0", segment_bytes=len(batches[0] + batches[1])) as writer:
         for batch in batches:
             writer.append(batch)
@@ -273,7 +272,7 @@ def log_of(tmp_path, *batches, index, name=0):
 
 
 def test_an_entry_with_an_offset_between_batches_is_a_warning(tmp_path):
-    batches = builders.good_batches(6)
+    batches = plain_logs.batches(6)
     reported = log_of(tmp_path, *batches, index=[(7, len(batches[0]))])
     assert words(reported) == {("index_offset", "anomaly")}
 
@@ -281,8 +280,8 @@ def test_an_entry_with_an_offset_between_batches_is_a_warning(tmp_path):
 def test_entries_of_batches_that_the_cleaner_rewrote(tmp_path):
     """Empty batches and gaps: the last offset is the header's, whatever records are left."""
     empty = builders.batch(base_offset=20, last_offset_delta=9, count=0)
-    gap = builders.good_batch(2, base_offset=50, last_offset_delta=30)
-    first = builders.good_batch(2)
+    gap = plain_logs.batch(50, 2, last_offset_delta=30)
+    first = plain_logs.batch(0, 2)
     entries = [(29, len(first)), (80, len(first) + len(empty))]
     assert log_of(tmp_path, first, empty, gap, index=entries) == []
     inside = [(25, len(first)), (79, len(first) + len(empty))]
@@ -320,7 +319,7 @@ def test_a_log_that_was_copied_before_its_live_index(tmp_path):
 
 
 def test_records_without_timestamps(tmp_path):
-    (tmp_path / f"{0:020d}.log").write_bytes(builders.good_batch(2, base_timestamp=-1, max_timestamp=-1))
+    (tmp_path / f"{0:020d}.log").write_bytes(plain_logs.batch(0, 2, base_timestamp=-1, max_timestamp=-1))
     (tmp_path / f"{0:020d}.timeindex").write_bytes(b"")
     (tmp_path / f"{0:020d}.index").write_bytes(b"")
     assert findings(tmp_path) == []

@@ -14,6 +14,7 @@ import plain_logs
 import pyarrow as pa
 import pytest
 import subprocesses
+from plain_logs import batch
 from reading import by_tuples
 
 import kafkarec
@@ -172,10 +173,10 @@ print(sorted(native.in_use))
 # ---- options and fields of the input
 
 LOG = (
-    builders.good_batch(3, producer_id=3, producer_epoch=0, base_sequence=7, attributes=builders.TRANSACTIONAL)
-    + builders.end_marker(commit=False, producer_id=3, base_offset=3)
+    batch(0, 3, base_sequence=7, transaction=3)
+    + builders.end_marker(3, 3, commit=False)
     + builders.batch([], base_offset=4, last_offset_delta=2, producer_id=3, producer_epoch=1, base_sequence=9)
-    + builders.good_batch(2, base_offset=7, leader_epoch=4)
+    + batch(7, 2, epoch=4)
 )
 REPLACED = {
     "leader epoch": ({"partition_leader_epoch": 5}, {"partition_leader_epoch": [5, 5, 5, 5]}),
@@ -234,8 +235,8 @@ def test_unused_attribute_bits_of_messages_are_no_flags(magic):
 
 def test_partitions_are_not_mixed(tmp_path):
     for number in range(2):
-        plain_logs.log(tmp_path / f"t-{number}", [builders.good_batch(2)])
+        plain_logs.log(tmp_path / f"t-{number}", [batch(0, 2)])
     with pytest.raises(ValueError, match="2 partitions"):
         kafkarec.encode(kafkarec.open(tmp_path).read())
     one = kafkarec.open(tmp_path / "t-0").read()
-    assert kafkarec.encode(one) == builders.good_batch(2)
+    assert kafkarec.encode(one) == batch(0, 2)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 import subprocesses
 from foreign_arrow import PAIR
+from plain_logs import batch
 
 import kafkarec
 
@@ -212,7 +213,7 @@ def test_refusals_name_column_or_record(table, words):
 def test_offsets_that_a_base_offset_moves_beyond_the_last_one(first):
     """Of the batches that rows were read from: as columns, and as Arrow with the base offsets."""
     names = ["offset", "timestamp", "base_offset", "key"]
-    columns = kafkarec.decode(builders.good_batch(2, base_offset=first), columns=names)
+    columns = kafkarec.decode(batch(first, 2), columns=names)
     for records in (columns, columns.to_arrow()):
         with pytest.raises(ValueError, match=r"the last offset would be above|record 1: its offset"):
             kafkarec.encode(records, base_offset=2**63 - 1)
