@@ -190,19 +190,19 @@ class TransactionListing(Sequence[Transaction]):
 
     @property
     def open(self) -> Sequence[Transaction]:
-        return self.of(OPEN)
+        return tuple(self.of(OPEN))
 
     @property
     def hanging(self) -> Sequence[Transaction]:
-        return self.of(HANGING)
+        return tuple(self.of(HANGING))
 
     @property
     def aborted(self) -> Sequence[Transaction]:
-        return self.of(ABORTED)
+        return tuple(self.of(ABORTED))
 
     @property
     def committed(self) -> Sequence[Transaction]:
-        return self.of(COMMITTED)
+        return tuple(self.of(COMMITTED))
 
     def _add_snapshot(self, ongoing: dict[int, Transaction]) -> Iterator[Note]:
         """Adds what the first segment's snapshot has of producers without a marker in the log, for which it is still
@@ -267,15 +267,17 @@ class TransactionListing(Sequence[Transaction]):
         at = bisect_right(offsets, first_offset)
         return largest[at] - times[at] if at < len(times) else None
 
-    def of(self, state: str) -> Sequence[Transaction]:
-        """The transactions of one state, in order."""
+    def of(self, state: str) -> Iterator[Transaction]:
+        """Yields the transactions of one state, in order."""
         if state in _CODE_OF:
-            return tuple(_ended_transactions(self._found.ended, self._names, (_CODE_OF[state],)))
-        return tuple(txn for txn in self.ongoing if txn.state == state)
+            return _ended_transactions(self._found.ended, self._names, (_CODE_OF[state],))
+        return (txn for txn in self.ongoing if txn.state == state)
 
     def count(self, state: str) -> int:
         """The number of transactions of a state."""
-        return self._found.ended[_CODE::WIDTH].count(_CODE_OF[state]) if state in _CODE_OF else len(self.of(state))
+        if state in _CODE_OF:
+            return self._found.ended[_CODE::WIDTH].count(_CODE_OF[state])
+        return [txn.state for txn in self.ongoing].count(state)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{self.count(state)} {state}" for state in STATES)

@@ -273,10 +273,11 @@ def files_of_log(listed: Iterable[str], one: SegmentName | None, states: Collect
     return [each for each in found if (each.topic, each.partition) == owner and each.state in states]
 
 
-def indexes_without_segment(files: Sequence[SegmentName]) -> dict[int, SegmentName]:
-    """Base offset -> an index whose segment is not among the files of a log."""
+def indexes_without_segment(files: Sequence[SegmentName]) -> dict[int, str]:
+    """Base offset -> name of an index whose segment is not among the files of a log."""
     segments = {one.base_offset for one in files if one.suffix == ".log"}
-    return {one.base_offset: one for one in files if one.suffix in INDEX_SUFFIXES and one.base_offset not in segments}
+    orphans = (one for one in files if one.suffix in INDEX_SUFFIXES and one.base_offset not in segments)
+    return {one.base_offset: one.stem + one.suffix for one in orphans}
 
 
 def offset_in_name(name: str) -> int | None:

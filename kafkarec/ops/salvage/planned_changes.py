@@ -269,7 +269,7 @@ def plain_batch_changes(log: PartitionFiles) -> Iterator[Change]:
     states = producers_at_log_start(first, first.base_offset or 0).states
     # what salvage writes is read back elsewhere, so no checksum is checked
     for step in walk(log.segments, walk_request(MARKERS, errors="skip", restore=False)):
-        for row, _ in states.take(step).plain:
+        for row in states.take(step).plain:
             # Of magic 2: older messages have no producer.
             at = step.cell("position", row)
             old = v2_header(step.segment.raw(at, V2_OVERHEAD))
