@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, pairwise, zip_longest
 from operator import itemgetter
 from typing import Any
 
@@ -83,12 +83,11 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, made: Plan
     by_base = {base: lost[base] for base in lost if any(first <= base <= last for first, last in report.missing)}
     by_base |= {one.base_offset or 0: one for one in log.segments}
     bases = sorted(by_base)
-    segments = [by_base[base] for base in bases]
-    evidence = {
-        segment: of_sources.at_offset(base, index.within(Hole(base, end - 1)))
-        for segment, base, end in zip(segments, bases, [*bases[1:], 2**63], strict=True)
-    }
-    found = match_markers(segments, holes=_holes(bases, partition, made), evidence_of=evidence.__getitem__)
+    segments = [
+        by_base[base].copy(evidence=of_sources.at_offset(base, index.within(Hole(base, end - 1))))
+        for base, end in pairwise([*bases, 2**63])
+    ]
+    found = match_markers(segments, holes=_holes(bases, partition, made))
     report.proofs += [
         f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there"
         for one in found.decisions
