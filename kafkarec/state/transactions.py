@@ -184,8 +184,13 @@ class TransactionListing(Sequence[Transaction]):
 
         position, time: of a batch of the log, and when it or a later one was appended if it has log append time
         """
-        is_appended = time >= 0 and _has_append_time(self._found.segments[data.segment], position)
-        age = self._age(data.first_offset, time if is_appended else None)
+        age: int | None = None  # at least, by append times, ms; None: no append time tells
+        if time >= 0 and _has_append_time(self._found.segments[data.segment], position):
+            age = max((self.max_timestamp or 0) - time, 0)
+        else:
+            offsets, times, largest = self._marker_times
+            at = bisect_right(offsets, data.first_offset)
+            age = largest[at] - times[at] if at < len(times) else None
         return _transaction(data, HANGING if age is not None and age >= self._after else OPEN, age, names)
 
     @property
@@ -255,17 +260,6 @@ class TransactionListing(Sequence[Transaction]):
         found = sorted(one for one in found if one[1] >= 0)
         times = [time for _, time in found]
         return [offset for offset, _ in found], times, [*accumulate(reversed(times), max)][::-1]
-
-    def _age(self, first_offset: int, appended: int | None) -> int | None:
-        """How long a transaction is open at least, by append times, ms; None: no append time tells.
-
-        appended   when its first batch was appended; None: it has a create time
-        """
-        if appended is not None:
-            return max((self.max_timestamp or 0) - appended, 0)
-        offsets, times, largest = self._marker_times
-        at = bisect_right(offsets, first_offset)
-        return largest[at] - times[at] if at < len(times) else None
 
     def of(self, state: str) -> Iterator[Transaction]:
         """Yields the transactions of one state, in order."""

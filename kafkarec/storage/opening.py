@@ -138,7 +138,7 @@ class Opener:
             return list(opened)
         if isinstance(opened, PartitionFiles):
             return [opened]
-        return [self.log_type(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
+        return [self.log_type(opened.path, [opened])]
 
     def _combined(self, opened: Sequence[Opened], topic: str | None, partition: int | None) -> Opened:
         """Segments of one partition as one log; everything else as a data folder."""
@@ -156,7 +156,7 @@ class Opener:
                 listed += self.logs(one)
         for group in by_partition.values():
             group.sort(key=lambda segment: (segment.base_offset or 0, segment.path))
-            listed.append(self.log_type(group[0].path, group, topic=group[0].topic, partition=group[0].partition))
+            listed.append(self.log_type(group[0].path, group))
         folders = [folder for one in opened if isinstance(one, DataFolderFiles) for folder in one.folders]
         if len(listed) == 1 and not folders:
             return listed[0]
