@@ -21,6 +21,7 @@ import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from itertools import accumulate
 from typing import Any, NamedTuple, overload
@@ -185,7 +186,11 @@ class TransactionListing(Sequence[Transaction]):
         position, time: of a batch of the log, and when it or a later one was appended if it has log append time
         """
         age: int | None = None  # at least, by append times, ms; None: no append time tells
-        if time >= 0 and _has_append_time(self._found.segments[data.segment], position):
+        header = None
+        if time >= 0 and position >= 0:
+            with suppress(OSError, KafkaRecordError):
+                header = batch_header(self._found.segments[data.segment].raw(position, V2_OVERHEAD))
+        if header is not None and header.attributes & LOG_APPEND_TIME:  # the broker set the batch's timestamps
             age = max((self.max_timestamp or 0) - time, 0)
         else:
             offsets, times, largest = self._marker_times
@@ -276,17 +281,6 @@ class TransactionListing(Sequence[Transaction]):
     def __repr__(self) -> str:
         counts = ", ".join(f"{self.count(state)} {state}" for state in STATES)
         return f"<TransactionListing: {counts}; last stable offset {self.last_stable_offset}>"
-
-
-def _has_append_time(segment: Any, position: int) -> bool:
-    """Whether the broker set the timestamps of the batch at `position`."""
-    if position < 0:
-        return False
-    try:
-        header = batch_header(segment.raw(position, V2_OVERHEAD))
-    except (OSError, KafkaRecordError):
-        return False
-    return header is not None and header.attributes & LOG_APPEND_TIME != 0
 
 
 def listing(segments: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER) -> TransactionListing:

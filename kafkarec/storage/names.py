@@ -375,7 +375,15 @@ def explain(name: str, is_dir: bool = False) -> NameMeaning:
             )
         return NameMeaning("file", FILES[name])
     if is_dir:
-        return _explain_folder(name)
+        named, tiered = folder(name), tiered_topic(name)
+        if named is not None and named.state:
+            cut = " (the topic's name is cut: it was too long with the suffix)" if named.cut else ""
+            return NameMeaning(named.state, FOLDER_STATES[named.state] + cut)
+        if named is not None:
+            return NameMeaning("partition", f"partition {named.partition} of topic {named.topic}")
+        if tiered is not None:
+            return NameMeaning("tiered_topic", f"the partitions of topic {tiered[0]} in tiered storage")
+        return NameMeaning(FOREIGN, "no partition folder: it is not named topic-partition; left out")
     parsed = segment(name)
     if parsed is None and (other := side_file_kind(name)) is not None:
         return NameMeaning(FOREIGN, f"{other.what}, by its suffix, but not a name that Kafka gives; left out")
@@ -403,19 +411,6 @@ def swaps_to_rename(names: Iterable[str]) -> list[str]:
     first_cleaned = min((one.base_offset for _, one in parsed if one.state == ".cleaned"), default=LONG_MAX)
     swaps = [(one.base_offset, name) for name, one in parsed if one.state == ".swap" and one.suffix == ".log"]
     return [name for offset, name in sorted(swaps) if offset < first_cleaned]
-
-
-def _explain_folder(name: str) -> NameMeaning:
-    named = folder(name)
-    if named is None:
-        tiered = tiered_topic(name)
-        if tiered:
-            return NameMeaning("tiered_topic", f"the partitions of topic {tiered[0]} in tiered storage")
-        return NameMeaning(FOREIGN, "no partition folder: it is not named topic-partition; left out")
-    if named.state:
-        cut = " (the topic's name is cut: it was too long with the suffix)" if named.cut else ""
-        return NameMeaning(named.state, FOLDER_STATES[named.state] + cut)
-    return NameMeaning("partition", f"partition {named.partition} of topic {named.topic}")
 
 
 def _explain_unpacked(name: SegmentName) -> NameMeaning:
