@@ -38,12 +38,12 @@ from .marker_evidence import (
     LEGIBLE,
     LISTED,
     MISPLACED,
+    RULES,
     UNDECIDED,
     Decision,
     Rule,
     SplitCase,
     decision_by_rule,
-    first_rule,
 )
 from .steps import (
     ABORT,
@@ -527,21 +527,20 @@ class MatchedTransactions:
         carried: TransactionData | None = None  # what is open behind the hole
         for one, following in zip(held, [*(one.data for one in held[1:]), data], strict=True):
             current = one.data.with_earlier(carried)
-            rule = first_rule(
-                SplitCase(
-                    current,
-                    tuple(one.holes),
-                    None if following is None else following.first_offset,
-                    marker,
-                    last_epoch,
-                    entry,
-                    entry is not None and self._is_entry_of(entry, current),
-                    self._snapshot_behind(producer, one.holes[-1], marker),
-                    entry is None and self._had_no_transaction(marker),
-                    lambda: self._prepared,
-                    self._is_unlisted(current, one.holes),
-                )
+            case = SplitCase(
+                current,
+                tuple(one.holes),
+                None if following is None else following.first_offset,
+                marker,
+                last_epoch,
+                entry,
+                entry is not None and self._is_entry_of(entry, current),
+                self._snapshot_behind(producer, one.holes[-1], marker),
+                entry is None and self._had_no_transaction(marker),
+                lambda: self._prepared,
+                self._is_unlisted(current, one.holes),
             )
+            rule = next(rule for rule in RULES if rule.holds(case))
             carried = current
             if rule is LISTED and following is None:  # `marker`, or `ahead`, is the one in the hole
                 assert entry is not None

@@ -286,12 +286,6 @@ def offset_in_name(name: str) -> int | None:
     return parsed.base_offset if parsed and parsed.suffix in (".log", ".checkpoint") else None
 
 
-def is_tiered(name: str) -> bool:
-    """Whether it is the name of an object in tiered storage."""
-    parsed = segment(name)
-    return parsed is not None and parsed.segment_id is not None
-
-
 def unpacked(name: str) -> str:
     """The name without the .gz or .zst of a compressed file."""
     for suffix in PACKED_SUFFIXES:
