@@ -110,7 +110,7 @@ def find(
             one.sort(key=by_base_offset)
             path = one[0].path
             folder = path if path == STANDARD_INPUT else os.path.dirname(path) or os.curdir
-            one = Log(folder, one, topic=one[0].topic, partition=one[0].partition)
+            one = Log(folder, one)
         made.append(one)
     return made
 

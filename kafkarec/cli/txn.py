@@ -307,12 +307,13 @@ def _consumers_text(one: PartitionTransactions) -> str:
 
 def _blocks_of_state(one: PartitionTransactions, state: str, everything: bool) -> Iterator[Block]:
     """Yield the transactions of a state; if there are many, the oldest open or the most recently ended ones."""
-    chosen = one.listing.of(state)
-    if not len(chosen):
+    count = one.listing.count(state)
+    if not count:
         return
-    skipped = 0 if everything else max(len(chosen) - _MOST_ROWS, 0)
+    skipped = 0 if everything else max(count - _MOST_ROWS, 0)
     from_front = state in ("open", "hanging")
-    rows = list(islice(chosen, _MOST_ROWS)) if skipped and from_front else list(chosen[skipped:])
+    first = 0 if from_front else skipped
+    rows = list(islice(one.listing.of(state), first, first + count - skipped))
     columns = dict(_COLUMNS)
     if one.ids:
         columns["transactional id"] = lambda txn: one.transactional_id(txn) or NOTHING

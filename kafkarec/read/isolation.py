@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import starmap
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafkarec.damage import UndecidedTransaction, error, restored_text
 from kafkarec.format.java_integers import number_or_none
 from kafkarec.recover.holes import Hole
-from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Evidence
+from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED
 from kafkarec.recover.marker_matching import MatchedTransactions
 from kafkarec.recover.misplaced import judged_steps
 from kafkarec.recover.steps import ABORT, Step, TransactionData, columns_of
@@ -45,7 +44,6 @@ def match_markers(
     check_all: bool = False,
     restore: bool = True,
     holes: Sequence[Hole] = (),
-    evidence_of: Callable[[Any], Evidence] = attrgetter("evidence"),
 ) -> MatchedTransactions:
     """Matches the markers of one log. Reads it a second time, with all checksums, if batches are at a wrong place (then
     their headers are held in memory), or if a damaged header seems to begin a transaction or to have ended one.
@@ -62,7 +60,7 @@ def match_markers(
         return walk(over, walk_request(want, errors="skip", restore=restore))
 
     def matched(parts: Iterable[tuple[Step, bool]], misplaced: Iterable[Hole] = ()) -> MatchedTransactions:
-        found = MatchedTransactions(raises, evidence_of, known_holes=[*holes, *misplaced])
+        found = MatchedTransactions(raises, [*holes, *misplaced])
         for step, is_placed in parts:
             (found.take if is_placed else found.leave_out_misplaced)(step)
         found.finish()

@@ -171,11 +171,6 @@ RULES = (
 )
 
 
-def first_rule(case: SplitCase) -> Rule:
-    """The first rule that holds."""
-    return next(rule for rule in RULES if rule.holds(case))
-
-
 LEGIBLE = Rule("marker", ABORTED, lambda it: False, "its marker is legible in the damage")
 """The rule of a marker that is read although its batch is damaged."""
 AHEAD = Rule("txnindex", ABORTED, lambda it: False, "the .txnindex lists it at an offset after the log's end")

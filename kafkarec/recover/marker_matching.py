@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, takewhile
@@ -38,13 +38,12 @@ from .marker_evidence import (
     LEGIBLE,
     LISTED,
     MISPLACED,
+    RULES,
     UNDECIDED,
     Decision,
-    Evidence,
     Rule,
     SplitCase,
     decision_by_rule,
-    first_rule,
 )
 from .steps import (
     ABORT,
@@ -102,8 +101,7 @@ class _HeldTransaction:
 class MatchedTransactions:
     """The transactions of a log, matched with its markers: `take` with each step, then `finish`.
 
-    evidence_of         a segment -> its Evidence
-    segments            those of the steps
+    segments            those of the steps, each with its Evidence
     open                producer id -> the data of its open transaction, after `finish`
     ended               EndedRows as consecutive int64, in the order of the markers
     without_data        the same for markers of transactions without data in the input
@@ -115,13 +113,8 @@ class MatchedTransactions:
     falls, has_misplaced   whether offsets fall somewhere, or would, but for batches that were left out as misplaced
     """
 
-    def __init__(
-        self,
-        raises: bool = False,
-        evidence_of: Callable[[Any], Evidence] = attrgetter("evidence"),
-        known_holes: Sequence[Hole] = (),
-    ) -> None:
-        self.raises, self.evidence_of = raises, evidence_of
+    def __init__(self, raises: bool = False, known_holes: Sequence[Hole] = ()) -> None:
+        self.raises = raises
         self.segments: list[Any] = []
         self.open: dict[int, TransactionData] = {}
         self.ended, self.without_data = array("q"), array("q")
@@ -277,7 +270,7 @@ class MatchedTransactions:
     def _read_index(self) -> None:
         """Reads the .txnindex of the last segment. The markers of entries below what was read cannot come any more."""
         try:
-            entries = self.evidence_of(self.segments[-1]).aborted()
+            entries = self.segments[-1].evidence.aborted()
         except (KafkaRecordError, OSError) as failure:
             self._note("txnindex_unreadable", None, None, str(failure))
             entries = None
@@ -450,11 +443,11 @@ class MatchedTransactions:
         of its transaction."""
         if self._segment_start is not None or self.next_offset is None or step.first_offset <= self.next_offset:
             return None
-        if self.evidence_of(self.segments[-2]).is_lost:
+        if self.segments[-2].evidence.is_lost:
             return Hole(self.next_offset, step.first_offset - 1, (self._segment_number - 1,))
         opened = self._producers.open_transactions()
         try:
-            entries = self.evidence_of(self.segments[-1]).snapshot() if opened else None
+            entries = self.segments[-1].evidence.snapshot() if opened else None
         except (KafkaRecordError, OSError):
             return None
         if entries is None:
@@ -535,21 +528,20 @@ class MatchedTransactions:
         carried: TransactionData | None = None  # what is open behind the hole
         for one, following in zip(held, [*(one.data for one in held[1:]), data], strict=True):
             current = one.data.with_earlier(carried)
-            rule = first_rule(
-                SplitCase(
-                    current,
-                    tuple(one.holes),
-                    None if following is None else following.first_offset,
-                    marker,
-                    last_epoch,
-                    entry,
-                    entry is not None and self._is_entry_of(entry, current),
-                    self._snapshot_behind(producer, one.holes[-1], marker),
-                    entry is None and self._had_no_transaction(marker),
-                    lambda: self._prepared,
-                    self._is_unlisted(current, one.holes),
-                )
+            case = SplitCase(
+                current,
+                tuple(one.holes),
+                None if following is None else following.first_offset,
+                marker,
+                last_epoch,
+                entry,
+                entry is not None and self._is_entry_of(entry, current),
+                self._snapshot_behind(producer, one.holes[-1], marker),
+                entry is None and self._had_no_transaction(marker),
+                lambda: self._prepared,
+                self._is_unlisted(current, one.holes),
             )
+            rule = next(rule for rule in RULES if rule.holds(case))
             carried = current
             if rule is LISTED and following is None:  # `marker`, or `ahead`, is the one in the hole
                 assert entry is not None
@@ -574,12 +566,13 @@ class MatchedTransactions:
         """(offset, {producer id: first offset of its open transaction}) of the intact snapshots."""
         return [
             (offset, {entry.producer_id: entry.current_txn_first_offset for entry in entries})
-            for offset, entries in self.evidence_of(self.segments[0]).snapshots()
+            for offset, entries in self.segments[0].evidence.snapshots()
         ]
 
     @cached_property
-    def _prepared(self) -> Mapping[tuple[int, int], bool]:
-        return self.evidence_of(self.segments[0]).prepared()
+    def _prepared(self) -> Any:
+        """Evidence.prepared of the log, read once."""
+        return self.segments[0].evidence.prepared()
 
     def _snapshot_behind(self, producer: int, hole: Hole, marker: EndMarker | None) -> int | None:
         """SplitCase.snapshot"""

@@ -66,7 +66,16 @@ class RemoteSource:
         except Exception as error:
             failure = error
         if failure is not None:  # outside of the handler, so that errors raised there have no __context__
-            data = self._read_shortened(self._object, position, stop, failure)
+            translated = self._path.error(failure)
+            size = stop
+            if translated.kind in ("other", "not_found", "not_implemented"):  # has a shorter object replaced it?
+                size = (
+                    self._path.info().size
+                )  # its error says why: pyarrow cuts the text of a failed read to its length
+            if size >= stop:
+                raise translated from failure
+            with self._path.errors():
+                data = self._object.read(position, size) if position < size else b""
         with self._lock:
             self.fetched += len(data)
             if position == 0:
@@ -74,16 +83,6 @@ class RemoteSource:
         if len(data) > stop - position:
             raise self._path.error(ValueError("RangeNotSupported"))
         return data
-
-    def _read_shortened(self, opened: RemoteObject, position: int, stop: int, error: Exception) -> bytes:
-        """The remaining bytes, if a read failed because a shorter object has replaced it; else raises the error."""
-        translated = self._path.error(error)
-        if translated.kind in ("other", "not_found", "not_implemented"):
-            size = self._path.info().size  # its error says why: pyarrow cuts the text of a failed read to its length
-            if size < stop:
-                with self._path.errors():
-                    return opened.read(position, size) if position < size else b""
-        raise translated from error
 
     def is_damage(self, error: OSError) -> bool:
         """Always False: after an error of the server or the network the object's bytes may be good."""

@@ -180,7 +180,10 @@ def remote_error(error: BaseException, url: str, endpoint: str | None = None) ->
     if isinstance(error, RemoteError):
         return error
     scheme, _, rest = url.partition("://")
-    text = _without_names_in_url(" | ".join(_texts(error)), rest)
+    text, path = " | ".join(_texts(error)), rest.split("?", 1)[0].strip("/")
+    # without parts of the URL, as a bucket's name may be NoSuchKey and a topic's timeout-404
+    for name in sorted({path, path.partition("/")[2], *path.split("/")} - {""}, key=len, reverse=True):
+        text = re.sub(rf"(?<![a-zA-Z0-9]){re.escape(name)}(?![a-zA-Z0-9])", "", text)
     shown = display_url(url)
     plain = text.replace("_", "")  # pyarrow: ACCESS_DENIED, botocore: AccessDenied
     kind, _, message = next((row for row in ERROR_PATTERNS if re.search(row[1], plain, re.IGNORECASE)), ("", "", ""))
@@ -216,12 +219,3 @@ def _texts(error: BaseException) -> Iterator[str]:
         if "x-amz-bucket-region" in metadata.get("HTTPHeaders", {}):
             yield f"located in '{metadata['HTTPHeaders']['x-amz-bucket-region']}'"
         one = one.__cause__ or one.__context__
-
-
-def _without_names_in_url(text: str, rest: str) -> str:
-    """The text without parts of the URL, as a bucket's name may be NoSuchKey and a topic's timeout-404."""
-    path = rest.split("?", 1)[0].strip("/")
-    names = [path, path.partition("/")[2], *path.split("/")]
-    for name in sorted(set(names) - {""}, key=len, reverse=True):
-        text = re.sub(rf"(?<![a-zA-Z0-9]){re.escape(name)}(?![a-zA-Z0-9])", "", text)
-    return text

@@ -53,10 +53,21 @@ class RemotePath:
         try:
             given = dict(options)
             if self._on_s3:
+                from botocore.config import Config  # type: ignore[import-untyped]
+                from fsspec import get_filesystem_class  # type: ignore[import-untyped]
+
                 given = _s3_options(options)
                 self._endpoint = given.get("endpoint_url") or _endpoint_of_environment()
-                given["config_kwargs"] = {**_settings_without_checksums(), **given.get("config_kwargs", {})}
-                _clear_cache_of_old_settings()
+                # No checksum of the whole object is requested: ranges have none, and servers other than Amazon's may
+                # refuse such requests.
+                checksums = "response_checksum_validation"
+                if checksums in Config.OPTION_DEFAULTS:
+                    given["config_kwargs"] = {checksums: "when_required", **given.get("config_kwargs", {})}
+                # fsspec caches filesystems by options alone
+                settings = sorted(one for one in os.environ.items() if one[0].startswith("AWS_"))
+                if settings != _settings:
+                    get_filesystem_class("s3").clear_instance_cache()
+                    _settings[:] = settings
             self._fs, self._path = url_to_fs(self.url, use_listings_cache=False, **given)
             return
         except (ImportError, ValueError) as error:
@@ -168,26 +179,7 @@ def _entry(info: Mapping[str, Any]) -> FolderEntry:
     return FolderEntry(name, int(info.get("size") or 0), info["type"] == "directory")
 
 
-_settings: list[tuple[str, str]] = []
-
-
-def _clear_cache_of_old_settings() -> None:
-    """Clears fsspec's cache of filesystems if an AWS_ variable has changed: fsspec caches them by options alone."""
-    from fsspec import get_filesystem_class  # type: ignore[import-untyped]
-
-    now = sorted(one for one in os.environ.items() if one[0].startswith("AWS_"))
-    if now != _settings:
-        get_filesystem_class("s3").clear_instance_cache()
-        _settings[:] = now
-
-
-def _settings_without_checksums() -> dict[str, Any]:
-    """botocore settings by which no checksum of the whole object is requested: ranges have none, and servers other than
-    Amazon's may refuse such requests."""
-    from botocore.config import Config  # type: ignore[import-untyped]
-
-    name = "response_checksum_validation"
-    return {name: "when_required"} if name in Config.OPTION_DEFAULTS else {}
+_settings: list[tuple[str, str]] = []  # the AWS_ variables of the filesystems that fsspec has cached
 
 
 _ARROW_NAMES = {"key": "access_key", "secret": "secret_key", "token": "session_token", "anon": "anonymous"}

@@ -32,12 +32,12 @@ class EndedTransactions(NamedTuple):
 
     aborted        the transactions that were aborted, as a .txnindex has them
     empty_aborts   (producer id, offset) of ABORT markers of transactions without data
-    plain          (index of a plain batch within an open transaction of its producer, that one's first offset)
+    plain          indexes of plain batches within an open transaction of their producer
     """
 
     aborted: list[AbortedTransaction]
     empty_aborts: list[tuple[int, int]]
-    plain: list[tuple[int, int]]
+    plain: list[int]
 
 
 class ProducerStates:
@@ -89,7 +89,7 @@ class ProducerStates:
             ]
             for rows in (ended, empty)
         )
-        plain = [(one.batch, one.first_offset) for one in rows_of(odd, Oddity) if one.kind == PLAIN_DATA]
+        plain = [one.batch for one in rows_of(odd, Oddity) if one.kind == PLAIN_DATA]
         return EndedTransactions(aborted, [(one.producer_id, one.last_offset) for one in empty_aborts], plain)
 
     def has_open_transaction(self, producer_id: int) -> bool:

@@ -21,6 +21,7 @@ import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from itertools import accumulate
 from typing import Any, NamedTuple, overload
@@ -184,25 +185,34 @@ class TransactionListing(Sequence[Transaction]):
 
         position, time: of a batch of the log, and when it or a later one was appended if it has log append time
         """
-        is_appended = time >= 0 and _has_append_time(self._found.segments[data.segment], position)
-        age = self._age(data.first_offset, time if is_appended else None)
+        age: int | None = None  # at least, by append times, ms; None: no append time tells
+        header = None
+        if time >= 0 and position >= 0:
+            with suppress(OSError, KafkaRecordError):
+                header = batch_header(self._found.segments[data.segment].raw(position, V2_OVERHEAD))
+        if header is not None and header.attributes & LOG_APPEND_TIME:  # the broker set the batch's timestamps
+            age = max((self.max_timestamp or 0) - time, 0)
+        else:
+            offsets, times, largest = self._marker_times
+            at = bisect_right(offsets, data.first_offset)
+            age = largest[at] - times[at] if at < len(times) else None
         return _transaction(data, HANGING if age is not None and age >= self._after else OPEN, age, names)
 
     @property
     def open(self) -> Sequence[Transaction]:
-        return self.of(OPEN)
+        return tuple(self.of(OPEN))
 
     @property
     def hanging(self) -> Sequence[Transaction]:
-        return self.of(HANGING)
+        return tuple(self.of(HANGING))
 
     @property
     def aborted(self) -> Sequence[Transaction]:
-        return self.of(ABORTED)
+        return tuple(self.of(ABORTED))
 
     @property
     def committed(self) -> Sequence[Transaction]:
-        return self.of(COMMITTED)
+        return tuple(self.of(COMMITTED))
 
     def _add_snapshot(self, ongoing: dict[int, Transaction]) -> Iterator[Note]:
         """Adds what the first segment's snapshot has of producers without a marker in the log, for which it is still
@@ -213,7 +223,7 @@ class TransactionListing(Sequence[Transaction]):
             return
         first = found.segments[0]
         try:
-            entries = [one for one in found.evidence_of(first).snapshot() or () if one.producer_id >= 0]
+            entries = [one for one in first.evidence.snapshot() or () if one.producer_id >= 0]
         except (KafkaRecordError, OSError) as error:
             yield Note("snapshot_unreadable", first.path, None, None, str(error))
             return
@@ -256,41 +266,21 @@ class TransactionListing(Sequence[Transaction]):
         times = [time for _, time in found]
         return [offset for offset, _ in found], times, [*accumulate(reversed(times), max)][::-1]
 
-    def _age(self, first_offset: int, appended: int | None) -> int | None:
-        """How long a transaction is open at least, by append times, ms; None: no append time tells.
-
-        appended   when its first batch was appended; None: it has a create time
-        """
-        if appended is not None:
-            return max((self.max_timestamp or 0) - appended, 0)
-        offsets, times, largest = self._marker_times
-        at = bisect_right(offsets, first_offset)
-        return largest[at] - times[at] if at < len(times) else None
-
-    def of(self, state: str) -> Sequence[Transaction]:
-        """The transactions of one state, in order."""
+    def of(self, state: str) -> Iterator[Transaction]:
+        """Yields the transactions of one state, in order."""
         if state in _CODE_OF:
-            return tuple(_ended_transactions(self._found.ended, self._names, (_CODE_OF[state],)))
-        return tuple(txn for txn in self.ongoing if txn.state == state)
+            return _ended_transactions(self._found.ended, self._names, (_CODE_OF[state],))
+        return (txn for txn in self.ongoing if txn.state == state)
 
     def count(self, state: str) -> int:
         """The number of transactions of a state."""
-        return self._found.ended[_CODE::WIDTH].count(_CODE_OF[state]) if state in _CODE_OF else len(self.of(state))
+        if state in _CODE_OF:
+            return self._found.ended[_CODE::WIDTH].count(_CODE_OF[state])
+        return [txn.state for txn in self.ongoing].count(state)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{self.count(state)} {state}" for state in STATES)
         return f"<TransactionListing: {counts}; last stable offset {self.last_stable_offset}>"
-
-
-def _has_append_time(segment: Any, position: int) -> bool:
-    """Whether the broker set the timestamps of the batch at `position`."""
-    if position < 0:
-        return False
-    try:
-        header = batch_header(segment.raw(position, V2_OVERHEAD))
-    except (OSError, KafkaRecordError):
-        return False
-    return header is not None and header.attributes & LOG_APPEND_TIME != 0
 
 
 def listing(segments: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER) -> TransactionListing:

@@ -179,12 +179,10 @@ class Finder:
             return None
 
     def _log_of_segments(self, segments: list[SegmentFile]) -> PartitionFiles:
-        first, last = segments[0], segments[-1].copy(later_segment=False)
+        last = segments[-1].copy(later_segment=False)
         # not commonpath, which takes no URLs; dirname cuts the prefix at a folder
         path = os.path.dirname(os.path.commonprefix([each.path for each in segments]))  # noqa: RUF071
-        return self.opener.log_type(
-            path or os.curdir, [*segments[:-1], last], topic=first.topic, partition=first.partition
-        )
+        return self.opener.log_type(path or os.curdir, [*segments[:-1], last])
 
     # ---- the keys alone
 

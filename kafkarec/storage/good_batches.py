@@ -158,14 +158,15 @@ def no_progress(path: str, position: int) -> None:
 
 
 @dataclass
-class DamageCollector:
-    """Receives damage, tails and the batches to set aside, while the good batches of sources are read.
+class SourceReader:
+    """Reads the good batches of one source; what else is in it goes into lists, which readers of several may share.
 
     cap               max_decompressed_bytes
     set_aside         called with each SetAsideBatch
     tails             (path, position, length, kind) of bytes at a file's end that are neither batch nor damage; kind is
                       "cut" or "preallocated"
-    ends              index of a source -> its end, so far
+    number            the index of the source
+    end               the source's end, so far
     unread            files that could not be read, or not completely
     restored          batches with restored header fields; None: they are damage instead
     progress          called after each piece of a file
@@ -180,63 +181,200 @@ class DamageCollector:
     progress: ReadProgress = no_progress
     threads: int = 1
     damage: list[Damage] = field(default_factory=list)
-    ends: dict[int, SourceEnd] = field(default_factory=dict)
+    number: int = 0
+    end: SourceEnd = field(default_factory=SourceEnd)
 
     def add_unread(self, failure: ReadFailure) -> None:
         """Adds a file, once."""
         if all(known.path != failure.path for known in self.unread):
             self.unread.append(failure)
 
+    def read_file(self, segment: SegmentFile, next_offset: int | None = None) -> Iterator[GoodBatches]:
+        """Yields the good batches of one file, each alone, in file order.
 
-def read_file(
-    segment: SegmentFile, number: int, next_offset: int | None, collector: DamageCollector
-) -> Iterator[GoodBatches]:
-    """Yields the good batches of one file, each alone, in file order.
+        next_offset   the offset after the batches read before; None: not known
+        """
+        for found in self._read_grouped(segment, next_offset):
+            yield from found.each()
 
-    number        the index of the source
-    next_offset   the offset after the batches read before; None: not known
-    """
-    for found in _read_grouped(segment, number, next_offset, collector):
-        yield from found.each()
+    def ordered_batches(self, segments: list[SegmentFile]) -> Iterator[GoodBatches]:
+        """Yields the batches of segments in ascending offset order.
 
+        A batch is set aside instead if its offsets are outside of its segment's range (from the base offset in the
+        segment's name to that of the next segment, or, if it follows the batch before it, to the first one that a later
+        segment has in its own range; at most 2^31 offsets), or if it is not part of the heaviest ascending sequence of
+        the batches around it, of which all unanchored ones together weigh less than any other. The end of the source is
+        then that of these batches.
+        """
+        last = None
+        dropped = False  # whether a batch was set aside since the last kept one
+        for row, is_placed in judged(self._in_segment_range(segments)):
+            if is_placed:
+                last = row._replace(follows_damage=True) if dropped else row
+                yield last
+            else:
+                self.set_aside(row.as_set_aside("offset_out_of_order"))
+            dropped = not is_placed
+        places = {segment.path: at for at, segment in enumerate(segments)}
+        if last is not None:
+            after = places[last.segment.path], last.position
+            damaged = any((places.get(str(one.file), -1), one.position) > after for one in self.damage)
+            self.end = self.end._replace(next_offset=last.last + 1, in_damage=self.end.in_damage or damaged)
 
-def _read_grouped(
-    segment: SegmentFile, number: int, next_offset: int | None, collector: DamageCollector
-) -> Iterator[GoodBatches]:
-    follows_damage, tail, is_read = collector.ends.get(number, SourceEnd()).in_damage, None, True
-    end = good_end = 0  # of what was read, and of the last batch
-    highest = next_offset or 0  # the highest offset after a batch
-    for step in _steps(segment, next_offset, collector):
-        if step is None:
-            follows_damage, is_read = True, False
-            break
-        if collector.restored is not None:
-            collector.restored.extend(step.restored)
-        waiting = sorted(step.damage, key=lambda damage: damage.position)
-        for damage in waiting:
-            _take_damage(damage, segment, number, collector)
-            is_read = is_read and not is_unchecked(damage.reason)
-            end = max(end, damage.position + damage.length)
-        for row in _good_batches(step, number, next_offset):
-            while waiting and waiting[0].position < row.position:
-                waiting.pop(0)
-                follows_damage = True
-            if row.records is None and (follows_damage or next_offset is None or row.base < highest):
-                row = row._replace(base=row.first_inside(next_offset or 0))
-            next_offset, good_end = row.last + 1, row.position + row.size
-            highest, end = max(highest, next_offset), max(end, good_end)
-            yield row._replace(follows_damage=True) if follows_damage else row
-            follows_damage = False
-        follows_damage = follows_damage or bool(waiting)
-        tail = step.tail
-        if tail:
-            kind = "preallocated" if is_preallocated(segment, tail) else "cut"
-            if kind == "cut":
-                _set_aside_within(segment, *tail, kind, number, collector)
-            collector.tails.append((segment.path, *tail, kind))
-            end = sum(tail)
-        collector.progress(segment.path, end)
-    collector.ends[number] = SourceEnd(next_offset, good_end if is_read else None, tail is not None, follows_damage)
+    def ascending_runs(self, segment: SegmentFile, several: bool = False) -> list[list[GoodBatches]]:
+        """The batches of a file in which they may be in any order, as runs of ascending offsets, each of one log as far
+        as offsets, leader epochs and producers tell. A single batch with too high offsets does not end a run but is set
+        aside.
+
+        several   the file has several logs: where offsets are missing behind damage, another one may begin
+        """
+        runs: list[list[GoodBatches]] = []
+        sequences: dict[tuple[int, int], int] = {}
+        rows = list(self.read_file(segment))
+        for at, row in enumerate(rows):
+            if not 0 <= row.base <= row.last:  # its first bytes are in another piece of the file
+                self.set_aside(row.as_set_aside("offset_out_of_order"))
+                continue
+            run = runs[-1] if runs else []
+            if not several and len(run) > 1 and run[-2].last < row.base <= run[-1].last:
+                self.set_aside(run.pop().as_set_aside("offset_out_of_order"))
+            # both leader epochs from here on are below both before; one alone may be damaged
+            epochs = [one.epoch for one in rows[max(at - 2, 0) : at + 2]]
+            epochs_fall = len(epochs) == 4 and min(epochs[:2]) > max(epochs[2:]) >= 0
+            begins = not run or row.base <= run[-1].last or epochs_fall
+            begins = not _advance_sequence(row, sequences) or begins
+            if begins or (several and row.follows_damage and row.base != run[-1].last + 1):
+                run = []
+                runs.append(run)
+            run.append(row)
+        return runs
+
+    def _in_segment_range(self, segments: list[SegmentFile]) -> Iterator[GoodBatches]:
+        """Yields the batches whose offsets are in their segment's range; the others are set aside. The name of a file
+        that cannot be opened bounds no other segment, nor does a name alone, as of a copy, batches that follow the kept
+        ones."""
+        for at, segment in enumerate(segments):
+            low = segment.base_offset or 0
+            later = _later_segments(segments, at)
+            following = next(later, None)
+            high = _upper_bound(low, following)
+            high_behind_kept: int | None = None  # for a batch that follows a kept one
+            next_offset, dropped = low, False
+            for found in with_anchors(self._read_grouped(segment, low), segment):
+                while found.last >= high and following is not None and not _can_be_opened(following):
+                    following = next(later, None)
+                    high = _upper_bound(low, following)
+                for row in (found,) if low <= found.base and found.last < high else found.each():
+                    end = high
+                    if row.base == next_offset and row.last >= high:
+                        if high_behind_kept is None:
+                            high_behind_kept = min(_first_own_offset(_later_segments(segments, at)), low + MAX_OFFSETS)
+                        end = high_behind_kept
+                    if low <= row.base and row.last < end:
+                        yield row._replace(follows_damage=True) if dropped else row
+                        next_offset, dropped = row.last + 1, False
+                    else:
+                        self.set_aside(row.as_set_aside("outside_of_segment"))
+                        dropped = True
+            if len(segments) > _MOST_OPEN:
+                segment.close()
+
+    def _read_grouped(self, segment: SegmentFile, next_offset: int | None) -> Iterator[GoodBatches]:
+        follows_damage, tail, is_read = self.end.in_damage, None, True
+        end = good_end = 0  # of what was read, and of the last batch
+        highest = next_offset or 0  # the highest offset after a batch
+        for step in self._steps(segment, next_offset):
+            if step is None:
+                follows_damage, is_read = True, False
+                break
+            if self.restored is not None:
+                self.restored.extend(step.restored)
+            waiting = sorted(step.damage, key=lambda damage: damage.position)
+            for damage in waiting:
+                self._take_damage(damage, segment)
+                is_read = is_read and not is_unchecked(damage.reason)
+                end = max(end, damage.position + damage.length)
+            for row in _good_batches(step, self.number, next_offset):
+                while waiting and waiting[0].position < row.position:
+                    waiting.pop(0)
+                    follows_damage = True
+                if row.records is None and (follows_damage or next_offset is None or row.base < highest):
+                    row = row._replace(base=row.first_inside(next_offset or 0))
+                next_offset, good_end = row.last + 1, row.position + row.size
+                highest, end = max(highest, next_offset), max(end, good_end)
+                yield row._replace(follows_damage=True) if follows_damage else row
+                follows_damage = False
+            follows_damage = follows_damage or bool(waiting)
+            tail = step.tail
+            if tail:
+                kind = "preallocated" if is_preallocated(segment, tail) else "cut"
+                if kind == "cut":
+                    self._set_aside_within(segment, *tail, kind)
+                self.tails.append((segment.path, *tail, kind))
+                end = sum(tail)
+            self.progress(segment.path, end)
+        self.end = SourceEnd(next_offset, good_end if is_read else None, tail is not None, follows_damage)
+
+    def _take_damage(self, damage: Damage, segment: SegmentFile) -> None:
+        """Adds damage; what of it may be whole batches is set aside."""
+        self.damage.append(damage)
+        path, place = segment.path, (damage.position, damage.length)
+        if damage.reason in _WHOLE_BATCH:
+            self.set_aside(SetAsideBatch(segment, *place, None, None, damage.reason, self.number))
+        elif is_read_failure(damage):
+            limited = damage.reason == "search_limit"
+            self.add_unread(unsearched_failure(path, *place) if limited else partial_read_failure(path))
+        else:
+            self._set_aside_within(segment, *place, damage.reason)
+
+    def _set_aside_within(self, segment: SegmentFile, start: int, length: int, reason: str) -> None:
+        """Sets the whole batches aside that are in damaged bytes, or in an incomplete batch: those of which only the
+        place is wrong, and those inside of what the length of a damaged batch claims, where the reader looks for none.
+        There may be a block of another file, or a value may have them; their offsets prove nothing."""
+        if length > _SEARCHED_AGAIN:
+            return
+        try:
+            data = segment.raw(start, length)
+        except OSError:
+            return
+        places = [(0, len(data))]
+        while places:
+            begin, end = places.pop()
+            # without a length that claims the rest, unless it is that of a whole batch
+            blank = 0 if reason == _UNDECIDED and not begin else UP_TO_MAGIC
+            piece = bytes(blank) + data[begin + blank : end]
+            found = decode(
+                piece, columns=[], control=True, errors="skip", restore=False, max_decompressed_bytes=self.cap
+            )
+            rows = list(found.batches.zip_columns("position", "size_in_bytes"))
+            for position, size in rows:
+                why = reason if reason == _UNDECIDED else _INSIDE_DAMAGE
+                self.set_aside(SetAsideBatch(segment, start + begin + position, size, None, None, why, self.number))
+            if rows:
+                places += [(begin + one.position, begin + one.position + one.length) for one in found.damage]
+                places.append((end - found.remaining, end))
+
+    def _steps(self, segment: SegmentFile, next_offset: int | None) -> Iterator[Step | None]:
+        """Yields the steps of the file, and None where it cannot be read any further.
+
+        The reader itself continues after a disk error within a file; this is about files that cannot be opened.
+        """
+        restore, is_open = self.restored is not None, False
+        every = request(columns=[], control=True, errors="skip", restore=restore, max_decompressed_bytes=self.cap)
+        every = every._replace(options=every.options._replace(chunk_bytes=_PIECE_BYTES))
+        try:
+            segment.hold_open()  # until the step has copied the file's batches: it may be renamed meanwhile
+            is_open = True
+            yield from walk([segment], every, threads=self.threads)
+        except (OSError, KafkaRecordError) as error:
+            if not is_of_one_file(error):
+                raise
+            failure = read_failure(error, segment.path)
+            self.add_unread(failure)
+            if not is_open and failure.cause == DISK and (size := size_or_zero(segment)):
+                fault = {"position": 0, "file": segment.path, "detail": failure.why}
+                self.damage.append(damage_from_fault(segment.path, 0, size, next_offset, None, "unreadable", fault))
+            yield None
 
 
 def _good_batches(step: Step, number: int, next_offset: int | None) -> Iterator[GoodBatches]:
@@ -263,129 +401,6 @@ def _single_batches(step: Step, number: int, expected: int) -> Iterator[GoodBatc
             header = with_restored_fields(segment.raw(position, UP_TO_MAGIC), one)
             row = row._replace(header=header, has_restored_base="base_offset" in one.fields)
         yield row
-
-
-def _take_damage(damage: Damage, segment: SegmentFile, number: int, collector: DamageCollector) -> None:
-    """Adds damage; what of it may be whole batches is set aside."""
-    collector.damage.append(damage)
-    path, place = segment.path, (damage.position, damage.length)
-    if damage.reason in _WHOLE_BATCH:
-        collector.set_aside(SetAsideBatch(segment, *place, None, None, damage.reason, number))
-    elif is_read_failure(damage):
-        limited = damage.reason == "search_limit"
-        collector.add_unread(unsearched_failure(path, *place) if limited else partial_read_failure(path))
-    else:
-        _set_aside_within(segment, *place, damage.reason, number, collector)
-
-
-def _set_aside_within(
-    segment: SegmentFile, start: int, length: int, reason: str, number: int, collector: DamageCollector
-) -> None:
-    """Sets the whole batches aside that are in damaged bytes, or in an incomplete batch: those of which only the place
-    is wrong, and those inside of what the length of a damaged batch claims, where the reader looks for none. There may
-    be a block of another file, or a value may have them; their offsets prove nothing."""
-    if length > _SEARCHED_AGAIN:
-        return
-    try:
-        data = segment.raw(start, length)
-    except OSError:
-        return
-    places = [(0, len(data))]
-    while places:
-        begin, end = places.pop()
-        # without a length that claims the rest, unless it is that of a whole batch
-        blank = 0 if reason == _UNDECIDED and not begin else UP_TO_MAGIC
-        piece = bytes(blank) + data[begin + blank : end]
-        found = decode(
-            piece, columns=[], control=True, errors="skip", restore=False, max_decompressed_bytes=collector.cap
-        )
-        rows = list(found.batches.zip_columns("position", "size_in_bytes"))
-        for position, size in rows:
-            why = reason if reason == _UNDECIDED else _INSIDE_DAMAGE
-            collector.set_aside(SetAsideBatch(segment, start + begin + position, size, None, None, why, number))
-        if rows:
-            places += [(begin + one.position, begin + one.position + one.length) for one in found.damage]
-            places.append((end - found.remaining, end))
-
-
-def _steps(segment: SegmentFile, next_offset: int | None, collector: DamageCollector) -> Iterator[Step | None]:
-    """Yields the steps of the file, and None where it cannot be read any further.
-
-    The reader itself continues after a disk error within a file; this is about files that cannot be opened.
-    """
-    restore, is_open = collector.restored is not None, False
-    every = request(columns=[], control=True, errors="skip", restore=restore, max_decompressed_bytes=collector.cap)
-    every = every._replace(options=every.options._replace(chunk_bytes=_PIECE_BYTES))
-    try:
-        segment.hold_open()  # until the step has copied the file's batches: it may be renamed meanwhile
-        is_open = True
-        yield from walk([segment], every, threads=collector.threads)
-    except (OSError, KafkaRecordError) as error:
-        if not is_of_one_file(error):
-            raise
-        failure = read_failure(error, segment.path)
-        collector.add_unread(failure)
-        if not is_open and failure.cause == DISK and (size := size_or_zero(segment)):
-            fault = {"position": 0, "file": segment.path, "detail": failure.why}
-            collector.damage.append(damage_from_fault(segment.path, 0, size, next_offset, None, "unreadable", fault))
-        yield None
-
-
-def ordered_batches(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatches]:
-    """Yields the batches of segments in ascending offset order.
-
-    A batch is set aside instead if its offsets are outside of its segment's range (from the base offset in the
-    segment's name to that of the next segment, or, if it follows the batch before it, to the first one that a later
-    segment has in its own range; at most 2^31 offsets), or if it is not part of the heaviest ascending sequence of the
-    batches around it, of which all unanchored ones together weigh less than any other. The end of the source is then
-    that of these batches.
-    """
-    last = None
-    dropped = False  # whether a batch was set aside since the last kept one
-    for row, is_placed in judged(_in_segment_range(segments, number, collector)):
-        if is_placed:
-            last = row._replace(follows_damage=True) if dropped else row
-            yield last
-        else:
-            collector.set_aside(row.as_set_aside("offset_out_of_order"))
-        dropped = not is_placed
-    places = {segment.path: at for at, segment in enumerate(segments)}
-    end = collector.ends.get(number, SourceEnd())
-    if last is not None:
-        after = places[last.segment.path], last.position
-        damaged = any((places.get(str(one.file), -1), one.position) > after for one in collector.damage)
-        end = end._replace(next_offset=last.last + 1, in_damage=end.in_damage or damaged)
-    collector.ends[number] = end
-
-
-def _in_segment_range(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatches]:
-    """Yields the batches whose offsets are in their segment's range; the others are set aside. The name of a file that
-    cannot be opened bounds no other segment, nor does a name alone, as of a copy, batches that follow the kept ones."""
-    for at, segment in enumerate(segments):
-        low = segment.base_offset or 0
-        later = _later_segments(segments, at)
-        following = next(later, None)
-        high = _upper_bound(low, following)
-        high_behind_kept: int | None = None  # for a batch that follows a kept one
-        next_offset, dropped = low, False
-        for found in with_anchors(_read_grouped(segment, number, low, collector), segment):
-            while found.last >= high and following is not None and not _can_be_opened(following):
-                following = next(later, None)
-                high = _upper_bound(low, following)
-            for row in (found,) if low <= found.base and found.last < high else found.each():
-                end = high
-                if row.base == next_offset and row.last >= high:
-                    if high_behind_kept is None:
-                        high_behind_kept = min(_first_own_offset(_later_segments(segments, at)), low + MAX_OFFSETS)
-                    end = high_behind_kept
-                if low <= row.base and row.last < end:
-                    yield row._replace(follows_damage=True) if dropped else row
-                    next_offset, dropped = row.last + 1, False
-                else:
-                    collector.set_aside(row.as_set_aside("outside_of_segment"))
-                    dropped = True
-        if len(segments) > _MOST_OPEN:
-            segment.close()
 
 
 def _later_segments(segments: Sequence[SegmentFile], at: int) -> Iterator[SegmentFile]:
@@ -421,36 +436,6 @@ def _can_be_opened(segment: SegmentFile) -> bool:
             return True
     except (OSError, KafkaRecordError):
         return False
-
-
-def ascending_runs(
-    segment: SegmentFile, number: int, collector: DamageCollector, several: bool = False
-) -> list[list[GoodBatches]]:
-    """The batches of a file in which they may be in any order, as runs of ascending offsets, each of one log as far as
-    offsets, leader epochs and producers tell. A single batch with too high offsets does not end a run but is set aside.
-
-    several   the file has several logs: where offsets are missing behind damage, another one may begin
-    """
-    runs: list[list[GoodBatches]] = []
-    sequences: dict[tuple[int, int], int] = {}
-    rows = list(read_file(segment, number, None, collector))
-    for at, row in enumerate(rows):
-        if not 0 <= row.base <= row.last:  # its first bytes are in another piece of the file
-            collector.set_aside(row.as_set_aside("offset_out_of_order"))
-            continue
-        run = runs[-1] if runs else []
-        if not several and len(run) > 1 and run[-2].last < row.base <= run[-1].last:
-            collector.set_aside(run.pop().as_set_aside("offset_out_of_order"))
-        # both leader epochs from here on are below both before; one alone may be damaged
-        epochs = [one.epoch for one in rows[max(at - 2, 0) : at + 2]]
-        epochs_fall = len(epochs) == 4 and min(epochs[:2]) > max(epochs[2:]) >= 0
-        begins = not run or row.base <= run[-1].last or epochs_fall
-        begins = not _advance_sequence(row, sequences) or begins
-        if begins or (several and row.follows_damage and row.base != run[-1].last + 1):
-            run = []
-            runs.append(run)
-        run.append(row)
-    return runs
 
 
 def _advance_sequence(row: GoodBatches, sequences: dict[tuple[int, int], int]) -> bool:

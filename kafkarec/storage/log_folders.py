@@ -75,7 +75,10 @@ class FolderFiles(InFolder, ABC):
 
 
 class PartitionFiles(FolderFiles):
-    """All segments of a partition, without the methods that read records; its attributes: see `kafkarec.logs.Log`."""
+    """All segments of a partition, without the methods that read records; its attributes: see `kafkarec.logs.Log`.
+
+    topic, partition   None: those of the first segment
+    """
 
     def __init__(
         self,
@@ -87,6 +90,8 @@ class PartitionFiles(FolderFiles):
         topic: str | None = None,
         partition: int | None = None,
     ) -> None:
+        if topic is None and segments:
+            topic, partition = segments[0].topic, segments[0].partition
         self.path, self.topic, self.partition = path, topic, partition
         followed, last = segments[:-1], segments[-1:]
         self.segments = (*(one.copy(later_segment=True) for one in followed), *last)

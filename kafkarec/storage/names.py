@@ -273,22 +273,17 @@ def files_of_log(listed: Iterable[str], one: SegmentName | None, states: Collect
     return [each for each in found if (each.topic, each.partition) == owner and each.state in states]
 
 
-def indexes_without_segment(files: Sequence[SegmentName]) -> dict[int, SegmentName]:
-    """Base offset -> an index whose segment is not among the files of a log."""
+def indexes_without_segment(files: Sequence[SegmentName]) -> dict[int, str]:
+    """Base offset -> name of an index whose segment is not among the files of a log."""
     segments = {one.base_offset for one in files if one.suffix == ".log"}
-    return {one.base_offset: one for one in files if one.suffix in INDEX_SUFFIXES and one.base_offset not in segments}
+    orphans = (one for one in files if one.suffix in INDEX_SUFFIXES and one.base_offset not in segments)
+    return {one.base_offset: one.stem + one.suffix for one in orphans}
 
 
 def offset_in_name(name: str) -> int | None:
     """The base offset in the name of a .log; of a .checkpoint its next offset; else None."""
     parsed = segment(name)
     return parsed.base_offset if parsed and parsed.suffix in (".log", ".checkpoint") else None
-
-
-def is_tiered(name: str) -> bool:
-    """Whether it is the name of an object in tiered storage."""
-    parsed = segment(name)
-    return parsed is not None and parsed.segment_id is not None
 
 
 def unpacked(name: str) -> str:
@@ -374,7 +369,15 @@ def explain(name: str, is_dir: bool = False) -> NameMeaning:
             )
         return NameMeaning("file", FILES[name])
     if is_dir:
-        return _explain_folder(name)
+        named, tiered = folder(name), tiered_topic(name)
+        if named is not None and named.state:
+            cut = " (the topic's name is cut: it was too long with the suffix)" if named.cut else ""
+            return NameMeaning(named.state, FOLDER_STATES[named.state] + cut)
+        if named is not None:
+            return NameMeaning("partition", f"partition {named.partition} of topic {named.topic}")
+        if tiered is not None:
+            return NameMeaning("tiered_topic", f"the partitions of topic {tiered[0]} in tiered storage")
+        return NameMeaning(FOREIGN, "no partition folder: it is not named topic-partition; left out")
     parsed = segment(name)
     if parsed is None and (other := side_file_kind(name)) is not None:
         return NameMeaning(FOREIGN, f"{other.what}, by its suffix, but not a name that Kafka gives; left out")
@@ -402,19 +405,6 @@ def swaps_to_rename(names: Iterable[str]) -> list[str]:
     first_cleaned = min((one.base_offset for _, one in parsed if one.state == ".cleaned"), default=LONG_MAX)
     swaps = [(one.base_offset, name) for name, one in parsed if one.state == ".swap" and one.suffix == ".log"]
     return [name for offset, name in sorted(swaps) if offset < first_cleaned]
-
-
-def _explain_folder(name: str) -> NameMeaning:
-    named = folder(name)
-    if named is None:
-        tiered = tiered_topic(name)
-        if tiered:
-            return NameMeaning("tiered_topic", f"the partitions of topic {tiered[0]} in tiered storage")
-        return NameMeaning(FOREIGN, "no partition folder: it is not named topic-partition; left out")
-    if named.state:
-        cut = " (the topic's name is cut: it was too long with the suffix)" if named.cut else ""
-        return NameMeaning(named.state, FOLDER_STATES[named.state] + cut)
-    return NameMeaning("partition", f"partition {named.partition} of topic {named.topic}")
 
 
 def _explain_unpacked(name: SegmentName) -> NameMeaning:

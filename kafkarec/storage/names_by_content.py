@@ -106,7 +106,7 @@ def lost_segments(segments: Sequence[AnySegment]) -> list[AnySegment]:
         files = names.files_of_log(folder.names(), own)
     for base, index in names.indexes_without_segment(files).items():
         if (first.base_offset or 0) < base < (last.base_offset or 0):
-            name, source = f"{index.stem}.log", FileObject(BytesIO())
+            name, source = names.side_file_name(index, ".log"), FileObject(BytesIO())
             one = type(last)(folder.join(name), name, folder=folder, source=source, size=0)
             one.evidence = one.evidence._replace(is_lost=True)
             found.append(one)

@@ -138,7 +138,7 @@ class Opener:
             return list(opened)
         if isinstance(opened, PartitionFiles):
             return [opened]
-        return [self.log_type(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
+        return [self.log_type(opened.path, [opened])]
 
     def _combined(self, opened: Sequence[Opened], topic: str | None, partition: int | None) -> Opened:
         """Segments of one partition as one log; everything else as a data folder."""
@@ -156,7 +156,7 @@ class Opener:
                 listed += self.logs(one)
         for group in by_partition.values():
             group.sort(key=lambda segment: (segment.base_offset or 0, segment.path))
-            listed.append(self.log_type(group[0].path, group, topic=group[0].topic, partition=group[0].partition))
+            listed.append(self.log_type(group[0].path, group))
         folders = [folder for one in opened if isinstance(one, DataFolderFiles) for folder in one.folders]
         if len(listed) == 1 and not folders:
             return listed[0]
@@ -187,11 +187,25 @@ def prepared_transactions(segment: SegmentFile) -> dict[tuple[int, int], bool]:
 
 
 def transaction_state_beside(path: str) -> Iterator[RecordColumns]:
-    """The records of `__transaction_state` in the data folder that a path is in, or that it is."""
+    """The records of `__transaction_state` in the data folder that a path is in, or that it is. None for a URL."""
     from kafkarec.internal_topics import transactional_ids
 
+    if remote.is_url(path):
+        return
+    folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
+    found: list[PartitionFiles] = []
+    for parent in (folder, os.path.dirname(os.path.abspath(folder))):
+        with suppress(OSError):
+            for entry in sorted(os.listdir(parent)):
+                named, inside = names.folder(entry), os.path.join(parent, entry)
+                is_of_topic = named is not None and named.topic == transactional_ids.TOPIC and not named.state
+                if is_of_topic and os.path.isdir(inside):
+                    with suppress(OSError):
+                        found.append(PartitionFiles.of(LocalFolder(inside)))
+        if found:
+            break
     wanted = request(columns=transactional_ids.COLUMNS, errors="skip")
-    for log in _logs_beside(path, transactional_ids.TOPIC):
+    for log in found:
         for _, piece in log_reading.pieces([log.segments], log_reading.Selection(wanted)):
             yield piece
 
@@ -210,24 +224,6 @@ def _demand_batches(path: str) -> None:
         is_dumped = side_file.is_dumped and parsed is not None and not parsed.state
         shown = f", or print it: {command('dump', [path])}" if is_dumped else ""
         raise ValueError(f"{path} is {side_file.what} and holds no records; name its .log file{shown}")
-
-
-def _logs_beside(path: str, topic: str) -> list[PartitionFiles]:
-    """The partitions of another topic in the data folder that a path is in, or that it is. None for a URL."""
-    if remote.is_url(path):
-        return []
-    folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
-    found: dict[str, PartitionFiles] = {}
-    for parent in (folder, os.path.dirname(os.path.abspath(folder))):
-        with suppress(OSError):
-            for entry in sorted(os.listdir(parent)):
-                named, inside = names.folder(entry), os.path.join(parent, entry)
-                if named is not None and named.topic == topic and not named.state and os.path.isdir(inside):
-                    with suppress(OSError):
-                        found[entry] = PartitionFiles.of(LocalFolder(inside))
-        if found:
-            break
-    return list(found.values())
 
 
 _OPENER = Opener()

@@ -231,21 +231,16 @@ class Inputs:
         elif not stat.S_ISCHR(status.st_mode):
             self._files[status.st_dev, status.st_ino] = shown
         if stat.S_ISREG(status.st_mode):
-            self._add_files_beside(place)
+            # its side files, or the segment of a side file, are read as well
+            parent, name = _real_parent_and_name(place)
+            for suffix in (".log", *names.SIDECARS) if _has_kafkas_suffix(name) else ():
+                other = os.path.join(parent, names.side_file_name(name, suffix))
+                target = identity(other)
+                if target is not None:
+                    self._files.setdefault(target, other)
         if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
             for real in {os.path.join(*_real_parent_and_name(place)), os.path.realpath(place)}:
                 self._guard_folders_around(real, shown, is_file=stat.S_ISREG(status.st_mode))
-
-    def _add_files_beside(self, place: str) -> None:
-        """Adds the side files of a segment, or the segment of a side file: they are read as well."""
-        parent, name = _real_parent_and_name(place)
-        if not _has_kafkas_suffix(name):
-            return
-        for suffix in (".log", *names.SIDECARS):
-            other = os.path.join(parent, names.side_file_name(name, suffix))
-            target = identity(other)
-            if target is not None:
-                self._files.setdefault(target, other)
 
     def _guard_folders_around(self, place: str, shown: str, is_file: bool) -> None:
         """Guards the partition folder of a file, and the data folder of a file or folder."""

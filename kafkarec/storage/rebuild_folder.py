@@ -32,21 +32,14 @@ _EPOCHS = ("base_offset", "partition_leader_epoch")
 EachStep = Callable[[SegmentFile, Step], None]
 
 
-class LowerEpoch(NamedTuple):
-    """The first batch with a leader epoch below that of one before it: its base offset, its epoch, the higher one."""
-
-    offset: int
-    epoch: int
-    highest: int
-
-
 class RebuiltSideFiles(NamedTuple):
     """The side files rebuilt from one segment, or (segment None) from the whole log.
 
     files      {name: bytes}
     damage     the segment's damage; the indexes describe the batches before and after it
     problems   sentences about batches that do not fit an index entry, and about old files that could not be read
-    end_offset, lower_epoch   of the log, with its side files: its end, and a batch with a lower epoch (None: none)
+    end_offset, lower_epoch   of the log, with its side files: its end, and the first batch with a leader epoch below
+               that of one before it: its base offset, its epoch, the higher one; None: there is none
     """
 
     segment: SegmentFile | None
@@ -54,7 +47,7 @@ class RebuiltSideFiles(NamedTuple):
     damage: tuple[Damage, ...]
     problems: tuple[str, ...]
     end_offset: int = 0
-    lower_epoch: LowerEpoch | None = None
+    lower_epoch: tuple[int, int, int] | None = None
 
 
 def filename_prefix(offset: int) -> str:
@@ -112,7 +105,7 @@ def rebuild_side_files(
                 row, highest = step.rows.first_lower_epoch(highest)
                 if row is not None:
                     offset, epoch = (step.cell(name, row) for name in _EPOCHS)
-                    lower = LowerEpoch(offset, epoch, highest)
+                    lower = offset, epoch, highest
             if first_start is not None and len(step) and step.first_offset < first_start:
                 before = step.zip_columns(*_EPOCHS)
                 if any(epoch is not None and epoch >= 0 and offset < first_start for offset, epoch in before):

@@ -318,13 +318,8 @@ def end_without_segments(log: PartitionFiles, recorded: Sequence[RecordedEnd]) -
     """The end of a log whose segments are all gone: where the first of their indexes begins, else just below the
     highest recorded end."""
     highest = max((one.end for one in recorded), default=0)
-    return LogEnd(min(indexes_without_segment(log), default=max(highest - 1, 0)), 0, None)
-
-
-def indexes_without_segment(log: PartitionFiles) -> dict[int, str]:
-    """Base offset -> name of an index whose segment is not in the folder."""
-    found = names.indexes_without_segment(files_beside(log))
-    return {base: one.stem + one.suffix for base, one in found.items()}
+    orphans = names.indexes_without_segment(files_beside(log))
+    return LogEnd(min(orphans, default=max(highest - 1, 0)), 0, None)
 
 
 class SegmentGap(NamedTuple):
@@ -344,7 +339,7 @@ def proven_losses(log: PartitionFiles, gaps: Mapping[Key, SegmentGap]) -> dict[K
     """The gaps that are a loss, each with a sentence why: an index is there without its segment, or the index of the
     segment before goes on in the gap. A cleaner that leaves gaps leaves neither."""
     found: dict[Key, str] = {}
-    orphans = indexes_without_segment(log) if gaps else {}
+    orphans = names.indexes_without_segment(files_beside(log)) if gaps else {}
     segments = {segment.base_offset: segment for segment in log.segments}
     for key, gap in gaps.items():
         missing = [name for base, name in orphans.items() if gap.first <= base <= gap.last]

@@ -210,7 +210,8 @@ class SegmentFile(InFolder):
         The .snapshot is that of the segment's start. In tiered storage an object of this name is that of its end
         (RemoteLogManager.copyLogSegment), so there is none.
         """
-        if self._folder is None or (suffix == producer_snapshot.SUFFIX and names.is_tiered(self.name)):
+        parsed = names.segment(self.name) if suffix == producer_snapshot.SUFFIX else None
+        if self._folder is None or (parsed and parsed.segment_id):
             return None
         return self._folder.read(names.side_file_name(self.name, suffix))
 

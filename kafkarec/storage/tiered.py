@@ -55,7 +55,11 @@ def demand_plain_segment(source: ByteSource, name: str, read: Callable[[str], by
         encryption = manifest.get("encryption")
         encodings = ["compressed in chunks with zstd"] if manifest["compression"] else []
         if encryption is not None:
-            encodings.append(f"encrypted in chunks with AES-GCM{_key_text(encryption)}")
+            # `dataKey` is "<id of the key>:<the data key, encrypted by it>"
+            data_key = encryption.get("dataKey") if isinstance(encryption, dict) else None
+            key_id, colon, _ = data_key.partition(":") if isinstance(data_key, str) else ("", "", "")
+            is_shown = colon and key_id and key_id.isprintable() and len(key_id) <= 100
+            encodings.append("encrypted in chunks with AES-GCM" + (f" under key {key_id}" if is_shown else ""))
         if encodings:
             what = f"by its {_MANIFEST} it is {' and '.join(encodings)}"
             raise _refusal(source.name, parsed, what, encryption is not None)
@@ -106,13 +110,6 @@ def _manifest(data: bytes | None) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) and isinstance(fields.get("compression"), bool) else None
-
-
-def _key_text(encryption: Any) -> str:
-    """`dataKey` is "<id of the key>:<the data key, encrypted by it>"; empty: no id can be shown."""
-    data_key = encryption.get("dataKey") if isinstance(encryption, dict) else None
-    key_id, colon, _ = data_key.partition(":") if isinstance(data_key, str) else ("", "", "")
-    return f" under key {key_id}" if colon and key_id and key_id.isprintable() and len(key_id) <= 100 else ""
 
 
 def _refusal(path: str, name: names.SegmentName, what: str, encrypted: bool) -> UnsupportedCompressionError:

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import first_bytes, good_batches, names, recorded_ends
-from kafkarec.storage.good_batches import DamageCollector, GoodBatches
+from kafkarec.storage import first_bytes, names, recorded_ends
+from kafkarec.storage.good_batches import GoodBatches, SourceReader
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.names_by_content import base_offsets_by_content, end_offset
 from kafkarec.storage.recorded_ends import LogEnd, RecordedEnd, SegmentGap
@@ -105,7 +105,7 @@ def batches_in_holes(
 ) -> Iterator[GoodBatches]:
     """Yields the good batches of a filler that are completely in a hole, in ascending order."""
     next_offset = 0
-    for good in good_batches.read_file(segment, number, None, DamageCollector(cap)):
+    for good in SourceReader(cap, number=number).read_file(segment):
         if good.base >= next_offset and any(first <= good.base and good.last <= last for first, last in holes):
             next_offset = good.last + 1
             yield good._replace(follows_damage=True)

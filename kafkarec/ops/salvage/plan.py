@@ -35,11 +35,11 @@ from kafkarec.format import control
 from kafkarec.format.layout import v2_header
 from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
 from kafkarec.ops.rewrite import empty_batch
-from kafkarec.read import reader
+from kafkarec.read.reader import decode
 from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars.leader_epochs import EpochEntry
-from kafkarec.storage import good_batches, recorded_ends
-from kafkarec.storage.good_batches import DamageCollector, GoodBatches
+from kafkarec.storage import recorded_ends
+from kafkarec.storage.good_batches import GoodBatches, SourceReader
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, LogEnd, RecordedEnd, ends_above
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
@@ -90,10 +90,10 @@ def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]],
     report, incomplete = folder.report, list[GoodBatches]()
     for number, segment in copies:
         with closing(segment):
-            collector, known = DamageCollector(cap, unread=report.unread), len(report.unread)
-            good = list(good_batches.read_file(segment, number, 0, collector))
+            reader, known = SourceReader(cap, unread=report.unread, number=number), len(report.unread)
+            good = list(reader.read_file(segment, 0))
             report.sources.append(segment.path)
-            is_whole = not collector.damage and len(report.unread) == known
+            is_whole = not reader.damage and len(report.unread) == known
             if is_whole and _has_footer(good):
                 try:
                     source, position = folder.keep_range(segment, 0, segment.size)
@@ -107,8 +107,8 @@ def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]],
                     return
             elif is_whole:
                 end, text = segment.size, f"{segment.path} ends without a SnapshotFooter"
-                collector.damage.append(Damage(segment.path, end, 0, None, None, end, _CUT, text))
-            report.damage += [one.as_dict() for one in collector.damage]
+                reader.damage.append(Damage(segment.path, end, 0, None, None, end, _CUT, text))
+            report.damage += [one.as_dict() for one in reader.damage]
             incomplete += good
     begin = len(report.set_aside)
     for row in incomplete:
@@ -122,7 +122,7 @@ def _has_footer(good: list[GoodBatches]) -> bool:
     """Whether the last record of the last batch is a SnapshotFooter."""
     try:
         last = good[-1]
-        records = reader.decode(last.segment.raw(last.position, last.size), columns=("key", "value"), control=True)
+        records = decode(last.segment.raw(last.position, last.size), columns=("key", "value"), control=True)
         keys, values = records.column("key"), records.column("value")
         return isinstance(control.parse(keys[-1], values[-1]), control.SnapshotFooterRecord)
     except (IndexError, KafkaRecordError, OSError):
@@ -194,16 +194,17 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
     if bases and len(bases) == sum(bool(one.segments) for one in partition.main_sources):
         start = min(bases)  # by the names of the first segments
     builder = PlanBuilder(partition, options, partition.folder, start, _base_offsets(partition))
-    report, collector = builder.report, builder.collector
+    report, readers = builder.report, list[SourceReader]()
     streams: list[Iterator[GoodBatches]] = []  # of an unordered source one for each ascending run
     for number, source in enumerate(sources):
+        reader = replace(builder.reader, number=number)
+        readers.append(reader)
         if source.holes is not None:
-            streams.append(batches_in_holes(source.segments[0], number, source.holes, collector.cap))
+            streams.append(batches_in_holes(source.segments[0], number, source.holes, reader.cap))
         elif source.unordered:
-            runs = (good_batches.ascending_runs(segment, number, collector) for segment in source.segments)
-            streams += [iter(run) for found in runs for run in found]
+            streams += [iter(run) for segment in source.segments for run in reader.ascending_runs(segment)]
         else:
-            streams.append(good_batches.ordered_batches(source.segments, number, collector))
+            streams.append(reader.ordered_batches(source.segments))
     report.sources = [one.path for source in sources for one in source.segments]
     ranks = [source.rank for source in sources]
     merged = merge(streams, start, stale=options.as_partition, ranks=ranks, epochs=partition.epoch_entries)
@@ -214,11 +215,12 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
         last = sources[0].segments[-1]
         bad = {*(one["file"] for one in report.damage), *(one.path for one in report.unread)}
         if last.base_offset is not None and last.base_offset >= (report.next_offset or 0) and last.path not in bad:
-            builder.end_with_empty_segment(last.base_offset, collector.ends[0].in_damage)
+            builder.end_with_empty_segment(last.base_offset, readers[0].end.in_damage)
     builder.folder.join_aside()
-    for number, end in collector.ends.items():
-        sources[number].end = end
-    damaged = [one.next_offset for one in collector.ends.values() if one.in_damage]
+    for source, reader in zip(sources, readers, strict=True):
+        if source.holes is None:
+            source.end = reader.end
+    damaged = [one.end.next_offset for one in readers if one.end.in_damage]
     report.ends_in_damage = any(place is None or place >= (report.next_offset or 0) for place in damaged)
     if report.next_offset is None and report.damage:  # every batch behind it was set aside
         report.ends_in_damage = True
@@ -235,9 +237,9 @@ def _plan_unordered(partition: PartitionSources, options: SalvageOptions) -> lis
     for several in (False, True):
         segment = given.copy(one_log=False) if several else given
         builder = PlanBuilder(partition, options, partition.folder)
-        collector = builder.collector
-        runs = good_batches.ascending_runs(segment, 0, collector, several)
-        if len(runs) < 2 and not any(one.reason == "base_offset_undecided" for one in collector.damage):
+        reader = builder.reader
+        runs = reader.ascending_runs(segment, several)
+        if len(runs) < 2 and not any(one.reason == "base_offset_undecided" for one in reader.damage):
             break
     builder.report_collected()
     plans = [builder.folder]
@@ -253,7 +255,7 @@ def _plan_unordered(partition: PartitionSources, options: SalvageOptions) -> lis
             f"this file holds {len(runs)} pieces of several logs, or of one log out of order. Each is in its own "
             "folder; if they are one partition, --topic and --partition put them in order"
         )
-    plans[-1].report.ends_in_damage = collector.ends[0].in_damage
+    plans[-1].report.ends_in_damage = reader.end.in_damage
     for made in plans:
         made.report.sources = [segment.path]
         _complete_plan(partition, made, options)

@@ -36,7 +36,7 @@ from kafkarec.damage import damage_from_fault
 from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars.leader_epochs import EpochEntry, epoch_at
 from kafkarec.sources.read_failures import partial_read_failure
-from kafkarec.storage.good_batches import DamageCollector, GoodBatches, ReadProgress
+from kafkarec.storage.good_batches import GoodBatches, ReadProgress, SourceReader
 from kafkarec.storage.segment_file import SegmentFile
 
 from .partition_sources import PartitionSources
@@ -207,7 +207,7 @@ class PlanBuilder:
     start          the first offset of the log; None: that of the first batch
     base_offsets   ascending base offsets at which a new segment begins
 
-    .collector     what is passed to what reads good batches of sources into the plan
+    .reader        reads a source into the plan; copies of it read the others
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class PlanBuilder:
         self._next_offset, self._base_offsets = start, base_offsets
         self._plan: FilePlan | None = None
         self._most_bytes = MAX_SEGMENT if base_offsets else _UNORDERED_SEGMENT_BYTES
-        self.collector = DamageCollector(
+        self.reader = SourceReader(
             options.max_decompressed_bytes,
             [] if options.restore else None,
             self.folder.keep_aside,
@@ -235,8 +235,8 @@ class PlanBuilder:
 
     def report_collected(self) -> None:
         """Reports what the reading of the sources found, before what the plan found."""
-        self.report.damage[:0] = [one.as_dict() for one in self.collector.damage]
-        self.report.restored = [one.as_dict() for one in self.collector.restored or ()]
+        self.report.damage[:0] = [one.as_dict() for one in self.reader.damage]
+        self.report.restored = [one.as_dict() for one in self.reader.restored or ()]
 
     def add_or_set_aside(self, good: GoodBatches, reason: str) -> None:
         """Adds a batch to the log, if there is no reason to set it aside; counts it if it is a duplicate."""

@@ -68,8 +68,9 @@ def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, comp
             if (as_partition and data) or name.endswith(names.INDEX_SUFFIXES):
                 write(name, data)
         if lower:  # no checksum covers the epoch, and nothing here proves which of the two is wrong
+            offset, epoch, highest = lower
             problems.append(
-                f"the batch at offset {lower.offset} has leader epoch {lower.epoch}, after {lower.highest}: one of "
+                f"the batch at offset {offset} has leader epoch {epoch}, after {highest}: one of "
                 "them is wrong, and no checksum covers them; kafkarec verify will report it (epoch_goes_back, "
                 "epoch_differs; or header_restored, by the leader-epoch-checkpoint)"
             )

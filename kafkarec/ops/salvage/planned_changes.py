@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, pairwise, zip_longest
 from operator import itemgetter
 from typing import Any
 
@@ -83,12 +83,11 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, made: Plan
     by_base = {base: lost[base] for base in lost if any(first <= base <= last for first, last in report.missing)}
     by_base |= {one.base_offset or 0: one for one in log.segments}
     bases = sorted(by_base)
-    segments = [by_base[base] for base in bases]
-    evidence = {
-        segment: of_sources.at_offset(base, index.within(Hole(base, end - 1)))
-        for segment, base, end in zip(segments, bases, [*bases[1:], 2**63], strict=True)
-    }
-    found = match_markers(segments, holes=_holes(bases, partition, made), evidence_of=evidence.__getitem__)
+    segments = [
+        by_base[base].copy(evidence=of_sources.at_offset(base, index.within(Hole(base, end - 1))))
+        for base, end in pairwise([*bases, 2**63])
+    ]
+    found = match_markers(segments, holes=_holes(bases, partition, made))
     report.proofs += [
         f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there"
         for one in found.decisions
@@ -269,7 +268,7 @@ def plain_batch_changes(log: PartitionFiles) -> Iterator[Change]:
     states = producers_at_log_start(first, first.base_offset or 0).states
     # what salvage writes is read back elsewhere, so no checksum is checked
     for step in walk(log.segments, walk_request(MARKERS, errors="skip", restore=False)):
-        for row, _ in states.take(step).plain:
+        for row in states.take(step).plain:
             # Of magic 2: older messages have no producer.
             at = step.cell("position", row)
             old = v2_header(step.segment.raw(at, V2_OVERHEAD))

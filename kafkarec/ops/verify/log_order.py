@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from kafkarec.storage.good_batches import DamageCollector, ordered_batches
+from kafkarec.storage.good_batches import SourceReader
 from kafkarec.storage.segment_file import SegmentFile
 
 from .batch_checks import FileOffsetCheck, Gap
@@ -34,9 +34,8 @@ class LogOrder:
         self._breaks: list[Gap] = []
         self.next_offset = segments[0].base_offset or 0
         self.lost: list[Gap] = []
-        collector = DamageCollector(limit, [])
         before = None
-        for row in ordered_batches(segments, 0, collector):
+        for row in SourceReader(limit, []).ordered_batches(segments):
             number = numbers[row.segment.path]
             offsets, first, last = self._offsets[number], self.next_offset, row.base - 1
             if row.follows_damage:

@@ -66,7 +66,7 @@ def partition_report(
         order.set_offsets(segments)
         between = _gaps_between(in_order, Findings())
     gaps, compacted, before_gaps = _check_gaps(log, files, between, data_folder, findings)
-    orphans = recorded_ends.indexes_without_segment(log)
+    orphans = names.indexes_without_segment(recorded_ends.files_beside(log))
     earlier = {base: name for base, name in orphans.items() if base < (log.start_offset or 0)}
     if earlier:  # below the first segment they prove no loss: a broker deletes the segment first
         detail = f"{earlier[min(earlier)]} is there, but not its segment; the log begins at offset {log.start_offset}"
@@ -190,7 +190,7 @@ def _report_higher_ends(log: PartitionFiles, verdict: EndVerdict, findings: Find
 def _may_be_unfinished(log: PartitionFiles, longer: Sequence[RecordedEnd]) -> bool:
     """Whether an index without its segment may be of a Spark job that is writing to the folder, or was killed: in a
     bucket, or where the job has its temporary folder."""
-    orphans = recorded_ends.indexes_without_segment(log)
+    orphans = names.indexes_without_segment(recorded_ends.files_beside(log))
     claimed = {parsed.base_offset for one in longer if (parsed := names.segment(one.file))}
     if log.folder is None or claimed.isdisjoint(orphans):
         return False

@@ -1,7 +1,9 @@
 """Transactions of whole logs: golden folders, folders of Kafka's own log class, cut logs, a simple oracle."""
 
+import tracemalloc
 from dataclasses import replace
 from datetime import timedelta
+from itertools import islice
 
 import builders
 import golden
@@ -304,3 +306,16 @@ def test_a_listing_is_a_sequence_and_a_transaction_names_its_segments():
     assert result[-1] == unended and result[:1] == [done] and list(result.committed) == [done]
     with pytest.raises(IndexError):
         result[2]
+
+
+def test_the_last_of_many_transactions_need_no_memory_for_the_others():
+    """`txn` shows twenty of what may be hundreds of thousands."""
+    events = [event for at in range(0, 8000, 2) for event in (Event(DATA, 7, at, 1), Event(ABORT, 7, at + 1, 1))]
+    found = listing([txns.as_bytes(events)])
+    tracemalloc.start()
+    try:
+        last = list(islice(found.of("aborted"), found.count("aborted") - 20, None))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [txn.marker_offset for txn in last] == list(range(7961, 8000, 2)) and peak < 1 << 18
