@@ -263,7 +263,7 @@ def test_a_run_of_more_than_four_mebibytes_is_no_value():
 
 def test_a_wrong_length_that_leads_to_a_batch_in_a_value_is_not_followed():
     """The length of the value, directly before it, tells."""
-    front, inside, behind = builders.good_batches(3, 4)
+    front, inside, behind = (batch(4 * n, 4) for n in range(3))
     whole = builders.batch([builders.record(value=inside)], base_offset=4)
     bad = builders.patched(whole, 8, (whole.index(inside) - 12).to_bytes(4, "big"))
     assert same(front + bad + behind).batches == [0, len(front + bad)]
