@@ -122,7 +122,9 @@ def plan_splits(options: ReadOptions, partitions: Partitions) -> list[Split]:
                 base, until = segment.base_offset, NO_END if later is None else later
                 aborted = tuple(span for span in aborted if span[2] >= base and span[1] < until)
             file, is_cut = file_identity(segment), segment.end is not None
-            for begin, first_offset, stop in _pieces(options, segment, first, most, wanted):
+            # at a URL each cut takes requests, more of them where batches are restored
+            longest = mean if file is None and options.mode != "FAILFAST" else most
+            for begin, first_offset, stop in _pieces(options, segment, first, longest, wanted):
                 end = None if size is None else stop
                 is_end = end in (None, segment.listed_size)
                 later_segment = segment.later_segment or end != segment.listed_size
@@ -309,10 +311,7 @@ def _indexed_cuts(options: ReadOptions, part: kafkarec.Segment, most: int) -> li
     if part.base_offset is None or part.end is None:
         return None
     entries = [entry for entry in part.index_entries(offset_index) if part.begin <= entry.position < part.end]
-    is_restored = options.mode != "FAILFAST"  # else no batch depends on those around it
     reach = _WITNESSES if part.fetch_counter is None else _WITNESSES_AT_URL
-    if is_restored and part.fetch_counter is not None:
-        most *= _PIECES_OF_A_TASK  # each cut takes requests
     cuts: list[tuple[int, int | None]] = [(part.begin, None)]
     for number, entry in enumerate(entries[1:-1], 1):
         if entry.position - cuts[-1][0] < most:
@@ -323,7 +322,7 @@ def _indexed_cuts(options: ReadOptions, part: kafkarec.Segment, most: int) -> li
         except ValueError:
             return None
         batches = read.batches
-        if is_restored:
+        if options.mode != "FAILFAST":  # which restores nothing, so that no batch depends on those around it
             begin = entries[number - reach].position if number >= reach else part.begin
             end = entries[number + reach].position if number + reach < len(entries) else part.end
             batches = part.between(begin, end).scan(errors="skip")
