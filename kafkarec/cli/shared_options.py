@@ -281,7 +281,8 @@ def threads(args: argparse.Namespace) -> int:
 
 def arguments_for(operation: Callable[..., Any], args: argparse.Namespace) -> dict[str, Any]:
     """Return the options that have the names of parameters of an operation."""
-    found = {name: value for name, value in vars(args).items() if name in signature(operation).parameters}
+    taken = signature(operation).parameters
+    found = {name: value for name, value in vars(args).items() if name in taken}
     return found | {"threads": threads(args)} if "threads" in found else found
 
 

@@ -56,7 +56,7 @@ class Excluded(NamedTuple):
         as its markers are not known; None: nothing is left out for that
     damaged: whether there was damage then, of which a reading that checks less may take batches
     wrong_offsets: the batches whose base offset is proven to be wrong
-    falls: whether the base offset of a batch is not behind the batch before it
+    falls: whether offsets fall somewhere, or would, but for batches that were left out as misplaced
     """
 
     aborted: tuple[Span, ...]

@@ -68,10 +68,10 @@ class RemoteSource:
         if failure is not None:  # outside of the handler, so that errors raised there have no __context__
             translated = self._path.error(failure)
             size = stop
-            if translated.kind in ("other", "not_found", "not_implemented"):  # has a shorter object replaced it?
-                size = (
-                    self._path.info().size
-                )  # its error says why: pyarrow cuts the text of a failed read to its length
+            if translated.kind in ("other", "not_found", "not_implemented"):
+                # Has a shorter object replaced it? The error of `info` says why: pyarrow cuts the text of a failed read
+                # to its length.
+                size = self._path.info().size
             if size >= stop:
                 raise translated from failure
             with self._path.errors():
