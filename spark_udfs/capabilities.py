@@ -26,40 +26,10 @@ import pyspark
 from .errors import NeedsNewerSpark
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import (
-        DataSource,
-        DataSourceArrowWriter,
-        DataSourceReader,
-        DataSourceStreamArrowWriter,
-        DataSourceStreamReader,
-        InputPartition,
-        WriterCommitMessage,
-    )
-    from pyspark.sql.streaming.datasource import (
-        ReadAllAvailable,
-        ReadLimit,
-        ReadMaxBytes,
-        ReadMaxRows,
-        SupportsTriggerAvailableNow,
-    )
-    from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
-
-__all__ = [
-    "AnalyzeArgument",
-    "AnalyzeResult",
-    "DataSource",
-    "DataSourceArrowWriter",
-    "DataSourceReader",
-    "DataSourceStreamArrowWriter",
-    "DataSourceStreamReader",
-    "InputPartition",
-    "ReadAllAvailable",
-    "ReadLimit",
-    "ReadMaxBytes",
-    "ReadMaxRows",
-    "SupportsTriggerAvailableNow",
-    "WriterCommitMessage",
-]
+    # For type checkers, all that pyspark has: which of it is used here stands in the calls of `_import_classes` below.
+    from pyspark.sql.datasource import *  # noqa: F403
+    from pyspark.sql.streaming.datasource import *  # noqa: F403
+    from pyspark.sql.udtf import *  # noqa: F403
 
 
 @dataclass
@@ -109,7 +79,7 @@ if (
     and not _import_classes("4.1", _SOURCES, "DataSourceStreamArrowWriter").present
     and DATA_SOURCES.present
 ):
-    from pyspark.sql.datasource import DataSourceStreamWriter
+    from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
     class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
         """A stream's writer that gets Arrow batches: 4.0's worker passes them to every DataSourceArrowWriter."""
