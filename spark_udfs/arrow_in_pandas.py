@@ -48,13 +48,15 @@ class PandasUdfOverArrow:
         self.__name__ = body.__name__
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        serializer, arrays = worker_serializer_class(), self.body(map(_arrow_arguments, batches))
-        if serializer is None:
-            yield from (_in_pandas(array, _as_objects) for array in arrays)
-            return
-        input_too = (
-            False  # whether these are the worker's batches themselves, and not what another function makes of them
+        arguments = (
+            tuple(map(_arrow_array, each)) if isinstance(each, tuple) else _arrow_array(each) for each in batches
         )
+        serializer, arrays = worker_serializer_class(), self.body(arguments)
+        if serializer is None:
+            yield from (_in_pandas(array, lambda one: pd.Series(one.to_pylist(), dtype=object)) for array in arrays)
+            return
+        # whether these are the worker's batches themselves, and not what another function makes of them
+        input_too = False
         if isinstance(batches, map):
             reduced: Any = batches.__reduce__()  # (map, (function, iterator))
             function = reduced[1][0]
@@ -108,10 +110,6 @@ def _in_pandas(array: pa.Array, convert: Callable[[pa.Array], Any]) -> Any:
     return made
 
 
-def _arrow_arguments(batch: Any) -> Any:
-    return tuple(map(_arrow_array, batch)) if isinstance(batch, tuple) else _arrow_array(batch)
-
-
 def _arrow_array(column: Any) -> pa.Array:
     if isinstance(column, pa.Array):
         return column
@@ -121,7 +119,3 @@ def _arrow_array(column: Any) -> pa.Array:
     if "timestamp" in str(array.type):
         raise NeedsNewerSpark("timestamps as an argument need Spark 4.1; write unix_millis(timestamp), a bigint")
     return array
-
-
-def _as_objects(array: pa.Array) -> Any:
-    return pd.Series(array.to_pylist(), dtype=object)

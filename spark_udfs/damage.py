@@ -104,11 +104,9 @@ class DamageReport:
 def _lost_offsets_text(row: NamedValues) -> str:
     """Which offsets are lost, as far as the batches on both sides tell."""
     first, last = row["lost_from"], row["lost_to"]
-    if first is None and last is None:
-        return ", lost offsets unknown"
     if first is None:
-        return f", offsets up to {last} lost"
-    if last is None:
+        return ", lost offsets unknown" if last is None else f", offsets up to {last} lost"
+    if last is None or last < first - 1:  # what follows has lower offsets
         return f", offsets from {first} on lost"
     if last < first:
         return ", no offset lost"

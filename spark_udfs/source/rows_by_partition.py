@@ -29,8 +29,9 @@ from spark_udfs.schema import CORRUPT, NamedValues
 from .staging import WriteJob
 
 
-def rows_by_partition(job: WriteJob, task: int, batches: Iterable[Any]) -> Iterator[tuple[str, int, Any, bool]]:
-    """(topic, partition, table, whether it has offsets) for each partition in each RecordBatch of a task."""
+def rows_by_partition(job: WriteJob, task: int, batches: Iterable[Any]) -> Iterator[tuple[str, int, Any]]:
+    """(topic, partition, table) for each partition in each RecordBatch of a task; with the column offset, if they are
+    given."""
     first = task  # the partition of the next record without a key
     for batch in batches:
         if not batch.num_rows:
@@ -53,13 +54,10 @@ def rows_by_partition(job: WriteJob, task: int, batches: Iterable[Any]) -> Itera
                 first += len(keys)
             for partition, within in _rows_by_label(partitions):
                 part = own if within is None else own.take(within)
-                if "offset" not in part.column_names:
-                    yield topic, partition, part, False
-                    continue
-                lacking = part.column("offset").null_count
+                lacking = part.column("offset").null_count if "offset" in part.column_names else 0
                 if 0 < lacking < part.num_rows:
                     raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
-                yield topic, partition, part.drop_columns(["offset"]) if lacking else part, not lacking
+                yield topic, partition, part.drop_columns(["offset"]) if lacking else part
 
 
 def _record_columns(columns: NamedValues) -> NamedValues:

@@ -168,10 +168,10 @@ class StagingWriter:
         self._partitions: dict[TopicPartition, StagedPartition] = {}
         self._writers: dict[TopicPartition, kafkarec.SegmentWriter] = {}
 
-    def put(self, topic: str, partition: int, table: Any, offsets_given: bool) -> None:
-        """Writes a pyarrow.Table of the columns key, value, timestamp, headers and, if `offsets_given`, offset. The
-        last batch may be short."""
-        key = topic, partition
+    def put(self, topic: str, partition: int, table: Any) -> None:
+        """Writes a pyarrow.Table of the columns key, value, timestamp, headers and, where offsets are given, offset.
+        The last batch may be short."""
+        key, offsets_given = (topic, partition), "offset" in table.column_names
         one = self._partitions.get(key)
         if one is None:
             check_topic(topic)

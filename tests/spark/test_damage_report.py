@@ -155,22 +155,23 @@ def test_an_offset_of_a_missing_segment_is_data_loss(tmp_path):
         assert read(tmp_path, failOnDataLoss="false", **given)
 
 
-LOSSES = [(3, 7), (3, 3), (3, 2), (None, 2), (3, None), (None, None)]
+LOSSES = [(3, 7), (3, 3), (3, 2), (3, 1), (None, 2), (3, None), (None, None)]
 
 
 def test_text_names_file_byte_reason_and_offsets():
     place = {"topic": "t", "partition": 0, "file": "/logs/t-0/0.log"}
     row = place | {"position": 10, "length": 5, "next_position": 15, "reason": "crc_mismatch", "detail": "..."}
     rows = tuple(row | {"lost_from": first, "lost_to": last} for first, last in LOSSES)
-    sums = {"bytes": 40, "batches": 1, "records": 2, "damaged": 6, "damaged_bytes": 30, "remaining": 0}
+    sums = {"bytes": 40, "batches": 1, "records": 2, "damaged": 7, "damaged_bytes": 35, "remaining": 0}
     sums |= {"control_records": 0, "incomplete": 0, "missing_offsets": 0}
     text = str(damage.DamageReport(rows, (place | sums, place | dict.fromkeys(sums, 0)), 0, None))
     assert text.splitlines() == [
-        "1 of 2 files damaged: 6 ranges, 30 of 40 bytes; 1 batch with 2 records are good",
+        "1 of 2 files damaged: 7 ranges, 35 of 40 bytes; 1 batch with 2 records are good",
         "  /logs/t-0/0.log",
         "    byte 10, 5 bytes: crc_mismatch, offsets 3 to 7 lost",
         "    byte 10, 5 bytes: crc_mismatch, offset 3 lost",
         "    byte 10, 5 bytes: crc_mismatch, no offset lost",
+        "    byte 10, 5 bytes: crc_mismatch, offsets from 3 on lost",
         "    byte 10, 5 bytes: crc_mismatch, offsets up to 2 lost",
         "    byte 10, 5 bytes: crc_mismatch, offsets from 3 on lost",
         "    byte 10, 5 bytes: crc_mismatch, lost offsets unknown",

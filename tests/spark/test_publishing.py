@@ -176,7 +176,7 @@ def test_impossible_offsets_are_refused_and_nothing_changes(out, tasks, offsets,
 @pytest.mark.parametrize("topic", ["../out", "a/b", "", ".", "..", "x" * 250, "sp ace", None])
 def test_invalid_topic_names_are_refused(tmp_path, topic):
     with staging_of(begun(tmp_path)) as writer, pytest.raises(ValueError, match="topic"):
-        writer.put(topic, 0, table(["a"]), False)
+        writer.put(topic, 0, table(["a"]))
 
 
 def test_only_the_attempts_named_by_commit_messages_are_published(out):
@@ -185,12 +185,12 @@ def test_only_the_attempts_named_by_commit_messages_are_published(out):
     stage(made, {"t-0": ["lost"]})
     good = stage(made, {"t-0": ["a"]})
     with pytest.raises(FileNotFoundError, match="the job has ended"), staging_of(made) as late:
-        late.put("t", 0, table(["late"]), False)
+        late.put("t", 0, table(["late"]))
         publisher(made).commit(made, good)
-        late.put("t", 1, table(["later"]), False)
+        late.put("t", 1, table(["later"]))
         late.close()
     with pytest.raises(FileNotFoundError, match="the job has ended"), staging_of(made, 1) as late:
-        late.put("t", 1, table(["later"]), False)
+        late.put("t", 1, table(["later"]))
         late.close()
     assert content(out) == {"t-0": numbered("a")} and left(out) == []
 
@@ -233,7 +233,7 @@ def test_more_partitions_than_permitted_open_files(tmp_path, monkeypatch):
     made = begun(tmp_path, batchSize=1)
     with staging_of(made) as one:
         for number in range(20):
-            one.put("t", number % 5, table([str(number)]), False)
+            one.put("t", number % 5, table([str(number)]))
         staged = one.close()
     publisher(made).commit(made, staged)
     assert content(tmp_path) == {f"t-{n}": numbered(*(str(m) for m in range(n, 20, 5))) for n in range(5)}

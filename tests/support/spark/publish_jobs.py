@@ -61,7 +61,7 @@ def stage(job: WriteJob, *tasks: Rows, offsets: Offsets | None = None) -> list[S
             for name, values in rows.items():
                 topic, _, partition = name.rpartition("-")
                 given = (offsets or {}).get(name)
-                made.put(topic, int(partition), table(values, given), given is not None)
+                made.put(topic, int(partition), table(values, given))
             staged += made.close()
     return staged
 
