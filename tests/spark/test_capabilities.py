@@ -225,5 +225,3 @@ def test_write_log_without_data_sources(spark_session, tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("*attempt*")) and not [*(tmp_path / "log" / "_temporary").glob("*/*")]
     with pytest.raises(ValueError, match='mode must be "append" or "overwrite", not \'ignore\''):
         spark_udfs.write_log(records, str(tmp_path / "log"), mode="ignore")
-    with pytest.raises(ValueError, match=r"write records without offsets use df\.write\.format"):
-        spark_udfs.write_log(records.drop("offset"), str(tmp_path / "log"))

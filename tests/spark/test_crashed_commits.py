@@ -12,15 +12,16 @@ from damage_reports import Frames, nothing_is_shipped  # noqa: F401
 from long_run import LONG
 from publish_jobs import (
     UNFINISHED,
+    abort,
     an_hour_later,
     begun,
+    commit,
     content,
     dying,
     left,
     numbered,
     on_disk,
     publish,
-    publisher,
     stage,
 )
 
@@ -55,17 +56,17 @@ class Partitions:
         self.staged = stage(self.job, *SECOND)
 
     def commit(self):
-        publisher(self.job).commit(self.job, self.staged)
+        commit(self.job, self.staged)
 
     def again(self):
         """The driver tries again; a micro-batch is run again."""
         if self.job.query is None:
             self.commit()
         else:
-            publisher(self.job).commit(self.job, stage(self.job, *SECOND))
+            commit(self.job, stage(self.job, *SECOND))
 
     def abort(self):
-        publisher(self.job).abort(self.job)
+        abort(self.job)
 
     def another(self, there):
         """Another job, and what is there after it."""

@@ -123,4 +123,4 @@ def test_damage_before_the_time_is_an_error(tmp_path):
     log(tmp_path / "t-0", (0, spoil(CODECS, 4, 20)))
     late = records("all-codecs-0").column("timestamp")[-1]
     with pytest.raises(kafkarec.KafkaRecordError):
-        offsets_at(tmp_path, int(late.timestamp() * 1000) if hasattr(late, "timestamp") else int(late))
+        offsets_at(tmp_path, late)

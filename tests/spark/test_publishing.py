@@ -13,7 +13,9 @@ from publish_jobs import (
     NOW,
     UNFINISHED,
     Dying,
+    abort,
     begun,
+    commit,
     content,
     job,
     left,
@@ -22,7 +24,6 @@ from publish_jobs import (
     objects,
     on_disk,
     publish,
-    publisher,
     stage,
     staging_of,
     table,
@@ -57,7 +58,7 @@ def test_staged_data_is_invisible_until_it_is_published_with_a_brokers_files(out
     made = begun(out)
     staged = stage(made, {"t-0": ["a", "b"], "t-1": ["c"]})
     assert content(out) == {} and left(out) != []
-    rows = publisher(made).commit(made, staged)
+    rows = commit(made, staged)
     assert content(out) == {"t-0": numbered("a", "b"), "t-1": numbered("c")}
     assert rows == [
         {"name": "t-0", "records": 2, "first_offset": 0, "next_offset": 2},
@@ -73,7 +74,7 @@ def test_staged_data_is_invisible_until_it_is_published_with_a_brokers_files(out
 def test_tasks_are_published_in_order_and_appends_follow(out):
     made = begun(out)
     staged = stage(made, {"t-0": ["a", "b"]}, {"t-0": ["c", "d"]}, {"t-0": ["e"]})
-    publisher(made).commit(made, staged[::-1])
+    commit(made, staged[::-1])
     before = objects(out)
     rows = publish(out, "job-2", {"t-0": ["f"], "t-1": ["g"]})
     assert rows[0] == {"name": "t-0", "records": 1, "first_offset": 5, "next_offset": 6}
@@ -169,7 +170,7 @@ def test_impossible_offsets_are_refused_and_nothing_changes(out, tasks, offsets,
     before = objects(out)
     with pytest.raises(ValueError, match=message):
         publish(out, "job-2", *tasks, offsets=offsets)
-    publisher(job(out, "job-2")).abort(job(out, "job-2"))
+    abort(job(out, "job-2"))
     assert objects(out) == before
 
 
@@ -186,7 +187,7 @@ def test_only_the_attempts_named_by_commit_messages_are_published(out):
     good = stage(made, {"t-0": ["a"]})
     with pytest.raises(FileNotFoundError, match="the job has ended"), staging_of(made) as late:
         late.put("t", 0, table(["late"]))
-        publisher(made).commit(made, good)
+        commit(made, good)
         late.put("t", 1, table(["later"]))
         late.close()
     with pytest.raises(FileNotFoundError, match="the job has ended"), staging_of(made, 1) as late:
@@ -205,7 +206,7 @@ def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(tmp_
     def failing_meanwhile(bucket, path, name):
         # Files are uploaded by several threads: one of them removes the job, the others go on afterwards.
         if first.acquire(blocking=False):
-            publisher(made).abort(made)
+            abort(made)
             aborted.set()
             if refused:
                 raise FileNotFoundError(f"{name} was removed during the upload")
@@ -235,7 +236,7 @@ def test_more_partitions_than_permitted_open_files(tmp_path, monkeypatch):
         for number in range(20):
             one.put("t", number % 5, table([str(number)]))
         staged = one.close()
-    publisher(made).commit(made, staged)
+    commit(made, staged)
     assert content(tmp_path) == {f"t-{n}": numbered(*(str(m) for m in range(n, 20, 5))) for n in range(5)}
 
 
@@ -287,7 +288,7 @@ def test_staged_files_that_are_not_whole_change_nothing(seen, out):
     (log_file,) = (on_disk(out) / "_temporary" / "job-2" / staged[0].folder).glob("*.log")
     log_file.write_bytes(log_file.read_bytes()[:seen])
     with pytest.raises(FileNotFoundError, match="is not as its task has written it"):
-        publisher(made).commit(made, staged)
+        commit(made, staged)
     assert objects_of(out, "t-0") == before
 
 
@@ -295,7 +296,7 @@ def test_staging_that_the_driver_cannot_see_is_reported(tmp_path):
     made = job(tmp_path / "driver")
     staged = stage(begun(tmp_path / "executor"), {"t-0": ["a"]})
     with pytest.raises(FileNotFoundError, match="must be a folder that the driver and all executors share"):
-        publisher(made).commit(made, staged)
+        commit(made, staged)
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
@@ -311,7 +312,7 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(OSError, match="Input/output error"):
-        publisher(made).commit(made, staged)
+        commit(made, staged)
     monkeypatch.undo()
     assert content(tmp_path) == {"t-0": numbered("a"), "t-1": numbered("b")}
 
@@ -348,8 +349,8 @@ def test_a_foreign_write_after_the_commit_is_not_overwritten(out, monkeypatch):
     staged = stage(made, {"t-0": ["b"]})
     if "://" not in out:
         with kafkarec.SegmentWriter(on_disk(out) / "t-0"), pytest.raises(BlockingIOError, match="another writer"):
-            publisher(made).commit(made, staged)
-    store = type(publisher(made).store)
+            commit(made, staged)
+    store = type(publishing.publisher(made).store)
     put, foreign = store.put, on_disk(out) / "t-0" / f"{1:020}.log"
 
     def late(self, name, data):
@@ -361,9 +362,9 @@ def test_a_foreign_write_after_the_commit_is_not_overwritten(out, monkeypatch):
         patch.setattr(store, "put", late)
         advice = r"remove this object" if "://" in out else "move it elsewhere: .*t-0"
         with pytest.raises(UnfinishedCommit, match=f"another writer has changed.* {advice}"):
-            publisher(made).commit(made, staged)
+            commit(made, staged)
     with pytest.raises(UnfinishedCommit, match="job-2 is committed, being finished: do not run it again"):
-        publisher(made).abort(made)
+        abort(made)
     with pytest.raises(UnfinishedCommit, match="nothing of this job is written; an earlier job, job-2 is committed"):
         publish(out, "job-3", {"t-1": ["c"]})
     assert content(out, UNFINISHED) == {"t-0": numbered("a", "somebody else's")}
@@ -388,10 +389,10 @@ def test_a_driver_whose_lock_expired_stops_before_the_next_request(tmp_path, mon
         with monkeypatch.context() as patch:
             patch.setattr(Dying, verb, expiring)
             with pytest.raises(error, match="was not renewed"):
-                publisher(made).commit(made, staged)
+                commit(made, staged)
         monkeypatch.setattr(buckets, "STALE", 1200.0)
         if verb == "upload":
-            publisher(made).abort(made)
+            abort(made)
             assert objects(store) == before
     publish(store, "job-3", {"t-1": ["z"]})
     assert content(store) == {"t-0": numbered("a", "d"), "t-1": numbered("b", "e", "z")}
@@ -407,7 +408,7 @@ def test_the_sweep_leaves_running_jobs(out):
     running = begun(out, "running")
     staged = stage(running, {"t-0": ["b"]})
     assert sweep() == ["dead"]
-    publisher(running).commit(running, staged)
+    commit(running, staged)
     assert content(out) == {"t-0": numbered("b")} and left(out) == [] and sweep(0) == []
 
 

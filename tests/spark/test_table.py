@@ -27,8 +27,8 @@ from spark_udfs.source.listing import DataLoss
 DAY = 86_400_000
 
 
-def write(source, out, **options):
-    return spark_udfs.write_table(Frames(), str(source), str(out), **options)
+def write(source, out, spark=None, **options):
+    return spark_udfs.write_table(spark or Frames(), str(source), str(out), **options)
 
 
 def rows(out):
@@ -472,7 +472,7 @@ def test_of_two_drivers_one_gets_a_conflict(source, out, mode, is_new):
         grown(source, "e")
     other = Meanwhile(lambda: write(source, out))
     with pytest.raises(spark_udfs.Conflict, match=r"job [0-9a-f]{32} has changed the table since"):
-        spark_udfs.write_table(other, str(source), str(out), mode=mode)
+        write(source, out, other, mode=mode)
     assert values(out) == (ALL if is_new else [*ALL[:3], "t-0 3 e", ALL[3]])
     assert not (out / "_temporary").exists()
     write(source, out, mode=mode)
@@ -495,7 +495,7 @@ def test_a_table_that_was_removed_meanwhile_is_a_conflict_also_with_connect(sour
     with pytest.raises(
         spark_udfs.Conflict, match=r"_table\.json is not there any more since .* nothing of this job is there"
     ):
-        spark_udfs.write_table(other, str(source), str(out))
+        write(source, out, other)
 
     with pytest.raises(spark_udfs.Conflict, match="the table has changed"):
         cluster.call_in_task(InTasks(), conflicts)
@@ -504,7 +504,7 @@ def test_a_table_that_was_removed_meanwhile_is_a_conflict_also_with_connect(sour
 def test_staged_files_of_another_machine_are_told(source, out):
     other = Meanwhile(lambda: [path.unlink() for path in out.rglob("*.staged")])
     with pytest.raises(FileNotFoundError, match="must be a folder that the driver and all executors share"):
-        spark_udfs.write_table(other, str(source), str(out))
+        write(source, out, other)
     assert not (out / "_temporary").exists()
 
 

@@ -15,9 +15,10 @@ import pytest
 from failing_calls import counted_calls
 
 import kafkarec
+from spark_udfs.schema import NamedValues
 from spark_udfs.source import buckets, folders, publishing
 from spark_udfs.source.options import WriteOptions
-from spark_udfs.source.publishing import Publisher, UnfinishedCommit
+from spark_udfs.source.publishing import UnfinishedCommit, publisher
 from spark_udfs.source.staging import StagedPartition, StagingWriter, WriteJob
 
 NOW = 1_700_000_000_000
@@ -45,12 +46,16 @@ def begun(path: Path | str, name: str = "job-1", **options) -> WriteJob:
     return made
 
 
-def publisher(made: WriteJob) -> Publisher:
-    return publishing.publisher(made)
-
-
 def staging_of(job: WriteJob, task: int = 0) -> AbstractContextManager[StagingWriter]:
     return publisher(job).staging_writer(job, task, 0)
+
+
+def commit(made: WriteJob, staged: Iterable[StagedPartition]) -> list[NamedValues]:
+    return publisher(made).commit(made, staged)
+
+
+def abort(made: WriteJob):
+    publisher(made).abort(made)
 
 
 def stage(job: WriteJob, *tasks: Rows, offsets: Offsets | None = None) -> list[StagedPartition]:
@@ -68,7 +73,7 @@ def stage(job: WriteJob, *tasks: Rows, offsets: Offsets | None = None) -> list[S
 
 def publish(path: Path | str, name: str, *tasks: Rows, offsets: Offsets | None = None, **options):
     made = begun(path, name, **options)
-    return publisher(made).commit(made, stage(made, *tasks, offsets=offsets))
+    return commit(made, stage(made, *tasks, offsets=offsets))
 
 
 # In the middle of a commit an index may be there before its segment, and says that more was there.
