@@ -96,52 +96,25 @@ def test_neither_home_nor_a_passwd_entry_is_needed(fake_fat, public_path):
     assert outcome["path"].startswith(str(root / "kafkarec-cache-23456"))
 
 
-def open_to_all(root):
-    root.mkdir()
-    os.chmod(root, 0o777)
-
-
-def symlinked(root):
-    (root.parent / "real").mkdir()
-    root.symlink_to(root.parent / "real")
-
-
-def below_open_folder(root):
-    open_to_all(root.parent / "open")
-    (root.parent / "open" / "inner").mkdir()
-    root.symlink_to("open/inner")  # refused because of the symlink, or because of the open folder
-
-
-def plain_file(root):
-    root.write_text("a file")
-
-
-def cache_is_symlink(root):
-    (root / "elsewhere").mkdir(parents=True)
-    (root / OURS).symlink_to("elsewhere")
-
-
-def cache_is_open(root):
-    (root / OURS).mkdir(parents=True)
-    os.chmod(root / OURS, 0o770)
+def shell(folder, commands):
+    subprocess.run(commands, shell=True, check=True, cwd=folder)
 
 
 @pytest.mark.parametrize(
-    "prepare, message",
+    "commands, message",
     [
-        (open_to_all, "it is writable by everybody, with no sticky bit"),
-        (symlinked, "is a symlink"),
-        (below_open_folder, "open is writable by everybody"),
-        (plain_file, "is not a folder"),
-        (cache_is_symlink, f"{OURS} is a symlink"),
-        (cache_is_open, "is open to others (mode 0770)"),
+        ("mkdir -m 777 root", "it is writable by everybody, with no sticky bit"),
+        ("mkdir real; ln -s real root", "is a symlink"),
+        # refused because of the symlink, or because of the open folder
+        ("mkdir -m 777 open; mkdir open/inner; ln -s open/inner root", "open is writable by everybody"),
+        ("echo a file > root", "is not a folder"),
+        (f"mkdir -p root/elsewhere; ln -s elsewhere root/{OURS}", f"{OURS} is a symlink"),
+        (f"mkdir root; mkdir -m 770 root/{OURS}", "is open to others (mode 0770)"),
     ],
 )
-def test_a_refused_root_is_skipped_with_its_reason(fake_fat, tmp_path, prepare, message):
-    root = tmp_path / "root"
-    prepare(root)
-    work = tmp_path / "work"
-    work.mkdir()
+def test_a_refused_root_is_skipped_with_its_reason(fake_fat, tmp_path, commands, message):
+    root, work = tmp_path / "root", tmp_path / "work"
+    shell(tmp_path, f"{commands}; mkdir work")
     outcome = fat_wheels.activate(fake_fat, root, cwd=work)
     assert outcome["path"].startswith(str(work / OURS))
     assert message in outcome["notes"][0]
@@ -149,8 +122,7 @@ def test_a_refused_root_is_skipped_with_its_reason(fake_fat, tmp_path, prepare, 
 
 
 def test_a_folder_below_an_open_one_is_refused(fake_fat, tmp_path):
-    open_to_all(tmp_path / "open")
-    (tmp_path / "work").mkdir()
+    shell(tmp_path, "mkdir -m 777 open; mkdir work")
     outcome = fat_wheels.activate(fake_fat, tmp_path / "open" / "inner", cwd=tmp_path / "work")
     assert f"{tmp_path / 'open'} is writable by everybody" in outcome["notes"][0]
     assert not (tmp_path / "open" / "inner").exists()
@@ -181,8 +153,7 @@ def test_roots_of_another_user_and_read_only_roots_are_skipped(fake_fat, public_
 
 def test_the_error_lists_each_root_with_its_reason(fake_fat, tmp_path):
     program = "import os, tempfile; tempfile.tempdir = os.getcwd()\n" + fat_wheels.PROGRAM
-    plain_file(tmp_path / "file")
-    open_to_all(tmp_path / "open")
+    shell(tmp_path, "touch file; mkdir -m 777 open")
     outcome = fat_wheels.activate(fake_fat, tmp_path / "file", program, cwd=tmp_path / "open")
     lines = outcome["error"].splitlines()
     assert lines[0] == "no folder on this node can hold the unpacked files of kafkarec:"
@@ -291,38 +262,21 @@ def test_a_second_process_waits_for_the_one_that_unpacks(fake_fat, tmp_path):
 # ---- changes after the unpacking ----
 
 
-def grown(folder):
-    with (folder / "kafkarec" / "_library.so").open("ab") as file:
-        file.write(b"x")
-
-
-def planted(folder):
-    (folder / "crc32c.py").write_text("raise SystemExit('planted')")
-
-
-def planted_link(folder):
-    (folder / "crc32c").symlink_to("/tmp")
-
-
-def removed(folder):
-    (folder / "kafkarec" / "_version.py").unlink()
-
-
 @pytest.mark.parametrize(
-    "damage, message",
+    "commands, message",
     [
-        (grown, "'kafkarec/_library.so': expected {size} bytes, found {longer} bytes"),
-        (planted, "'crc32c.py': expected no file, found 27 bytes"),
-        (planted_link, "'crc32c': expected no file, found a symlink or special file"),
-        (removed, "'kafkarec/_version.py': expected 22 bytes, found no file"),
+        ("printf x >> kafkarec/_library.so", "'kafkarec/_library.so': expected {size} bytes, found {longer} bytes"),
+        ("echo 'exit(1)' > crc32c.py", "'crc32c.py': expected no file, found 8 bytes"),
+        ("ln -s /tmp crc32c", "'crc32c': expected no file, found a symlink or special file"),
+        ("rm kafkarec/_version.py", "'kafkarec/_version.py': expected 22 bytes, found no file"),
     ],
 )
-def test_a_changed_copy_is_unpacked_again(fake_fat, tmp_path, damage, message):
+def test_a_changed_copy_is_unpacked_again(fake_fat, tmp_path, commands, message):
     """Cleaners of temporary folders remove old files."""
     folder = Path(fat_wheels.activate(fake_fat, tmp_path / "root")["path"])
     size = (folder / "kafkarec" / "_library.so").stat().st_size
     before = files(folder)
-    damage(folder)
+    shell(folder, commands)
     outcome = fat_wheels.activate(fake_fat, tmp_path / "root")
     assert outcome["notes"] == [f"{folder} was unpacked again: {message.format(size=size, longer=size + 1)}"]
     assert outcome["path"] == str(folder) and files(folder) == before
