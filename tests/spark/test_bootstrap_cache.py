@@ -62,24 +62,15 @@ def keys(root):
 @pytest.mark.parametrize(
     "variables, expected",
     [
-        (
-            {"KAFKAREC_CACHE": "a", "SPARK_EXECUTOR_DIRS": "b", "SPARK_LOCAL_DIRS": "c", "LOCAL_DIRS": "d"},
-            "a",
-        ),
+        ({"KAFKAREC_CACHE": "a", "SPARK_EXECUTOR_DIRS": "b", "SPARK_LOCAL_DIRS": "c", "LOCAL_DIRS": "d"}, "a"),
         ({"SPARK_EXECUTOR_DIRS": "b:c", "SPARK_LOCAL_DIRS": "d", "LOCAL_DIRS": "e"}, "b"),
         ({"SPARK_LOCAL_DIRS": "c,d", "LOCAL_DIRS": "e"}, "c"),
         ({"LOCAL_DIRS": "d,e"}, "d"),
-        ({}, "work"),
+        ({}, "."),
     ],
 )
 def test_roots_are_tried_in_order(fake_fat, tmp_path, variables, expected):
-    (tmp_path / "work").mkdir()
-    separators = {"SPARK_EXECUTOR_DIRS": ":"}
-    environ = {
-        name: separators.get(name, ",").join(str(tmp_path / part) for part in value.split(separators.get(name, ",")))
-        for name, value in variables.items()
-    }
-    outcome = fat_wheels.activate(fake_fat, None, environ=environ, cwd=tmp_path / "work")
+    outcome = fat_wheels.activate(fake_fat, None, environ=variables, cwd=tmp_path)
     assert outcome["path"].startswith(str(tmp_path / expected / OURS))
     assert stat.S_IMODE((tmp_path / expected / OURS).stat().st_mode) == 0o700
 

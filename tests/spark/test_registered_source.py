@@ -28,26 +28,21 @@ class Session:
         self.registered.append(source)
 
 
-def register(session, name):
-    made = session
-    return registration._register_source(made, name)
-
-
 def test_the_source_is_registered_again_only_if_the_sessions_setting_has_changed():
     session = Session("static", None)
     for session.overwrites in ("static", "static", "dynamic", "dynamic"):
-        assert register(session, "one") is None
+        assert registration._register_source(session, "one") is None
     assert all(issubclass(source, KafkarecDataSource) for source in session.registered)
     assert [(source.overwrites, source.cores) for source in session.registered] == [("static", 6), ("dynamic", 6)]
 
 
 def test_an_installed_source_that_stays_is_used():
-    assert register(Session("static", "DATA_SOURCE_ALREADY_EXISTS"), "two") is None
+    assert registration._register_source(Session("static", "DATA_SOURCE_ALREADY_EXISTS"), "two") is None
     with pytest.warns(UserWarning, match="dynamic has no effect"):
-        problem = register(Session("dynamic", "DATA_SOURCE_ALREADY_EXISTS"), "two")
+        problem = registration._register_source(Session("dynamic", "DATA_SOURCE_ALREADY_EXISTS"), "two")
     assert problem is not None and 'option("partitionOverwriteMode", "dynamic")' in problem
 
 
 def test_other_errors_are_raised():
     with pytest.raises(AnalysisException):
-        register(Session("static", "SOMETHING_ELSE"), "three")
+        registration._register_source(Session("static", "SOMETHING_ELSE"), "three")

@@ -219,7 +219,7 @@ def test_rows_of_files(run):
         assert source == {"all": both, "view": len(batches), "none": 0}
 
 
-@pytest.mark.parametrize("step", ["read_log", "read", "stream"])
+@pytest.mark.parametrize("step", ["read_log", "read", "stream_data_loss"])
 def test_missing_offsets_are_told_on_the_driver(run, step):
     if run.rows(step) is not None:
         path = run.work / f"gap-{step}"

@@ -52,16 +52,18 @@ def environment(folder: Path, python: str | None = None) -> dict[str, str]:
 @functools.cache
 def quick_conf(python: str) -> dict[str, str]:
     """PLAIN_CONF; in the set-up's environment, which has most applications, with an archive of Spark's classes that is
-    made once for a Java: to load and verify them is a third of the processor time of an application. Its Python
-    processes get pyspark as it is installed: that of the archives is compiled by each of them."""
+    made once for a Java: to load and verify them is a third of the processor time of an application. There and in the
+    environments of older Sparks each Python process, of which a stream starts one, gets pyspark as it is installed:
+    to import that of the archives takes twice as long."""
     environment = Path(python).parents[1]
+    if environment == ROOT / ".venv-executor" or python == older_python(environment.name):
+        for packed in environment.glob("lib/python*/site-packages/pyspark/python/lib/*.zip"):
+            packed.unlink(missing_ok=True)
     if environment != ROOT / ".venv-executor":
         return PLAIN_CONF
     application, java = APPLICATIONS / "classes.py", Path(str(tool("java"))).resolve().parents[1] / "release"
     build = hashlib.sha256(java.read_bytes() + application.read_bytes()).hexdigest()[:8]
     archive = environment / f"spark-classes-{build}.jsa"
-    for packed in environment.glob("lib/python*/site-packages/pyspark/python/lib/*.zip"):
-        packed.unlink(missing_ok=True)
     if not archive.exists():
         made = archive.with_name(f"{archive.name}.{os.getpid()}")
         options = {"spark.driver.extraJavaOptions": f"{QUICK_JVM} -XX:ArchiveClassesAtExit={made}"}

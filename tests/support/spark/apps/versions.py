@@ -361,7 +361,6 @@ def rows_of(name):
 @step
 def stream():
     """Runs to the end, restarts, follows while it runs."""
-    finished(started(new_gap("gap-stream"), "gap").trigger(availableNow=True).start())
     path, found = new_log("stream", 0), {}
     finished(started(path, "followed").trigger(availableNow=True).start())
     found["first"] = rows_of("followed")
@@ -386,10 +385,10 @@ def stream():
 
 @step
 def stream_data_loss():
-    """A log that was truncated while the query was stopped."""
-    path = new_log("lost", 0, 30)
+    """A log with a gap that was truncated while the query was stopped."""
+    path = new_gap("gap-stream_data_loss")
     finished(started(path, "losing").trigger(availableNow=True).start())
-    (Path(path) / "txn-0" / f"{30:020}.log").unlink()
+    (Path(path) / "txn-0" / f"{300:020}.log").unlink()
     return message(lambda: finished(started(path, "losing").trigger(availableNow=True).start()))
 
 
