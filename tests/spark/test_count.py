@@ -27,12 +27,12 @@ ONE_BYTE = {"maxDecompressedBytes": 1}  # then whatever is decompressed fails
 
 
 def count(path, **options):
-    return spark_udfs.count(Frames(), path if isinstance(path, list) else str(path), **options)
+    return spark_udfs.count(Frames(), path, **options)
 
 
 def read(path, **options):
     """The records of each partition by the data source."""
-    rows = Read(**option_texts(path if isinstance(path, list) else str(path), options)).rows
+    rows = Read(**option_texts(path, options)).rows
     return dict(Counter(f"{row['topic']}-{row['partition']}" for row in rows))
 
 

@@ -105,7 +105,7 @@ class Table:
         self.after = [*self.before, *(("t", 0, offset, b"new") for offset in range(3, 6)), ("t", 1, 0, b"other")]
         self._grow(0, *(b"old",) * 3)
         if not on_disk(first).exists():
-            spark_udfs.write_table(Frames(), str(source), first)
+            spark_udfs.write_table(Frames(), source, first)
         shutil.copytree(on_disk(first), on_disk(out))
         self._grow(0, *(b"new",) * 3)
         self._grow(1, b"other")
@@ -116,10 +116,10 @@ class Table:
                 log.write([(0, 86_400_000 * (log.next_offset + 1), None, value, [])])
 
     def commit(self):
-        spark_udfs.write_table(Frames(), str(self.source), self.out, mode=self.mode)
+        spark_udfs.write_table(Frames(), self.source, self.out, mode=self.mode)
 
     def again(self):
-        spark_udfs.write_table(Frames(), str(self.source), self.out)
+        spark_udfs.write_table(Frames(), self.source, self.out)
 
     def abort(self):
         publishing.Publisher(self.out).sweep(0)

@@ -48,7 +48,7 @@ def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path, monkeypatch):
     batches = [bytes(batch.raw) for batch in kafkarec.batches(TXN)]
     bad = [flipped(raw) if number % 2 else raw for number, raw in enumerate(batches)]
     log(tmp_path / "orders-0", bad)
-    result = damage_report(Frames(), str(tmp_path))
+    result = damage_report(Frames(), tmp_path)
     assert len(result.rows) == 2 and result.left_out == result.files[0]["damaged"] - 2 == len(batches) // 2 - 2
     assert f"and {result.left_out} ranges more" in str(result)
 
@@ -80,7 +80,7 @@ def test_a_missing_segment_is_told_by_report_read_and_count(tmp_path, caplog, si
         read(tmp_path, maxPartitionBytes=size, **given)
         assert caplog.text.count("offsets 30 to 59 are missing") == 2, given  # of the driver, and of the task
     caplog.clear()
-    count(Frames(), str(tmp_path), maxPartitionBytes=size)
+    count(Frames(), tmp_path, maxPartitionBytes=size)
     assert caplog.text.count("offsets 30 to 59 are missing") == 2  # of the task, and of the driver
     caplog.clear()
     for bounds in ({"endingOffsets": '{"orders": {"0": 20}}'}, {"startingOffsets": '{"orders": {"0": 60}}'}):

@@ -18,7 +18,7 @@ MS = 1_000 * int(NOON.timestamp())
 
 
 def offsets_at(path, time, **options):
-    return spark_udfs.offsets_at(SimpleNamespace(), path if isinstance(path, list) else str(path), time, **options)
+    return spark_udfs.offsets_at(SimpleNamespace(), path, time, **options)
 
 
 def oracle(path, since):

@@ -28,7 +28,7 @@ DAY = 86_400_000
 
 
 def write(source, out, spark=None, **options):
-    return spark_udfs.write_table(spark or Frames(), str(source), str(out), **options)
+    return spark_udfs.write_table(spark or Frames(), source, str(out), **options)
 
 
 def rows(out):
@@ -379,7 +379,7 @@ def test_damage(tmp_path, out):
         written = write(source, out, read_mode=mode, mode="overwrite")
         assert [row["offset"] for row in rows(out)] == [0, 1, 2, 6, 7, 8, 9, 10, 11]
         (damage,) = written.damage
-        report = spark_udfs.damage_report(Frames(), str(source)).rows
+        report = spark_udfs.damage_report(Frames(), source).rows
         assert [damage] == [{name: row[name] for name in damage} for row in report]
         assert (damage["lost_from"], damage["lost_to"], damage["topic"], damage["partition"]) == (3, 5, "t", 0)
         quarantined = [json.loads(line) for path in out.glob("_quarantine/*.json") for line in path.open()]

@@ -47,7 +47,7 @@ class Frames:
 
 
 def report(path, **given) -> damage.DamageReport:
-    found = damage_report(Frames(), path if isinstance(path, list) else str(path), **given)
+    found = damage_report(Frames(), path, **given)
     for each in found.files:
         in_file = [row for row in found.rows if row["file"] == each["file"] and row["reason"] != GAP]
         assert (each["damaged"], each["damaged_bytes"]) == (len(in_file), sum(row["length"] for row in in_file))
