@@ -219,12 +219,15 @@ def test_rows_of_files(run):
         assert source == {"all": both, "view": len(batches), "none": 0}
 
 
-@pytest.mark.parametrize("step", ["read_log", "read", "stream_data_loss"])
-def test_missing_offsets_are_told_on_the_driver(run, step):
+@pytest.mark.parametrize(
+    "step, folder", [("read_log", "gap-read_log/txn-0"), ("read", "gap-read/txn-0"), ("stream", "stream/txn-1")]
+)
+def test_missing_offsets_are_told_on_the_driver(run, step, folder):
     if run.rows(step) is not None:
-        path = run.work / f"gap-{step}"
-        text = f"{path}/txn-0/{0:020}.log: offsets 30 to 299 are missing before the next segment, {300:020}.log: lost"
-        assert f"{text}, unless the topic is compacted; spark_udfs.damage_report(spark, {str(path)!r})" in run.log
+        path = run.work / folder
+        text = f"{path}/{30:020}.log: offsets 293 to 399 are missing before the next segment, {400:020}.log: lost"
+        call = f"spark_udfs.damage_report(spark, {str(path.parent)!r})"
+        assert f"{text}, unless the topic is compacted; {call}" in run.log
 
 
 def test_the_number_of_records_and_offsets_at_a_time(run):
@@ -286,9 +289,9 @@ def test_streams(run):
     everything = of_files("txn-0")
     assert found["first"] == ordered([row for row in everything if row[2] < 30])
     assert found["second"] == ordered(everything)
-    assert found["new partition"] == ordered(everything + [[topic, 1, *row] for topic, _, *row in everything])
-    committed = of_files("txn-0", isolation="read_committed")
-    assert found["committed"] == ordered(committed + [[topic, 1, *row] for topic, _, *row in committed])
+    new, committed = run.work / "stream" / "txn-1", {"isolation": "read_committed"}
+    assert found["new partition"] == ordered(everything + of_files(new))
+    assert found["committed"] == ordered(of_files("txn-0", **committed) + of_files(new, **committed))
     assert found["lag"] == [0, {"txn-0": 0}]
     assert found["idle"][0] == found["idle"][1]
     assert "data loss in txn-0: " in run.rows("stream_data_loss")

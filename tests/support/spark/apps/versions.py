@@ -87,11 +87,11 @@ def new_log(name, *segments):
 
 
 def new_gap(name):
-    """A log whose second segment begins at offset 300; the first one ends at 30."""
+    """A log whose last segment begins at offset 400; the one before ends at 293."""
     import kafkarec
 
-    path = new_log(name, 0)
-    (WORK / name / "txn-0" / f"{300:020}.log").write_bytes(kafkarec.encode([(300, 0, None, b"", [])]))
+    path = new_log(name, 0, 30)
+    (WORK / name / "txn-0" / f"{400:020}.log").write_bytes(kafkarec.encode([(400, 0, None, b"", [])]))
     return path
 
 
@@ -373,7 +373,7 @@ def stream():
     number = query.lastProgress["batchId"]
     time.sleep(1)
     found["idle"] = [query.lastProgress["batchId"], number]
-    shutil.copytree(WORK / "stream" / "txn-0", WORK / "stream" / "txn-1")
+    shutil.move(f"{new_gap('gap-stream')}/txn-0", WORK / "stream" / "txn-1")
     query.processAllAvailable()
     found["new partition"] = rows_of("followed")
     query.stop()
@@ -385,11 +385,11 @@ def stream():
 
 @step
 def stream_data_loss():
-    """A log with a gap that was truncated while the query was stopped."""
-    path = new_gap("gap-stream_data_loss")
-    finished(started(path, "losing").trigger(availableNow=True).start())
-    (Path(path) / "txn-0" / f"{300:020}.log").unlink()
-    return message(lambda: finished(started(path, "losing").trigger(availableNow=True).start()))
+    """A log was truncated while the first query of `stream` was stopped."""
+    path = WORK / "stream"
+    (path / "txn-0" / f"{30:020}.log").unlink(missing_ok=True)
+    writer = started(str(path), "followed").trigger(availableNow=True)
+    return message(lambda: finished(writer.start()))
 
 
 @step
