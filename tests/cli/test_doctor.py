@@ -1,10 +1,9 @@
 """`kafkarec doctor`: versions, codecs and the checksum path."""
 
 import json
-import subprocess
 
 import pytest
-from command import COMMAND, ENVIRONMENT
+from command import own_process
 
 import kafkarec
 from kafkarec.cli import doctor
@@ -63,10 +62,9 @@ def test_gzip_is_read_more_slowly_without_its_library(run, monkeypatch):
     ],
 )
 def test_every_checksum_routine_is_reported_and_correct(setting, small, large, crc32):
-    environment = ENVIRONMENT | {"KAFKAREC_CRC32C": setting}
-    ran = subprocess.run([*COMMAND, "doctor", "--format", "json"], capture_output=True, env=environment, check=False)
-    assert ran.returncode == 0
-    engine = json.loads(ran.stdout)["engine"]
+    ran = own_process("doctor", "--format", "json", env={"KAFKAREC_CRC32C": setting})
+    assert ran.status == 0
+    engine = json.loads(ran.out)["engine"]
     assert engine["crc32c"]["small"].startswith(small) and engine["crc32c"]["large"].startswith(large)
     assert engine["crc32"].startswith(crc32)
 

@@ -3,13 +3,12 @@
 import errno
 import gzip
 import os
+import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from command import ENVIRONMENT
+from command import COMMAND, SHELL, own_process
 from failing_calls import before, failing
 from paths import SEGMENTS
 from plain_logs import exchange
@@ -33,10 +32,10 @@ def test_a_single_file_may_have_any_name(run, tmp_path):
 
 
 def test_the_indexes_of_standard_input_have_no_folder_to_be_copied_to(tmp_path):
-    words = [sys.executable, "-m", "kafkarec", "reindex", "-", "-o", tmp_path / "new"]
     with open(TXN / f"{0:020d}.log", "rb") as log:
-        ran = subprocess.run(words, stdin=log, capture_output=True, env=ENVIRONMENT, check=True, text=True)
-    assert ran.stdout.startswith("standard input\n") and ran.stdout.endswith(f"written to {tmp_path}/new\n")
+        ran = own_process("reindex", "-", "-o", tmp_path / "new", file=log)
+    out = ran.out.decode()
+    assert ran.status == 0 and out.startswith("standard input\n") and out.endswith(f"written to {tmp_path}/new\n")
 
 
 def test_preallocated_zeros_are_no_difference(run):
@@ -45,11 +44,11 @@ def test_preallocated_zeros_are_no_difference(run):
 
 
 def test_a_closed_pipe_does_not_stop_the_run(tmp_path):
-    script = f"{sys.executable} -m kafkarec reindex {TXN} --index-interval 256 -o {tmp_path}/new | true"
+    script = f"{shlex.join(COMMAND)} reindex {TXN} --index-interval 256 -o {tmp_path}/new | true"
     for _ in range(3):
         shutil.rmtree(tmp_path / "new", ignore_errors=True)
-        ran = subprocess.run(["bash", "-c", script], capture_output=True, env=ENVIRONMENT, check=False)
-        assert ran.stderr == b"" and sidecars(tmp_path / "new") == sidecars(TXN)
+        assert own_process(script, program=SHELL).err == ""
+        assert sidecars(tmp_path / "new") == sidecars(TXN)
 
 
 def test_a_failed_run_leaves_nothing(run, tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import plain_logs
 from builders import flipped
-from command import own_process
+from command import own_process, with_modules
 from html_pages import parsed
 from paths import SEGMENTS
 
@@ -151,8 +151,8 @@ def test_a_plot_is_written(run, tmp_path):
 
 
 def test_missing_matplotlib_is_one_line(tmp_path):
-    (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')\n")
-    ran = own_process("study", CODEC_LOG, "--plot", tmp_path / "study.svg", modules=tmp_path)
+    without = with_modules(tmp_path, matplotlib="raise ImportError('not here')")
+    ran = own_process("study", CODEC_LOG, "--plot", tmp_path / "study.svg", env=without)
     assert (ran.status, ran.out) == (3, b"")
     assert ran.complaint == "kafkarec: --plot needs matplotlib: pip install 'kafkarec[study]'"
 

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from paths import ROOT
 from kafkarec.cli import main
 
 COMMAND = [sys.executable, "-m", "kafkarec"]
+PYTHON, SHELL = [sys.executable, "-c"], ["bash", "-c"]
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONUNBUFFERED="")
 
 
@@ -72,20 +74,22 @@ class Here:
         return Ran(status, out, err.decode())
 
 
-def own_process(*argv, stdin: bytes = b"", file=None, modules: Path | None = None, **kwargs) -> Ran:
-    """Run `python -m kafkarec`; standard input is a pipe with `stdin`, or `file` itself. `modules`: a folder at the
-    front of the module search path."""
-    first = {} if modules is None else {"PYTHONPATH": os.pathsep.join([str(modules), str(ROOT)])}
+def own_process(
+    *argv, program: Sequence[str] = COMMAND, stdin: bytes = b"", file=None, env: Mapping[str, str] = {}, **kwargs
+) -> Ran:
+    """Run `python -m kafkarec`, or another program; standard input is a pipe with `stdin`, or `file` itself. env: more
+    variables; stdout: a file in place of a pipe."""
     given = {"input": stdin} if file is None else {"stdin": file}
-    done = subprocess.run(
-        [*COMMAND, *map(str, argv)],
-        capture_output=True,
-        env=ENVIRONMENT | first,
-        check=False,
-        **given,
-        **kwargs,
-    )
+    given |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT | dict(env)} | kwargs
+    done = subprocess.run([*program, *map(str, argv)], check=False, **given)
     return Ran(done.returncode, done.stdout, done.stderr.decode())
+
+
+def with_modules(folder: Path, **texts: str) -> dict[str, str]:
+    """The variables that put a folder before all else that is imported, with these modules in it."""
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text)
+    return {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
 
 
 def blob(cell: dict[str, Any], name: str) -> bytes | None:

@@ -18,6 +18,7 @@ import doc_spark
 import worker_daemon
 from jvm_oracle import tool
 from paths import ROOT, SUPPORT
+from subprocesses import output_of
 
 APPLICATIONS = SUPPORT / "spark" / "apps"
 MASTER = "local-cluster[2,1,1024]"
@@ -66,9 +67,7 @@ def quick_conf(python: str) -> dict[str, str]:
         made = archive.with_name(f"{archive.name}.{os.getpid()}")
         options = {"spark.driver.extraJavaOptions": f"{QUICK_JVM} -XX:ArchiveClassesAtExit={made}"}
         env = os.environ | {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
-        words = command(python, "local[1]", options, str(application))
-        done = subprocess.run(words, env=env, capture_output=True, check=False)
-        assert done.returncode == 0 and made.exists(), done.stderr.decode()
+        output_of(*command(python, "local[1]", options, str(application)), env=env)
         made.replace(archive)
     options = f"{QUICK_JVM} -XX:SharedArchiveFile={archive}"
     return PLAIN_CONF | {f"spark.{side}.extraJavaOptions": options for side in ("driver", "executor")}
