@@ -4,8 +4,8 @@ import gzip
 import os
 import random
 import sys
-import zlib
 
+import builders
 import command
 import hurt_logs
 import pytest
@@ -49,12 +49,8 @@ def test_a_summary_agrees_with_all_records(segment):
 def test_values_that_are_batches_themselves_are_not_the_end(tmp_path):
     """A log whose last value holds a whole log: no batch in the value is taken for the last batch of the log."""
     inner = (SEGMENTS / "all-codecs-0" / "00000000000000000000.log").read_bytes() * 3
-    value = len(inner).to_bytes(4, "big") + inner
-    message = b"\x01\x00" + bytes(8) + b"\xff\xff\xff\xff" + value
-    message = zlib.crc32(message).to_bytes(4, "big") + message
-    outer = (7).to_bytes(8, "big") + len(message).to_bytes(4, "big") + message
-    path = tmp_path / "00000000000000000007.log"
-    path.write_bytes(outer)
+    path = tmp_path / f"{7:020}.log"
+    path.write_bytes(builders.message(offset=7, key=None, value=inner))
     segment = kafkarec.open(path)
     assert len(segment.scan()) == 1
     assert (summarize(segment).next_offset, summarize(segment, complete=True).records) == (8, 1)

@@ -11,7 +11,6 @@ import pytest
 from command import COMMAND, SHELL, own_process
 from failing_calls import before, failing
 from paths import SEGMENTS
-from plain_logs import exchange
 
 TXN = SEGMENTS / "txn-0"
 SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot")
@@ -78,20 +77,6 @@ def test_two_segments_with_the_same_side_files_are_refused(run, tmp_path):
     assert ran.status == 3 and ran.complaint == f"kafkarec: {tmp_path / 'new' / segment.stem}.index: file exists"
     assert not (tmp_path / "new").exists()
     assert run("reindex", tmp_path / "a-0", "-o", tmp_path / "new").status == 0
-
-
-@pytest.mark.parametrize("options", [("--dry-run",), ("-o", "new")])
-def test_segments_with_each_others_names_are_refused(run, tmp_path, monkeypatch, options):
-    """A broker takes the files of a segment by its name."""
-    shutil.copytree(TXN, tmp_path / "a-0")
-    first = tmp_path / "a-0" / f"{0:020}.log"
-    exchange(tmp_path / "a-0", 0, 30)
-    monkeypatch.chdir(tmp_path)
-    ran = run("reindex", "a-0", *options)
-    why = f"names of segments contradict their offsets, {first.name} begins with 30"
-    fix = "kafkarec salvage a-0 -o ../rescued names them by their batches"
-    assert (ran.status, ran.complaint) == (3, f"kafkarec: a-0: {why}; its log is left out; {fix}")
-    assert not ran.out and not (tmp_path / "new").exists()
 
 
 def spoiled(top):

@@ -17,8 +17,8 @@ from itertools import count
 import pytest
 from failing_calls import before, failing, killed_before, run_in_child, without_power_from
 from killed_writer import Disk
-from plain_logs import batch, log
-from salvage_runs import LARGE, WRITING, content, logs, make_source
+from plain_logs import batch, content, log
+from salvage_runs import LARGE, WRITING, logs, make_source
 from unreadable_files import refuse_listing, refused
 
 import kafkarec

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,19 @@ def interruptible(*words, **kwargs) -> subprocess.Popen[bytes]:
     """Start the command in a new process that Ctrl-C interrupts, also if this one ignores it, as under nohup."""
     kwargs = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT} | kwargs
     return subprocess.Popen([*COMMAND, *map(str, words)], preexec_fn=_take_interrupts, **kwargs)
+
+
+def interrupted(child: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
+    """Ctrl-C for a command of three threads while they work; it must end in so many seconds. What it wrote."""
+    deadline = time.monotonic() + 30
+    while len(os.listdir(f"/proc/{child.pid}/task")) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    begin = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    written = child.communicate()
+    assert child.returncode == 130 and time.monotonic() - begin < seconds
+    return written
 
 
 def _take_interrupts():

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from command import Here
 from paths import SEGMENTS
-from plain_logs import batch, log
-from salvage_runs import content, killed_before, leave_unfinished, make_source
+from plain_logs import batch, content, log
+from salvage_runs import killed_before, leave_unfinished, make_source
 
 from kafkarec import salvage
 
