@@ -21,7 +21,7 @@ def test_json_has_versions_codecs_and_the_crc_path(run):
 
 
 def test_text_has_the_same(run):
-    text = run("doctor").out.decode()
+    text = run("doctor").text
     for word in ("gzip", "snappy", "lz4", "zstd", "crc32c", "abi", kafkarec.__version__, "extras"):
         assert word in text
 
@@ -31,7 +31,7 @@ def test_a_missing_extra_is_reported_with_its_pip_command(run, monkeypatch):
     monkeypatch.setattr(doctor, "version_of", lambda name: None if name == "pyarrow" else installed(name))
     ran = run("doctor")
     assert ran.status == 0
-    assert "pip install 'kafkarec[arrow]'" in ran.out.decode()
+    assert "pip install 'kafkarec[arrow]'" in ran.text
 
 
 def test_a_missing_codec_is_a_problem(run, monkeypatch):
@@ -40,7 +40,7 @@ def test_a_missing_codec_is_a_problem(run, monkeypatch):
     monkeypatch.setattr(kafkarec, "build_info", lambda: build)
     ran = run("doctor")
     assert ran.status == 3
-    assert "zstd payloads cannot be read: pip install zstandard" in ran.out.decode()
+    assert "zstd payloads cannot be read: pip install zstandard" in ran.text
 
 
 def test_gzip_is_read_more_slowly_without_its_library(run, monkeypatch):
@@ -49,7 +49,7 @@ def test_gzip_is_read_more_slowly_without_its_library(run, monkeypatch):
     monkeypatch.setattr(kafkarec, "build_info", lambda: build)
     ran = run("doctor")
     assert ran.status == 0
-    assert "which is slower: pip install isal" in ran.out.decode()
+    assert "which is slower: pip install isal" in ran.text
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_decoder_classes_are_accepted(run, tmp_path, names):
     record = builders.record(key=(-7).to_bytes(4, "big", signed=True), value=(9).to_bytes(8, "big") + b"more")
     path = log(tmp_path, builders.batch([record, builders.record(offset_delta=1, key=None, value=None)]))
     words = ("--key-decoder-class", number, "--value-decoder-class", long)
-    *_, first, second = run("dump", path, *words).out.decode().splitlines()
+    *_, first, second = run("dump", path, *words).text.splitlines()
     assert first.endswith(" headerKeys: [] key: -7 payload: 9") and second.endswith(" headerKeys: []")
     assert b" payload: " in run("dump", path, "--value-decoder-class").out
     assert run("dump", path, "--value-decoder-class", number).status == 0

@@ -12,6 +12,7 @@ import pytest
 from command import Here, own_process
 from paths import SEGMENTS
 from plain_logs import batch, flip, log
+from witness_folders import golden
 
 import kafkarec
 from kafkarec.support.command_line import command, quoted
@@ -48,7 +49,7 @@ def data_folder(path):
     """A data folder of three partitions: two damaged, one with a damaged index and a hanging transaction."""
     path.mkdir()
     for name in ("all-codecs-0", "txn-0", "compacted-0"):
-        shutil.copytree(SEGMENTS / name, path / name, ignore=shutil.ignore_patterns("*.json", "*.txt"))
+        golden(path, name)
     flip(path / "all-codecs-0" / f"{0:020}.log", 9000, 0x10)
     flip(path / "txn-0" / f"{30:020}.log", 6000, 0x10)
     flip(path / "compacted-0" / f"{0:020}.timeindex", 5, 0x10)
@@ -68,7 +69,7 @@ def assert_all_work(run, here, source, *words):
     os.chdir(here)
     ran = run(*words)
     assert ran.status in (0, 1, 3), ran.err
-    lines = printed(ran.out.decode() + ran.err)
+    lines = printed(ran.text + ran.err)
     for line in lines:
         done = run(*words_of(line, here))
         assert done.status in (0, 1), (line, done.err)
@@ -176,7 +177,7 @@ def served(tmp_path, configured):
 
 def steps(run, dead, data, out, option="--as-partition"):
     """The lines that salvage prints, with this data folder."""
-    lines = run("salvage", dead, "-o", out, option).out.decode().splitlines()
+    lines = run("salvage", dead, "-o", out, option).text.splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("to serve it from"))
     found = [line.strip() for line in lines[begin + 1 :]]
     found = [step for step in found if step[0].isdigit()]
@@ -338,12 +339,12 @@ def test_an_output_is_away_from_the_source(run, tmp_path, monkeypatch):
     (tmp_path / "rescued").mkdir()
     (tmp_path / "records.jsonl").write_text("")
     assert rescued_to(run, "dead") == "rescued-2"
-    assert " -o records-2.jsonl\n" in run("salvage", "dead", "-o", "new").out.decode()
+    assert " -o records-2.jsonl\n" in run("salvage", "dead", "-o", "new").text
 
 
 def rescued_to(run, source):
     """Return the folder that `verify` prints for the salvaged log."""
-    [out] = {found[1] for found in re.finditer(r" -o (\S+)", run("verify", source).out.decode())}
+    [out] = {found[1] for found in re.finditer(r" -o (\S+)", run("verify", source).text)}
     return out
 
 

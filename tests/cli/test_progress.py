@@ -273,7 +273,7 @@ def test_a_shell_gets_completions(line, offered):
     """Called as bash does by argcomplete's protocol: the line in variables, the answer at descriptor 8."""
     variables = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
     run = f"exec 8>&1 9>/dev/null; exec {shlex.join(COMMAND)} >/dev/null"
-    assert own_process(run, program=SHELL, env=variables).out.decode().splitlines() == offered
+    assert own_process(run, program=SHELL, env=variables).text.splitlines() == offered
 
 
 def test_without_argcomplete_a_shell_gets_no_answer(monkeypatch, capsys):

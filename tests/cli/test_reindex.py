@@ -33,13 +33,13 @@ def test_a_single_file_may_have_any_name(run, tmp_path):
 def test_the_indexes_of_standard_input_have_no_folder_to_be_copied_to(tmp_path):
     with open(TXN / f"{0:020d}.log", "rb") as log:
         ran = own_process("reindex", "-", "-o", tmp_path / "new", file=log)
-    out = ran.out.decode()
+    out = ran.text
     assert ran.status == 0 and out.startswith("standard input\n") and out.endswith(f"written to {tmp_path}/new\n")
 
 
 def test_preallocated_zeros_are_no_difference(run):
     ran = run("reindex", SEGMENTS / "logappend-live-0", "--dry-run", "--index-interval", 256)
-    assert "equal to the old one without its 4040 preallocated zero bytes" in ran.out.decode()
+    assert "equal to the old one without its 4040 preallocated zero bytes" in ran.text
 
 
 def test_a_closed_pipe_does_not_stop_the_run(tmp_path):

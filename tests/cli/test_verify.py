@@ -37,7 +37,7 @@ def test_what_is_beside_the_partitions_of_one_of_several_folders_is_told(run, da
         ("batches_left_out", str(disk / "#12345")),
         ("file_left_out", str(disk / f"old-0.{'a' * 32}-delete")),
     }
-    text = run("verify", damaged / "fine-1", disk).out.decode()
+    text = run("verify", damaged / "fine-1", disk).text
     assert text.splitlines()[0].endswith(f"according to {7:020}.snapshot (gone-0)")
 
 
@@ -47,7 +47,7 @@ def test_one_of_several_paths_is_an_empty_folder(run, damaged, tmp_path):
     disk.mkdir()
     ran = run("verify", damaged / "fine-1", disk)
     assert ran.status == 3 and ran.out.startswith(b"COULD NOT READ EVERYTHING: ")
-    assert f"  error    {disk}: " in ran.out.decode()
+    assert f"  error    {disk}: " in ran.text
 
 
 def test_zeros_alone_tell_nothing(run, tmp_path):

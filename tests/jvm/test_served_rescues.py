@@ -38,7 +38,7 @@ def steps(run, *words):
     """The lines for a broker that a salvage prints."""
     ran = run("salvage", *words)
     assert ran.status in (0, 1), ran.err
-    return re.findall(r"^  [0-9]\. (.*)$", ran.out.decode(), re.MULTILINE)
+    return re.findall(r"^  [0-9]\. (.*)$", ran.text, re.MULTILINE)
 
 
 class Serving:

@@ -67,9 +67,7 @@ def set_up(path, checkout):
 def test_set_up_without_compiler_prints_the_command_to_run(tmp_path):
     path = bare_path(tmp_path)
     (tmp_path / "bin" / "python3").symlink_to(sys.executable)
-    manager = tmp_path / "bin" / "apt-get"
-    manager.write_text(f"#!/bin/sh\necho ran >{tmp_path}/ran\n")
-    manager.chmod(0o755)
+    write_command(tmp_path / "bin" / "apt-get", f"echo ran >{tmp_path}/ran")
     completed = set_up(path, tmp_path)
     assert completed.returncode == 3, completed.stdout + completed.stderr
     assert "missing: a C compiler" in completed.stdout
@@ -118,8 +116,7 @@ def test_set_up_with_an_active_environment_uses_the_interpreter_it_was_made_of(t
     for name in (".venv", "other"):
         output_of(sys.executable, "-m", "venv", "--without-pip", tmp_path / name)
     path = bare_path(tmp_path)
-    (tmp_path / "bin" / "cc").write_text("#!/bin/sh\n")
-    (tmp_path / "bin" / "cc").chmod(0o755)
+    write_command(tmp_path / "bin" / "cc", "")
     completed = set_up(f"{tmp_path / active / 'bin'}:{path}", tmp_path)
     assert completed.returncode == 0, completed.stdout + completed.stderr
     used = Path(completed.stdout.strip())

@@ -20,8 +20,9 @@ import spark_versions
 import wheelhouse_check
 import wheelhouse_pack
 import worker_daemon
+from commands import applications_removed
 from paths import ROOT
-from spark_submit import applications_removed, older_python, shared_spark
+from spark_submit import older_python, shared_spark
 from subprocesses import run_program
 
 import wheelhouse

@@ -66,8 +66,12 @@ class Ran:
     err: str
 
     @property
+    def text(self) -> str:
+        return self.out.decode()
+
+    @property
     def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.decode().splitlines()]
+        return [json.loads(line) for line in self.text.splitlines()]
 
     @property
     def complaint(self) -> str:
@@ -107,10 +111,12 @@ def with_modules(folder: Path, **texts: str) -> dict[str, str]:
 
 
 def blob(cell: dict[str, Any], name: str) -> bytes | None:
-    """Return the bytes of NAME or NAME_base64."""
-    if f"{name}_base64" in cell:
-        return base64.b64decode(cell[f"{name}_base64"], validate=True)
-    return None if cell[name] is None else cell[name].encode()
+    """Return the bytes of NAME or NAME_base64, of which one has a value at most."""
+    encoded = cell.get(f"{name}_base64")
+    if encoded is None:
+        return None if cell[name] is None else cell[name].encode()
+    assert cell.get(name) is None
+    return base64.b64decode(encoded, validate=True)
 
 
 def as_consumer_row(cell: dict[str, Any]) -> tuple[Any, ...]:
