@@ -30,12 +30,13 @@ def interruptible(*words, **kwargs) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*COMMAND, *map(str, words)], preexec_fn=_take_interrupts, **kwargs)
 
 
-def interrupted(child: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
-    """Ctrl-C for a command of three threads while they work; it must end in so many seconds. What it wrote."""
+def interrupted(child: subprocess.Popen[bytes], seconds: float, after: float = 0) -> tuple[bytes, bytes]:
+    """Ctrl-C for a command when it has three threads, or a while later; it must end in so many seconds. What it
+    wrote."""
     deadline = time.monotonic() + 30
     while len(os.listdir(f"/proc/{child.pid}/task")) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(0.2)
+    time.sleep(after)
     begin = time.monotonic()
     child.send_signal(signal.SIGINT)
     written = child.communicate()

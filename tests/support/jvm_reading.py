@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from broker import Broker
 from jvm_oracle import Oracle
@@ -19,12 +18,14 @@ def _blob(data: bytes | None) -> str:
     return "null" if data is None else f".{data.hex()}"
 
 
-def _line(row: tuple[Any, ...]) -> str:
-    """Numbers, key, value and headers of a record."""
-    *numbers, key, value, headers = row
-    words = ["-1" if number is None else str(int(number)) for number in numbers]
-    words += [_blob(key), _blob(value), *(f"{_blob(name.encode())}={_blob(content)}" for name, content in headers)]
-    return " ".join(words)
+def _lines(found: kafkarec.RecordColumns) -> list[str]:
+    """A line for each record: its numbers, key, value and headers, in the order of the columns."""
+    lines = []
+    for *numbers, key, value, headers in zip(*map(found.column, found.schema.names), strict=True):
+        words = ["-1" if number is None else str(int(number)) for number in numbers]
+        words += [_blob(key), _blob(value), *(f"{_blob(name.encode())}={_blob(content)}" for name, content in headers)]
+        lines.append(" ".join(words))
+    return lines
 
 
 def read(data: bytes) -> str:
@@ -33,13 +34,13 @@ def read(data: bytes) -> str:
         found = kafkarec.decode(data, columns=_COLUMNS, control=True, timestamp_unit="int64")
     except kafkarec.KafkaRecordError:
         return "refused"
-    return "\n".join([*map(_line, found.tuples()), f"end {found.remaining}"])
+    return "\n".join([*_lines(found), f"end {found.remaining}"])
 
 
 def consumer_lines(folder: Path, isolation: str) -> list[str]:
     """Return the records that a consumer of this isolation level gets, one line each."""
     with kafkarec.open(folder) as log:
-        return [*map(_line, log.read(isolation=isolation, columns=_CONSUMED, timestamp_unit="int64").tuples())]
+        return _lines(log.read(isolation=isolation, columns=_CONSUMED, timestamp_unit="int64"))
 
 
 def consumed_lines(kafka: Oracle, broker: Broker, topic: str, isolation: str) -> list[str]:
