@@ -8,7 +8,6 @@ from pathlib import Path
 
 import builders
 import golden
-import pytest
 from command import own_process
 from paths import SEGMENTS
 from plain_logs import batch, log
@@ -18,15 +17,6 @@ import kafkarec
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
 BATCHES = json.loads(Path(f"{CODECS}.json").read_text())["batches"]
 DAMAGED_BATCH = BATCHES[3]
-
-
-@pytest.fixture
-def damaged(tmp_path):
-    """A log with one flipped byte in the payload of its fourth batch."""
-    path = tmp_path / "orders-7" / CODECS.name
-    path.parent.mkdir()
-    path.write_bytes(builders.flipped(CODECS.read_bytes(), DAMAGED_BATCH["position"] + 70, 0xFF))
-    return path
 
 
 def offsets_of(batches):

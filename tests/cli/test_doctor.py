@@ -34,22 +34,19 @@ def test_a_missing_extra_is_reported_with_its_pip_command(run, monkeypatch):
     assert "pip install 'kafkarec[arrow]'" in ran.text
 
 
-def test_a_missing_codec_is_a_problem(run, monkeypatch):
+@pytest.mark.parametrize(
+    "codec, lacking, status, said",
+    [
+        ("zstd", {"version": None, "how": None}, 3, "zstd payloads cannot be read: pip install zstandard"),
+        ("gzip", {"version": None}, 0, "which is slower: pip install isal"),
+    ],
+)
+def test_a_codec_without_its_library_is_a_problem_or_slower(run, monkeypatch, codec, lacking, status, said):
     build = kafkarec.build_info()
-    build["codecs"]["zstd"] |= {"version": None, "how": None}
+    build["codecs"][codec] |= lacking
     monkeypatch.setattr(kafkarec, "build_info", lambda: build)
     ran = run("doctor")
-    assert ran.status == 3
-    assert "zstd payloads cannot be read: pip install zstandard" in ran.text
-
-
-def test_gzip_is_read_more_slowly_without_its_library(run, monkeypatch):
-    build = kafkarec.build_info()
-    build["codecs"]["gzip"]["version"] = None
-    monkeypatch.setattr(kafkarec, "build_info", lambda: build)
-    ran = run("doctor")
-    assert ran.status == 0
-    assert "which is slower: pip install isal" in ran.text
+    assert ran.status == status and said in ran.text
 
 
 @pytest.mark.parametrize(

@@ -41,26 +41,26 @@ class Case:
         return self.name
 
 
-def _cases(folder: Path) -> list[Case]:
-    return [Case(path.stem, path.with_suffix(".bin"), path) for path in sorted(folder.glob("*.json"))]
+def _case(path: Path) -> Case:
+    return Case(path.stem, path.with_suffix(".bin"), path)
 
 
 def vectors() -> list[Case]:
     """Return the well-formed buffers."""
-    return _cases(VECTORS / "vectors")
+    return [_case(path) for path in sorted((VECTORS / "vectors").glob("*.json"))]
 
 
 def invalid() -> list[Case]:
     """Return the invalid or odd buffers."""
-    return _cases(VECTORS / "invalid")
+    return [_case(path) for path in sorted((VECTORS / "invalid").glob("*.json"))]
 
 
 def vector(name: str) -> Case:
-    return Case(name, VECTORS / "vectors" / f"{name}.bin", VECTORS / "vectors" / f"{name}.json")
+    return _case(VECTORS / "vectors" / f"{name}.json")
 
 
 def invalid_case(name: str) -> Case:
-    return Case(name, VECTORS / "invalid" / f"{name}.bin", VECTORS / "invalid" / f"{name}.json")
+    return _case(VECTORS / "invalid" / f"{name}.json")
 
 
 def segment_files() -> list[Case]:
