@@ -50,7 +50,7 @@ def _take_interrupts():
 
 def assert_quiet_at_a_closed_pipe(*words: str):
     """Runs the command in a new process; its reader goes away after 20 bytes."""
-    child = subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    child = interruptible(*words)
     assert child.stdout.read(20)
     child.stdout.close()
     assert child.stderr.read() == b""
