@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,3 +38,19 @@ def write_command(path: Path, script: str) -> Path:
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return path
+
+
+def application_folders(python: Path | str) -> set[Path]:
+    """The folders, below that of Spark, in which local-cluster workers have those of their executors."""
+    return set(Path(python).parents[1].glob("lib/python3*/site-packages/pyspark/work/app-*"))
+
+
+@contextmanager
+def applications_removed(python: Path | str) -> Iterator[None]:
+    """At the end, removes the folders of applications that ran meanwhile, with their copies of the wheel."""
+    others = application_folders(python)
+    try:
+        yield
+    finally:
+        for folder in application_folders(python) - others:
+            shutil.rmtree(folder, ignore_errors=True)

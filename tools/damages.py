@@ -28,7 +28,8 @@ from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
+from commands import ROOT
+
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 import builders  # noqa: E402

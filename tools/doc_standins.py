@@ -34,6 +34,7 @@ from commands import CACHE_OF_TESTS, ROOT, write_command
 sys.path += [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "support" / "spark")]
 
 ADDRESS = "localhost:9092"
+SEGMENTS = ROOT / "tests" / "vectors" / "segments"
 TOPICS = ("txn", "all-codecs")
 GROUPS = (
     ("commit", "billing", "txn:0=100", "all-codecs:0=865"),
@@ -144,9 +145,8 @@ def standing_in(needs: Sequence[str], folder: Path) -> Iterator[StandIns]:
 def _s3(found: StandIns, commands: Path) -> Iterator[None]:
     import s3server
 
-    segments = ROOT / "tests" / "vectors" / "segments"
     with s3server.running("s3fs", bucket="backup") as server:
-        server.put_folder(segments, "kafka", (*s3server.WITH_INDEXES, ".snapshot", ".checkpoint", ".metadata"))
+        server.put_folder(SEGMENTS, "kafka", (*s3server.WITH_INDEXES, ".snapshot", ".checkpoint", ".metadata"))
         found.settings.update(server.environment())
         yield
 
@@ -201,6 +201,7 @@ def _jars() -> list[Path]:
 @contextlib.contextmanager
 def _kafka(found: StandIns, commands: Path) -> Iterator[None]:
     from broker import serving
+    from golden import copied
     from jvm_oracle import Oracle
     from kafka_session import CONNECTOR, SETTINGS, Groups
 
@@ -212,9 +213,7 @@ def _kafka(found: StandIns, commands: Path) -> Iterator[None]:
         stack.callback(kafka.close)
         served = {}
         for topic in TOPICS:
-            served[topic] = folder / "served" / topic
-            segments = ROOT / "tests" / "vectors" / "segments" / f"{topic}-0"
-            shutil.copytree(segments, served[topic], ignore=shutil.ignore_patterns("*.json", "*.txt"))
+            served[topic] = copied(SEGMENTS / f"{topic}-0", folder / "served" / topic)
         settings = SETTINGS | {"num_partitions": "1"}
         started = stack.enter_context(serving(kafka, folder / "broker", served, **settings))
         ask = Groups(kafka, started)

@@ -23,7 +23,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from commands import ROOT, contains
+from commands import ROOT, applications_removed, contains
 
 import kafkarec
 from spark_udfs.bootstrap import TREES
@@ -146,11 +146,6 @@ def without_noise(lines: Iterable[str]) -> Iterator[str]:
     yield from traceback
 
 
-def application_folders() -> set[Path]:
-    """The folders in which local-cluster workers have those of their executors: below Spark's own folder."""
-    return set((ROOT / ".venv").glob("lib/python3*/site-packages/pyspark/work/app-*"))
-
-
 def what_to_paste(wheel: Path) -> str:
     with zipfile.ZipFile(wheel) as archive:
         index = json.loads(archive.read(f"{TREES}/index.json"))
@@ -172,15 +167,13 @@ def main(arguments: list[str]) -> int:
         make_flipped(log, WORK / "demo" / "flipped")
     command = [".venv/bin/spark-submit", "--py-files", str(wheel.relative_to(ROOT)), *application]
     print(f"\n$ {' '.join(command)}\n", flush=True)
-    before = application_folders()
-    try:
-        status = run(command)
-    except KeyboardInterrupt:
-        status = 130
-    finally:
-        for folder in application_folders() - before:
-            shutil.rmtree(folder, ignore_errors=True)
-        shutil.rmtree(WORK / "spark", ignore_errors=True)
+    with applications_removed(ROOT / ".venv" / "bin" / "python"):
+        try:
+            status = run(command)
+        except KeyboardInterrupt:
+            status = 130
+        finally:
+            shutil.rmtree(WORK / "spark", ignore_errors=True)
     print(f"\n{time.monotonic() - began:.0f} s in total, without set-up")
     if not status:
         print(what_to_paste(wheel))

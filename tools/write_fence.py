@@ -11,10 +11,10 @@ import argparse
 import os
 import sys
 import tempfile
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tools")]
+from commands import ROOT
+
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 
 def main() -> int:

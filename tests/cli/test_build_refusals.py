@@ -5,14 +5,13 @@ import io
 import json
 import os
 import struct
-import subprocess
-import sys
+from subprocess import PIPE
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command import COMMAND, ENVIRONMENT, own_process
-from paths import ROOT, SUPPORT
+import subprocesses
+from command import PYTHON, interruptible, own_process
 
 import kafkarec
 from kafkarec import encode
@@ -223,18 +222,14 @@ def test_memory_stays_flat(tmp_path):
             f"assert main(['build', {str(tmp_path / 'in.jsonl')!r}, '-o', {str(tmp_path / f'{lines}.log')!r}]) == 0\n"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
         )
-        ran = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, check=True)
-        return int(ran.stdout)
+        return int(own_process(code, program=PYTHON).out)
 
     assert peak(60_000) - peak(6_000) < 30 << 10
 
 
 def test_what_is_no_csv_ends_before_the_rest_is_read():
     """The pipe stays open: only the first MiB is there."""
-    words = [*COMMAND, "build", "--format", "csv"]
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT
-    ) as process:
+    with interruptible("build", "--format", "csv", stdin=PIPE) as process:
         process.stdin.write(b'key,value\na, "b"\n'.ljust(1 << 20, b"x"))
         process.stdin.flush()
         assert process.wait(60) == 2
@@ -262,17 +257,17 @@ def test_the_row_of_an_invalid_arrow_offset_counts_from_the_start_of_the_file(ru
 
 
 PROGRAM = """
-import contextlib, io, os, pathlib, random, struct, sys
+import contextlib, io, pathlib, random, sys
 from spoiled_arrow import random_table, spoiled, written
 from kafkarec import cli
-folder, statuses = pathlib.Path(sys.argv[1]), set()
-for seed in range(int(sys.argv[2])):
+folder, statuses = pathlib.Path(FOLDER), set()
+for seed in range(300):
     rng = random.Random(seed)
     form = rng.choice(["file", "stream", "parquet"])
     data = spoiled(written(random_table(rng), form), rng)
     path, out, stderr = folder / f"rows.{form}", folder / "out.log", io.StringIO()
     path.write_bytes(data)
-    print(seed, flush=True)
+    print(seed, file=sys.stderr, flush=True)
     kind = "parquet" if form == "parquet" else "arrow"
     with contextlib.redirect_stderr(stderr):
         status = cli.main(["build", "--from", kind, str(path), "-o", str(out)])
@@ -288,14 +283,7 @@ assert statuses == {0, 1, 2, 3}, statuses
 
 def test_files_changed_at_random_are_read_or_refused(tmp_path):
     """In a child process, which prints each seed before it tries it, so that a crash by a signal names its seed."""
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path), "300"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": f"{SUPPORT}:{ROOT}"},
-    )
-    assert ran.returncode == 0, (ran.returncode, ran.stdout[-20:], ran.stderr[-2000:])
+    subprocesses.run(PROGRAM.replace("FOLDER", repr(str(tmp_path))))
 
 
 def test_a_bad_line_late_in_the_input_leaves_no_folder(run, tmp_path):

@@ -65,7 +65,7 @@ def test_any_records_come_back_from_their_json(run, tmp_path, runs, codec):
     ran = run("cat", path)
     assert (ran.status, ran.err) == (0, "")
     assert [as_consumer_row(row) for row in ran.rows] == expected
-    assert not any(char in ran.out.decode() for char in "\0\x1b\x7f\x85\u2028\u2029")
+    assert not any(char in ran.text for char in "\0\x1b\x7f\x85\u2028\u2029")
 
 
 def offsets(rows):
@@ -157,7 +157,7 @@ def test_the_column_control_is_named_like_any_other(run):
     assert named.rows == [{"control": row["control"], "offset": row["offset"]} for row in everything]
     assert run("cat", TXN, "--control", "--columns", "control,offset").rows == named.rows
     assert list(run("cat", TXN, "--control", "--columns", "offset").rows[0]) == ["offset", "control"]
-    assert "sequence, control (with the records of --control)" in " ".join(run("cat", "--help").out.decode().split())
+    assert "sequence, control (with the records of --control)" in " ".join(run("cat", "--help").text.split())
 
 
 def test_an_unreadable_control_record_is_shown_as_such(run):

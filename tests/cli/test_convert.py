@@ -8,8 +8,7 @@ from plain_logs import log
 
 import kafkarec
 
-TXN, CODECS = SEGMENTS / "txn-0", SEGMENTS / "all-codecs-0"
-CODEC_LOG = CODECS / f"{0:020d}.log"
+TXN = SEGMENTS / "txn-0"
 
 
 def test_a_codec_that_the_magic_lacks_is_named_with_the_command_for_another(run, tmp_path):
@@ -28,11 +27,6 @@ def test_restored_headers_are_named(run, tmp_path):
     ran = run("convert", old, "-o", new, "--errors", "skip")
     assert ran.status == 1 and new.read_bytes() == b"".join(batches)
     assert f"batch at byte {len(batches[0])}: batch length is 94, not 0: proven by the checksum" in ran.err
-
-
-def test_on_loss_raise_needs_an_output_that_appears_at_the_end(run):
-    ran = run("convert", CODEC_LOG, "--magic", "1", "--on-loss", "raise")
-    assert (ran.status, ran.out) == (2, b"") and "--on-loss raise needs -o" in ran.complaint
 
 
 def test_a_log_that_begins_with_a_gap_keeps_its_start(run, tmp_path):

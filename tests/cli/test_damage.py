@@ -8,7 +8,6 @@ from pathlib import Path
 
 import builders
 import golden
-import pytest
 from command import own_process
 from paths import SEGMENTS
 from plain_logs import batch, log
@@ -18,15 +17,6 @@ import kafkarec
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
 BATCHES = json.loads(Path(f"{CODECS}.json").read_text())["batches"]
 DAMAGED_BATCH = BATCHES[3]
-
-
-@pytest.fixture
-def damaged(tmp_path):
-    """A log with one flipped byte in the payload of its fourth batch."""
-    path = tmp_path / "orders-7" / CODECS.name
-    path.parent.mkdir()
-    path.write_bytes(builders.flipped(CODECS.read_bytes(), DAMAGED_BATCH["position"] + 70, 0xFF))
-    return path
 
 
 def offsets_of(batches):
@@ -63,12 +53,12 @@ def test_a_hole_of_64_gib_takes_no_time(run, tmp_path):
         file.seek(size, os.SEEK_CUR)
         file.write(data[at:])
     verified = run("verify", path)
-    assert f"    bytes {at} to {at + size - 1}: no offset lost; zeros [size_too_small]\n" in verified.out.decode()
+    assert f"    bytes {at} to {at + size - 1}: no offset lost; zeros [size_too_small]\n" in verified.text
     skipped = run("cat", path, "--errors", "skip")
     assert [row["offset"] for row in skipped.rows] == offsets_of(BATCHES)
     assert f"lost: {size} bytes, no offset; next good batch at byte {at + size} " in skipped.complaint
     salvaged = run("salvage", path, "-o", tmp_path / "out", "--ignore-space")
-    assert f"lost: {size} bytes in 1 range; all of their offsets are in the new log\n" in salvaged.out.decode()
+    assert f"lost: {size} bytes in 1 range; all of their offsets are in the new log\n" in salvaged.text
     assert (tmp_path / "out" / "orders-0" / CODECS.name).read_bytes() == data
     assert {verified.status, skipped.status, salvaged.status} == {1}
 
@@ -112,7 +102,7 @@ def test_a_search_that_ends_at_its_limit_is_said(run, tmp_path):
     end = len(parts[0]) + 40 + 300_000
     for words in (("verify", folder), ("salvage", folder, "-o", tmp_path / "out")):
         ran = run(*words)
-        assert ran.status == 3 and "search_limit" in ran.out.decode(), words
-        assert "a search of damaged bytes ended at its limit of work: copy them into their own file" in ran.out.decode()
-    assert f"bytes {len(parts[0])} to {end - 1} were not searched to their end" in ran.out.decode()
+        assert ran.status == 3 and "search_limit" in ran.text, words
+        assert "a search of damaged bytes ended at its limit of work: copy them into their own file" in ran.text
+    assert f"bytes {len(parts[0])} to {end - 1} were not searched to their end" in ran.text
     assert kafkarec.open(tmp_path / "out" / "orders-0").next_offset == 10 + 5 * 900

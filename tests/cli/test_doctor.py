@@ -1,10 +1,9 @@
 """`kafkarec doctor`: versions, codecs and the checksum path."""
 
 import json
-import subprocess
 
 import pytest
-from command import COMMAND, ENVIRONMENT
+from command import own_process
 
 import kafkarec
 from kafkarec.cli import doctor
@@ -22,7 +21,7 @@ def test_json_has_versions_codecs_and_the_crc_path(run):
 
 
 def test_text_has_the_same(run):
-    text = run("doctor").out.decode()
+    text = run("doctor").text
     for word in ("gzip", "snappy", "lz4", "zstd", "crc32c", "abi", kafkarec.__version__, "extras"):
         assert word in text
 
@@ -32,25 +31,22 @@ def test_a_missing_extra_is_reported_with_its_pip_command(run, monkeypatch):
     monkeypatch.setattr(doctor, "version_of", lambda name: None if name == "pyarrow" else installed(name))
     ran = run("doctor")
     assert ran.status == 0
-    assert "pip install 'kafkarec[arrow]'" in ran.out.decode()
+    assert "pip install 'kafkarec[arrow]'" in ran.text
 
 
-def test_a_missing_codec_is_a_problem(run, monkeypatch):
+@pytest.mark.parametrize(
+    "codec, lacking, status, said",
+    [
+        ("zstd", {"version": None, "how": None}, 3, "zstd payloads cannot be read: pip install zstandard"),
+        ("gzip", {"version": None}, 0, "which is slower: pip install isal"),
+    ],
+)
+def test_a_codec_without_its_library_is_a_problem_or_slower(run, monkeypatch, codec, lacking, status, said):
     build = kafkarec.build_info()
-    build["codecs"]["zstd"] |= {"version": None, "how": None}
+    build["codecs"][codec] |= lacking
     monkeypatch.setattr(kafkarec, "build_info", lambda: build)
     ran = run("doctor")
-    assert ran.status == 3
-    assert "zstd payloads cannot be read: pip install zstandard" in ran.out.decode()
-
-
-def test_gzip_is_read_more_slowly_without_its_library(run, monkeypatch):
-    build = kafkarec.build_info()
-    build["codecs"]["gzip"]["version"] = None
-    monkeypatch.setattr(kafkarec, "build_info", lambda: build)
-    ran = run("doctor")
-    assert ran.status == 0
-    assert "which is slower: pip install isal" in ran.out.decode()
+    assert ran.status == status and said in ran.text
 
 
 @pytest.mark.parametrize(
@@ -63,10 +59,9 @@ def test_gzip_is_read_more_slowly_without_its_library(run, monkeypatch):
     ],
 )
 def test_every_checksum_routine_is_reported_and_correct(setting, small, large, crc32):
-    environment = ENVIRONMENT | {"KAFKAREC_CRC32C": setting}
-    ran = subprocess.run([*COMMAND, "doctor", "--format", "json"], capture_output=True, env=environment, check=False)
-    assert ran.returncode == 0
-    engine = json.loads(ran.stdout)["engine"]
+    ran = own_process("doctor", "--format", "json", env={"KAFKAREC_CRC32C": setting})
+    assert ran.status == 0
+    engine = json.loads(ran.out)["engine"]
     assert engine["crc32c"]["small"].startswith(small) and engine["crc32c"]["large"].startswith(large)
     assert engine["crc32"].startswith(crc32)
 

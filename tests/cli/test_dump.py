@@ -2,11 +2,10 @@
 
 import os
 import pty
-import subprocess
 
 import builders
 import pytest
-from command import COMMAND, ENVIRONMENT
+from command import own_process
 from paths import SEGMENTS
 from plain_logs import batch
 
@@ -62,7 +61,7 @@ def test_decoder_classes_are_accepted(run, tmp_path, names):
     record = builders.record(key=(-7).to_bytes(4, "big", signed=True), value=(9).to_bytes(8, "big") + b"more")
     path = log(tmp_path, builders.batch([record, builders.record(offset_delta=1, key=None, value=None)]))
     words = ("--key-decoder-class", number, "--value-decoder-class", long)
-    *_, first, second = run("dump", path, *words).out.decode().splitlines()
+    *_, first, second = run("dump", path, *words).text.splitlines()
     assert first.endswith(" headerKeys: [] key: -7 payload: 9") and second.endswith(" headerKeys: []")
     assert b" payload: " in run("dump", path, "--value-decoder-class").out
     assert run("dump", path, "--value-decoder-class", number).status == 0
@@ -77,10 +76,10 @@ def test_decoder_classes_are_accepted(run, tmp_path, names):
 
 def test_records_send_no_control_characters_to_a_terminal(tmp_path):
     path = log(tmp_path, batch(0, 1, value="\x1b[31mred\x07 \u20ac".encode()))
-    arguments = [*COMMAND, "dump", "--print-data-log", path]
-    assert b"\x1b[31mred" in subprocess.run(arguments, capture_output=True, env=ENVIRONMENT, check=True).stdout
+    arguments = ("dump", "--print-data-log", path)
+    assert b"\x1b[31mred" in own_process(*arguments).out
     controller, terminal = pty.openpty()
-    subprocess.run(arguments, stdout=terminal, env=ENVIRONMENT, check=True)
+    assert own_process(*arguments, stdout=terminal).status == 0
     os.close(terminal)
     shown = os.read(controller, 1 << 16)
     os.close(controller)

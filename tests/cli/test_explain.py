@@ -31,7 +31,7 @@ def test_redacted_output_holds_no_payload(run, tmp_path, codec, damage, form):
         how = ("--html", page, "--force") if form == "html" else ("--format", form)
         ran = run("explain", path, "--records", "all", "--full", *how, *options)
         assert ran.status == (1 if damage else 0)
-        return re.sub(r"\s|</?i>", "", page.read_text() if form == "html" else ran.out.decode())
+        return re.sub(r"\s|</?i>", "", page.read_text() if form == "html" else ran.text)
 
     plain, redacted = shown(), shown("--redact")
     for secret in SECRET:
@@ -57,6 +57,6 @@ def test_an_unreadable_sector_is_explained(run, monkeypatch):
     before(monkeypatch, Segment, "raw", failing(errno.EIO, lambda _, position, length: position + length > end))
     ran = run("explain", path, "--at", row["position"])
     assert ran.status == 1
-    text = ran.out.decode()
+    text = ran.text
     assert f"cannot be read at byte {end} (input/output error)" in text
     assert "base_offset" in text and "record_count" in text and "[length_beyond_end]" in text

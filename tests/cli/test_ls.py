@@ -4,8 +4,8 @@ import gzip
 import os
 import random
 import sys
-import zlib
 
+import builders
 import command
 import hurt_logs
 import pytest
@@ -49,12 +49,8 @@ def test_a_summary_agrees_with_all_records(segment):
 def test_values_that_are_batches_themselves_are_not_the_end(tmp_path):
     """A log whose last value holds a whole log: no batch in the value is taken for the last batch of the log."""
     inner = (SEGMENTS / "all-codecs-0" / "00000000000000000000.log").read_bytes() * 3
-    value = len(inner).to_bytes(4, "big") + inner
-    message = b"\x01\x00" + bytes(8) + b"\xff\xff\xff\xff" + value
-    message = zlib.crc32(message).to_bytes(4, "big") + message
-    outer = (7).to_bytes(8, "big") + len(message).to_bytes(4, "big") + message
-    path = tmp_path / "00000000000000000007.log"
-    path.write_bytes(outer)
+    path = tmp_path / f"{7:020}.log"
+    path.write_bytes(builders.message(offset=7, key=None, value=inner))
     segment = kafkarec.open(path)
     assert len(segment.scan()) == 1
     assert (summarize(segment).next_offset, summarize(segment, complete=True).records) == (8, 1)
@@ -74,7 +70,7 @@ def test_a_folder_without_segments_lists_its_folders(run, tmp_path):
     ran = run("ls", tmp_path)
     assert ran.status == 0
     assert f"no segments here; folders: backup of friday; list one with: kafkarec ls '{tmp_path}/backup of friday'" in (
-        ran.out.decode()
+        ran.text
     )
 
 
@@ -116,11 +112,11 @@ def bucket():
 def test_a_bucket_is_listed(run, server):
     ran = run("ls", f"s3://{BUCKET}/kafka-backup/")
     assert (ran.status, ran.err) == (0, "")
-    lines = ran.out.decode().splitlines()
+    lines = ran.text.splitlines()
     (line,) = [line for line in lines if line.startswith("txn-0 ")]
     assert line.split()[:5] == ["txn-0", "2", "18016", "0", "293"]
     assert lines[-1] == f"{server.served} bytes fetched"
-    assert run("ls", SEGMENTS).out.decode().splitlines()[2:9] == lines[2:9]
+    assert run("ls", SEGMENTS).text.splitlines()[2:9] == lines[2:9]
 
 
 def test_a_partition_in_a_bucket_fetches_few_bytes(run, server):
@@ -140,7 +136,7 @@ def test_offsets_of_a_damaged_object_are_unknown(run, server):
 
 
 def test_the_root_of_a_bucket_lists_its_folders(run, server):
-    text = run("ls", f"s3://{BUCKET}").out.decode()
+    text = run("ls", f"s3://{BUCKET}").text
     assert f"folders: damaged, kafka-backup, tiered; list one with: kafkarec ls s3://{BUCKET}/damaged\n" in text
 
 
@@ -151,9 +147,9 @@ def test_tiered_storage_in_a_bucket(run, server):
         ran = run("ls", folder)
         assert (ran.status, ran.out) == (3, b"")
         assert f"{topic}/8 looks like a part of a store of Aiven's" in ran.complaint
-    assert "30 293" in " ".join(run("ls", f"{topic}/7").out.decode().split())
+    assert "30 293" in " ".join(run("ls", f"{topic}/7").text.split())
     ran = run("ls", f"{topic}/8/00000000000000000030-tqimKeZwStOEOwRzT3L5oQ.log")
-    text = " ".join(ran.out.decode().split())
+    text = " ".join(ran.text.split())
     assert ran.status == 3 and "not read" in text
     assert "compressed in chunks with zstd and encrypted in chunks with AES-GCM under key k1" in text
 
@@ -190,7 +186,7 @@ def test_a_bucket_is_read_with_the_environment_alone(server, monkeypatch):
 
 def test_scan_reports_the_fetched_bytes(run, server):
     ran = run("scan", f"s3://{BUCKET}/kafka-backup/txn-0")
-    assert ran.out.decode().splitlines()[-1] == f"{server.served} bytes fetched"
+    assert ran.text.splitlines()[-1] == f"{server.served} bytes fetched"
     server.reset()
     ran = run("scan", f"s3://{BUCKET}/kafka-backup/txn-0", "--format", "json", "-n", 1)
     assert len(ran.rows) == 1 and ran.complaint == f"kafkarec: note: {server.served} bytes fetched"
@@ -201,6 +197,6 @@ def test_a_file_name_that_is_no_text(run, tmp_path):
     folder.mkdir()
     with open(os.fsencode(folder) + b"/\xff\xc3\xa9.txt", "wb"):
         pass
-    assert "left out: \ufffd\xe9.txt: " in run("ls", folder).out.decode()
+    assert "left out: \ufffd\xe9.txt: " in run("ls", folder).text
     left_out, _ = run("ls", folder, "--format", "json").rows
     assert left_out["path"] == "\udcff\xe9.txt"

@@ -2,13 +2,13 @@
 
 import gzip
 import shutil
-import zipfile
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from command import own_process
 from paths import SEGMENTS
+from spoiled_arrow import written
+from wheelhouse_pack import zipped
 
 TXN = SEGMENTS / "txn-0"
 LOG, FOLLOWING = f"{0:020}", f"{30:020}"
@@ -56,67 +56,45 @@ def test_verify_and_ls_do_not_take_a_copied_index_for_batches(run, tmp_path):
     assert b"an offset index, by its suffix, but not a name that Kafka gives" in run("ls", tmp_path / "txn-0").out
 
 
+DATA = (TXN / f"{FOLLOWING}.log").read_bytes()
 TABLE = pa.table({"key": [b"k"] * 100, "value": [b"v" * 40] * 100})
 
 
-def parquet(path):
-    pq.write_table(TABLE, path)
-
-
-def arrow_file(path):
-    with pa.ipc.new_file(path, TABLE.schema) as writer:
-        writer.write(TABLE)
-
-
-def arrow_stream(path):
-    with pa.ipc.new_stream(path, TABLE.schema) as writer:
-        writer.write(TABLE)
-
-
-def zip_archive(path):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(TXN / f"{FOLLOWING}.log")
-
-
-def gzip_file(path):
-    path.write_bytes(gzip.compress((TXN / f"{FOLLOWING}.log").read_bytes()))
-
-
-# How a file of another type is made, and what is said of it.
+# The content of a file of another type, and what is said of it.
 OTHER_TYPES = {
-    parquet: "looks like a Parquet file, not a Kafka log",
-    arrow_file: "looks like an Arrow file, not a Kafka log",
-    arrow_stream: "looks like an Arrow stream, not a Kafka log",
-    zip_archive: "looks like a zip archive: unzip -p {} | kafkarec cat -",
-    gzip_file: "looks like a gzip file: zcat {} | kafkarec cat -",
+    "Parquet": (written(TABLE, "parquet"), "looks like a Parquet file, not a Kafka log"),
+    "Arrow file": (written(TABLE, "file"), "looks like an Arrow file, not a Kafka log"),
+    "Arrow stream": (written(TABLE, "stream"), "looks like an Arrow stream, not a Kafka log"),
+    "zip": (zipped([(f"{FOLLOWING}.log", DATA)]), "looks like a zip archive: unzip -p {} | kafkarec cat -"),
+    "gzip": (gzip.compress(DATA), "looks like a gzip file: zcat {} | kafkarec cat -"),
 }
 
 
-@pytest.mark.parametrize("make", OTHER_TYPES)
+@pytest.mark.parametrize("data, said", OTHER_TYPES.values(), ids=OTHER_TYPES)
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "verify"])
-def test_a_file_of_another_type_is_refused_with_what_it_looks_like(run, tmp_path, verb, make):
+def test_a_file_of_another_type_is_refused_with_what_it_looks_like(run, tmp_path, verb, data, said):
     path = tmp_path / "export"
-    make(path)
+    path.write_bytes(data)
     ran = run(verb, path)
     assert (ran.status, ran.out) == (2, b"")
-    assert ran.complaint.endswith(f"{path} {OTHER_TYPES[make].format(path)}")
+    assert ran.complaint.endswith(f"{path} {said.format(path)}")
 
 
-@pytest.mark.parametrize("make", OTHER_TYPES)
-def test_verify_reports_a_file_of_another_type(run, tmp_path, make):
-    make(tmp_path / "export")
+@pytest.mark.parametrize("data, said", OTHER_TYPES.values(), ids=OTHER_TYPES)
+def test_verify_reports_a_file_of_another_type(run, tmp_path, data, said):
+    (tmp_path / "export").write_bytes(data)
     ran = run("verify", tmp_path / "export")
     assert ran.status == 1
-    assert OTHER_TYPES[make].partition(":")[0].encode() in ran.out and b"salvage" not in ran.out
+    assert said.partition(":")[0] in ran.text and b"salvage" not in ran.out
 
 
-@pytest.mark.parametrize("make", OTHER_TYPES)
-def test_a_segment_that_was_replaced_by_a_file_of_another_type_is_damage(run, tmp_path, make):
+@pytest.mark.parametrize("data, said", OTHER_TYPES.values(), ids=OTHER_TYPES)
+def test_a_segment_that_was_replaced_by_a_file_of_another_type_is_damage(run, tmp_path, data, said):
     """By its name it is a log, so it may be a damaged one."""
-    make(tmp_path / f"{LOG}.log")
-    ran = run("cat", tmp_path / f"{LOG}.log", "--errors", "skip")
-    assert ran.status == 1
-    assert OTHER_TYPES[make].format(tmp_path / f"{LOG}.log") in ran.complaint
+    path = tmp_path / f"{LOG}.log"
+    path.write_bytes(data)
+    ran = run("cat", path, "--errors", "skip")
+    assert ran.status == 1 and said.format(path) in ran.complaint
 
 
 def test_standard_input_of_another_type_is_refused():

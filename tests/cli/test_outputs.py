@@ -1,40 +1,36 @@
 """No output replaces an input: each verb, each option that names an output, each way to name an input."""
 
-import argparse
 import errno
 import io
 import os
 import re
 import shutil
 import stat
-import subprocess
 import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from command import COMMAND, ENVIRONMENT, own_process
+from command import own_process
 from failing_calls import before, failing
+from golden import copied
+from make_docs import parser_of_verb
 from paths import SEGMENTS
 
 from kafkarec.cli import input_logs
 from kafkarec.cli.shared_options import FILE, FOLDER, CouldNot, InputPath, OutputPath, errors_named
 from kafkarec.cli.shared_options import LOG as LOG_KIND
-from kafkarec.cli.verb_parsers import VERBS, parser_of
+from kafkarec.cli.verb_parsers import VERBS
 from kafkarec.ops.segment_writer import SegmentWriter
 
 LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
 STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # runs quickly
 
 
-def _parsers(verb):
-    return [one.choices[verb] for one in parser_of(verb)._actions if isinstance(one, argparse._SubParsersAction)]
-
-
 def _kind(verb):
     """The kind of what the verb writes with -o; None: it has no -o."""
-    options = [one for parser in _parsers(verb) for one in parser._actions if "-o" in one.option_strings]
+    options = [one for one in parser_of_verb(verb)._actions if "-o" in one.option_strings]
     return options[0].type("a").kind if options and callable(options[0].type) else None
 
 
@@ -82,7 +78,7 @@ IN_A_BROKERS_FOLDER = (
 def tree(tmp_path, monkeypatch):
     """Partition folders in a broker's data folder and in a plain folder; the latter's parent is the current folder."""
     for name in ("flat/txn-0", "broker/txn-0", "broker/all-codecs-0", "other/all-codecs-0"):
-        shutil.copytree(SEGMENTS / Path(name).name, tmp_path / name, ignore=shutil.ignore_patterns("*.txt", "*.json"))
+        copied(SEGMENTS / Path(name).name, tmp_path / name)
     (tmp_path / "broker" / "meta.properties").write_text("version=1\n")
     (tmp_path / "plain.txt").write_text("mine")
     monkeypatch.chdir(tmp_path)
@@ -393,19 +389,8 @@ def test_standard_output_that_is_an_input_is_refused(tree):
     before = content(tree)
     for given, target in ((["flat"], log), ([str(log)], tree / "hard"), (["-"], log)):
         with open(target, "ab") as file, open(log, "rb") as stdin:
-            completed = subprocess.run(
-                [*COMMAND, "cat", *given],
-                stdout=file,
-                stdin=stdin,
-                stderr=subprocess.PIPE,
-                env=ENVIRONMENT,
-                check=False,
-            )
-        assert (
-            completed.returncode == 2
-            and b"output is written to " in completed.stderr
-            and completed.stderr.count(b"\n") == 1
-        )
+            ran = own_process("cat", *given, stdout=file, file=stdin)
+        assert ran.status == 2 and "output is written to " in ran.complaint
         assert content(tree) == before
     with open(log, "rb") as stdin:
         assert "is one of the inputs" in own_process("cat", "-", "-o", log, "--force", file=stdin).complaint
@@ -413,8 +398,8 @@ def test_standard_output_that_is_an_input_is_refused(tree):
         ran = own_process("cat", "-", "-o", log.parent / "new", "--force", file=stdin)
     assert "the partition folder of" in ran.complaint and content(tree) == before
     with open("list.txt", "wb") as file:  # `ls . > list.txt` is common use
-        listed = subprocess.run([*COMMAND, "ls", "."], stdout=file, env=ENVIRONMENT, check=False)
-    assert listed.returncode == 0 and Path("list.txt").stat().st_size > 0
+        assert own_process("ls", ".", stdout=file).status == 0
+    assert Path("list.txt").stat().st_size > 0
 
 
 @pytest.mark.parametrize("name", ["missing/../a.log", "link"])
@@ -499,18 +484,17 @@ def test_every_path_argument_is_known_as_an_input_or_an_output():
     """By its type, so that no output of a verb can replace an input of it."""
     kinds = {"FILE": OutputPath, "DIR": OutputPath, "OUT": OutputPath, "PATH": InputPath, "FILES": InputPath}
     for verb in VERBS:
-        for parser in _parsers(verb):
-            arguments = parser._actions
-            for one in arguments:
-                named = "FILES" if one.dest == "files" else str(one.metavar)  # of dump, whose metavar is Kafka's
-                kind = kinds.get(named) if one.option_strings else InputPath
-                if kind is not None:
-                    assert callable(one.type), (verb, one.dest)
-                    made = one.type("a")
-                    assert all(isinstance(each, kind) for each in (made if isinstance(made, list) else [made]))
-                    assert kind is InputPath or made.option in one.option_strings, (verb, one.dest)
-            files = {one.dest for one in arguments if one.metavar == "FILE"}
-            assert not files or "force" in {one.dest for one in arguments}, verb
+        arguments = parser_of_verb(verb)._actions
+        for one in arguments:
+            named = "FILES" if one.dest == "files" else str(one.metavar)  # of dump, whose metavar is Kafka's
+            kind = kinds.get(named) if one.option_strings else InputPath
+            if kind is not None:
+                assert callable(one.type), (verb, one.dest)
+                made = one.type("a")
+                assert all(isinstance(each, kind) for each in (made if isinstance(made, list) else [made]))
+                assert kind is InputPath or made.option in one.option_strings, (verb, one.dest)
+        files = {one.dest for one in arguments if one.metavar == "FILE"}
+        assert not files or "force" in {one.dest for one in arguments}, verb
 
 
 def test_a_broken_pipe_of_an_input_is_an_error():

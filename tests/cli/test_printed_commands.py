@@ -5,14 +5,14 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
-from command import Here
+from command import Here, own_process
 from paths import SEGMENTS
 from plain_logs import batch, flip, log
+from witness_folders import golden
 
 import kafkarec
 from kafkarec.support.command_line import command, quoted
@@ -31,25 +31,25 @@ def printed(text):
 def words_of(line, folder):
     """The words that a command line passes to kafkarec."""
     script = f"kafkarec() {{ printf '%s\\0' \"$@\"; }}\n{line}"
-    return [os.fsdecode(word) for word in pasted(script, folder).stdout.split(b"\0")[:-1]]
+    return [os.fsdecode(word) for word in pasted(script, folder).split(b"\0")[:-1]]
 
 
 def pasted(script, folder, shell="bash"):
-    """Runs lines in a shell, without an error."""
-    done = subprocess.run([shell, "-c", script], cwd=folder, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b""), done
-    return done
+    """What lines print in a shell, without an error."""
+    ran = tried(script, folder, shell)
+    assert (ran.status, ran.err) == (0, ""), ran
+    return ran.out
 
 
-def tried(script, folder):
-    return subprocess.run(["sh", "-c", script], cwd=folder, capture_output=True, check=False)
+def tried(script, folder, shell="sh"):
+    return own_process(script, program=[shell, "-c"], cwd=folder, env={"PATH": os.environ["PATH"]})
 
 
 def data_folder(path):
     """A data folder of three partitions: two damaged, one with a damaged index and a hanging transaction."""
     path.mkdir()
     for name in ("all-codecs-0", "txn-0", "compacted-0"):
-        shutil.copytree(SEGMENTS / name, path / name, ignore=shutil.ignore_patterns("*.json", "*.txt"))
+        golden(path, name)
     flip(path / "all-codecs-0" / f"{0:020}.log", 9000, 0x10)
     flip(path / "txn-0" / f"{30:020}.log", 6000, 0x10)
     flip(path / "compacted-0" / f"{0:020}.timeindex", 5, 0x10)
@@ -69,7 +69,7 @@ def assert_all_work(run, here, source, *words):
     os.chdir(here)
     ran = run(*words)
     assert ran.status in (0, 1, 3), ran.err
-    lines = printed(ran.out.decode() + ran.err)
+    lines = printed(ran.text + ran.err)
     for line in lines:
         done = run(*words_of(line, here))
         assert done.status in (0, 1), (line, done.err)
@@ -177,7 +177,7 @@ def served(tmp_path, configured):
 
 def steps(run, dead, data, out, option="--as-partition"):
     """The lines that salvage prints, with this data folder."""
-    lines = run("salvage", dead, "-o", out, option).out.decode().splitlines()
+    lines = run("salvage", dead, "-o", out, option).text.splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("to serve it from"))
     found = [line.strip() for line in lines[begin + 1 :]]
     found = [step for step in found if step[0].isdigit()]
@@ -194,7 +194,7 @@ def test_the_serve_plan_replaces_the_salvaged_partitions_alone(run, served, conf
     more = [log(dead / f"more-{number}", [batch(0, 3)]).name for number in range(topics)]
     before = state(data / "__cluster_metadata-0")
     script = "\n".join(steps(run, dead, data, tmp_path / "new ones"))
-    assert pasted(f"set -u\n{script}", tmp_path, shell).stdout.endswith(b"done: start the broker\n")
+    assert pasted(f"set -u\n{script}", tmp_path, shell).endswith(b"done: start the broker\n")
     kept = "--bootstrap-server localhost:9092 --entity-type topics --entity-name=txn --alter --add-config"
     calls = configured.read_text().splitlines()
     assert f"{kept} retention.ms=-1,retention.bytes=-1" in calls and len(calls) == 2 * (3 + (topics > 0))
@@ -227,9 +227,9 @@ def test_the_serve_plan_of_another_broker_or_cluster(run, served, tmp_path, name
     for missing in (name, "cluster.id"):
         before = state(tmp_path)
         ran = tried(script, tmp_path)
-        assert ran.returncode and not ran.stdout and state(tmp_path) == before
-        assert f"STOP: {data}/meta.properties has not {missing}={IDS[missing]} " in ran.stderr.decode()
-        assert b"STOP: step 2 failed" in ran.stderr
+        assert ran.status and not ran.out and state(tmp_path) == before
+        assert f"STOP: {data}/meta.properties has not {missing}={IDS[missing]} " in ran.err
+        assert "STOP: step 2 failed" in ran.err
         (data / "meta.properties").unlink(missing_ok=True)
 
 
@@ -241,8 +241,8 @@ def test_the_serve_plan_of_a_running_broker(run, served, tmp_path):
     with open(data / ".lock", "r+b") as held:
         fcntl.lockf(held, fcntl.LOCK_EX)
         ran = tried(script, tmp_path)
-    assert ran.returncode and state(data) == before
-    assert f"STOP: a broker is running on {data}\n" in ran.stderr.decode()
+    assert ran.status and state(data) == before
+    assert f"STOP: a broker is running on {data}\n" in ran.err
 
 
 def test_the_serve_plan_of_another_cluster(run, served, tmp_path):
@@ -253,10 +253,10 @@ def test_the_serve_plan_of_another_cluster(run, served, tmp_path):
     for name in ("txn-0", "compacted-0"):
         (data / name).rename(tmp_path / name)
     ran = tried("\n".join(lines), tmp_path)
-    assert ran.returncode and f"STOP: {data}/compacted-0 does not exist: create the topic" in ran.stderr.decode()
+    assert ran.status and f"STOP: {data}/compacted-0 does not exist: create the topic" in ran.err
     for name in ("txn-0", "compacted-0"):
         (tmp_path / name).rename(data / name)
-    assert pasted("\n".join(lines), tmp_path, "sh").stdout.endswith(b"done: start the broker\n")
+    assert pasted("\n".join(lines), tmp_path, "sh").endswith(b"done: start the broker\n")
     assert {one["producer_id"] for one in kafkarec.open(data / "txn-0").scan()} == {None}
 
 
@@ -265,10 +265,10 @@ def test_the_serve_plan_of_a_source_without_meta_properties(run, configured, tmp
     dead, data = data_folder(tmp_path / "a disk"), data_folder(tmp_path / "data folder")
     script = "\n".join(steps(run, dead, data, tmp_path / "out"))
     before = state(tmp_path)
-    assert tried(script, tmp_path).returncode
+    assert tried(script, tmp_path).status
     assert state(tmp_path) == before
     meta_properties(data)
-    text = pasted(script, tmp_path, "sh").stdout.decode()
+    text = pasted(script, tmp_path, "sh").decode()
     assert "cluster.id=Y7nKKCKxTaSyvLPmUGYJpQ\n" in text and "go on only if this is the broker" in text
 
 
@@ -307,18 +307,18 @@ def test_a_step_of_the_serve_plan_fails(run, served, tmp_path, command, shell):
         calls.write_text("")
         paths = {"PATH": f"{tmp_path}/stubs:{real}", "REAL": real, "CALLS": str(calls), "LEFT": str(left)}
         paths |= {"DATA_FOLDER": str(data), "FAILS": f"{command} {number}"}
-        ran = subprocess.run([*shell.split(), "-c", script], env=paths, cwd=tmp_path, capture_output=True, check=False)
+        ran = own_process(script, program=[*shell.split(), "-c"], env=paths, cwd=tmp_path)
         called = calls.read_text().split()
         called = called[: called.index("again")]
         if called.count(command) < number:
             break
         assert called[-1] == command, called
-        assert (b"STOP: " in ran.stderr) == ("rmdir" not in called[:-1])
-        assert ran.stdout.endswith(b"done: start the broker\n") and ran.stdout.count(b"done") == 1
+        assert ("STOP: " in ran.err) == ("rmdir" not in called[:-1])
+        assert ran.out.endswith(b"done: start the broker\n") and ran.out.count(b"done") == 1
         if "mv" not in called:
             kept = {name: digest for name, digest in state(left).items() if not name.startswith("rescued.tmp")}
             assert kept == before, "what the broker has is not touched"
-        assert ran.returncode == 0 and state(data) == expected
+        assert ran.status == 0 and state(data) == expected
     assert number > 1
 
 
@@ -339,12 +339,12 @@ def test_an_output_is_away_from_the_source(run, tmp_path, monkeypatch):
     (tmp_path / "rescued").mkdir()
     (tmp_path / "records.jsonl").write_text("")
     assert rescued_to(run, "dead") == "rescued-2"
-    assert " -o records-2.jsonl\n" in run("salvage", "dead", "-o", "new").out.decode()
+    assert " -o records-2.jsonl\n" in run("salvage", "dead", "-o", "new").text
 
 
 def rescued_to(run, source):
     """Return the folder that `verify` prints for the salvaged log."""
-    [out] = {found[1] for found in re.finditer(r" -o (\S+)", run("verify", source).out.decode())}
+    [out] = {found[1] for found in re.finditer(r" -o (\S+)", run("verify", source).text)}
     return out
 
 

@@ -4,13 +4,12 @@ import functools
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
-from command import COMMAND, ENVIRONMENT, assert_quiet_at_a_closed_pipe, own_process
+from command import COMMAND, PYTHON, SHELL, Ran, assert_quiet_at_a_closed_pipe, own_process
 from paths import ROOT, SEGMENTS
 from plain_logs import batch, log
 
@@ -96,44 +95,32 @@ def test_an_interrupt_within_a_write_takes_effect_at_its_end():
 )
 def test_standard_output_on_a_full_disk_is_status_3(words, tmp_path):
     with open("/dev/full", "wb") as full:
-        ran = subprocess.run(
-            [*COMMAND, *words.replace("LOG", str(CODECS)).split()],
-            stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path, check=False,
-        )  # fmt: skip
-    assert (ran.returncode, ran.stderr) == (3, b"kafkarec: standard output: no space left on device\n")
+        ran = own_process(*words.replace("LOG", str(CODECS)).split(), stdout=full, cwd=tmp_path)
+    assert (ran.status, ran.err) == (3, "kafkarec: standard output: no space left on device\n")
 
 
 @pytest.mark.parametrize("words", ["cat LOG", "compact LOG"])
 def test_a_disk_that_gets_full_is_noticed_without_python_s_buffer(words, tmp_path):
     """With PYTHONUNBUFFERED, as in many containers, the last write may be cut without an exception."""
     # Without bytecode: Python cuts its files at the limit, too, and every later process fails at such a file.
-    variables = ENVIRONMENT | {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    variables = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1000, 1000))
     with open(tmp_path / "out", "wb") as out:
-        ran = subprocess.run(
-            [*COMMAND, *words.replace("LOG", str(CODECS)).split()],
-            stdout=out, stderr=subprocess.PIPE, env=variables, timeout=60, check=False,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
-        )  # fmt: skip
-    assert (ran.returncode, ran.stderr) == (3, b"kafkarec: standard output: file too large\n")
+        ran = own_process(*words.replace("LOG", str(CODECS)).split(), stdout=out, env=variables, preexec_fn=limit)
+    assert (ran.status, ran.err) == (3, "kafkarec: standard output: file too large\n")
 
 
 def test_closed_standard_streams_are_handled():
-    line = f"{sys.executable} -m kafkarec cat {CODECS} >&-"
-    ran = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, check=False)
-    assert ran.returncode == 3
-    assert ran.stderr == b"kafkarec: standard output is closed\n"
-    line = f"{sys.executable} -m kafkarec cat - <&-"
-    ran = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, check=False)
-    assert (ran.returncode, ran.stderr) == (3, b"kafkarec: standard input is closed\n")
+    for words, stream in ((f"cat {CODECS} >&-", "output"), ("cat - <&-", "input")):
+        ran = own_process(f"{shlex.join(COMMAND)} {words}", program=SHELL)
+        assert (ran.status, ran.err) == (3, f"kafkarec: standard {stream} is closed\n")
 
 
 def test_with_standard_error_closed_errors_are_discarded(tmp_path):
     path = tmp_path / "x.log"
     path.write_bytes(CODECS.read_bytes() + b"\x81" * 100)
-    line = f"{sys.executable} -m kafkarec cat {path} --columns offset 2>&-"
-    ran = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, check=False)
-    assert ran.returncode == 1
-    assert ran.stdout.splitlines() == [b'{"offset":%d}' % offset for offset in range(865)]
+    ran = own_process(f"{shlex.join(COMMAND)} cat {path} --columns offset 2>&-", program=SHELL)
+    assert (ran.status, ran.rows) == (1, [{"offset": offset} for offset in range(865)])
 
 
 def test_a_program_error_is_one_line_and_a_traceback_with_debug(monkeypatch, run):
@@ -164,9 +151,8 @@ def test_without_pyarrow_json_is_printed_and_the_other_formats_name_the_command(
     code = "import sys; sys.modules['pyarrow'] = None; from kafkarec.cli import main; sys.exit(main(sys.argv[1:]))"
 
     def ran(*words):
-        command = [sys.executable, "-c", code, *map(str, words)]
-        done = subprocess.run(command, capture_output=True, env=ENVIRONMENT, check=False)
-        return done.returncode, done.stdout.count(b"\n"), done.stderr.decode()
+        done = own_process(code, *words, program=PYTHON)
+        return done.status, done.out.count(b"\n"), done.err
 
     assert ran("cat", CODECS, "-n", 2) == (0, 2, "")
     for form in ("arrow", "parquet", "csv"):
@@ -184,8 +170,7 @@ def test_ctrl_c_while_modules_are_imported():
         "def interrupted(name, *rest):\n    if name == 'app': raise KeyboardInterrupt\n    return real(name, *rest)\n"
         "builtins.__import__ = interrupted\nsys.exit(main(['ls', 'nothing']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert own_process(code, program=PYTHON) == Ran(130, b"", "")
 
 
 def test_the_programs_own_words_may_be_run_in_another_thread():
@@ -194,8 +179,8 @@ def test_the_programs_own_words_may_be_run_in_another_thread():
         "thread = threading.Thread(target=lambda: found.append(main()))\nthread.start()\nthread.join()\n"
         "sys.exit(7 if found == [0] else 1)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT, check=False)
-    assert (done.returncode, done.stderr) == (7, "")
+    ran = own_process(code, program=PYTHON)
+    assert (ran.status, ran.err) == (7, "")
 
 
 @pytest.mark.parametrize(

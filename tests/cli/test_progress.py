@@ -12,7 +12,7 @@ import sys
 import time
 
 import pytest
-from command import COMMAND, ENVIRONMENT, interruptible
+from command import COMMAND, ENVIRONMENT, SHELL, interruptible, own_process, with_modules
 from paths import SEGMENTS
 from plain_logs import log
 
@@ -68,13 +68,6 @@ VERBS = {
 }
 
 
-def without_rich(folder):
-    """Return an environment in which `rich` cannot be imported."""
-    (folder / "rich").mkdir(parents=True)
-    (folder / "rich" / "__init__.py").write_text("raise ImportError('on purpose')")
-    return {"PYTHONPATH": os.pathsep.join([str(folder), ENVIRONMENT["PYTHONPATH"]])}
-
-
 @pytest.mark.parametrize("arguments, end", VERBS.values(), ids=VERBS)
 def test_a_progress_bar_is_drawn_up_to_the_total_and_erased(arguments, end, tmp_path):
     target = str(tmp_path / "out")
@@ -88,8 +81,9 @@ def test_a_progress_bar_is_drawn_up_to_the_total_and_erased(arguments, end, tmp_
 
 
 def test_without_rich_there_is_a_plain_line_each_ten_seconds(tmp_path, monkeypatch, capsys):
-    assert on_a_terminal("verify", CODECS, environment=without_rich(tmp_path))[2] == b""  # it takes less
-    at_once = with_customization("from kafkarec.cli import progress\nprogress.LINE_SECONDS = 0", tmp_path)
+    without_rich = with_modules(tmp_path, rich="raise ImportError('on purpose')")
+    assert on_a_terminal("verify", CODECS, environment=without_rich)[2] == b""  # it takes less
+    at_once = with_modules(tmp_path, sitecustomize="from kafkarec.cli import progress\nprogress.LINE_SECONDS = 0")
     _, out, shown = on_a_terminal("verify", CODECS, "--threads", "1", environment=at_once)
     lines = shown.decode().split("\r\n")
     assert out and lines.pop() == "" and lines
@@ -218,7 +212,7 @@ def test_ctrl_c_leaves_no_incomplete_output(words, tmp_path):
     folder = log(tmp_path / "orders-0", [(CODECS / f"{0:020}.log").read_bytes() * 400])
     out = tmp_path / "out"
     out.mkdir()
-    slow = with_customization(SLOW_BAR, tmp_path)
+    slow = with_modules(tmp_path, sitecustomize=SLOW_BAR)
     arguments = [word.replace("OUT", str(out)) for word in words]
     status, printed, shown = on_a_terminal(
         arguments[0], folder, *arguments[1:], environment=slow, interrupt_at="━".encode(), output=tmp_path / "stdout"
@@ -231,16 +225,10 @@ def test_ctrl_c_leaves_no_incomplete_output(words, tmp_path):
 @pytest.mark.parametrize("words, status", [(("ls", TXN), 0), (("ls", "nowhere"), 3)])
 def test_ctrl_c_when_all_is_done_leaves_the_status(words, status, tmp_path):
     code = "import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
-    process = interruptible(*words, env=ENVIRONMENT | with_customization(code, tmp_path))
+    process = interruptible(*words, env=ENVIRONMENT | with_modules(tmp_path, sitecustomize=code))
     out, err = process.communicate()
     assert process.returncode == status
     assert bool(out) == (status == 0) and b"Interrupt" not in err
-
-
-def with_customization(code, folder):
-    """Return an environment in which Python runs the code at its start."""
-    (folder / "sitecustomize.py").write_text(code)
-    return {"PYTHONPATH": os.pathsep.join([str(folder), ENVIRONMENT["PYTHONPATH"]])}
 
 
 @pytest.mark.parametrize(
@@ -285,8 +273,7 @@ def test_a_shell_gets_completions(line, offered):
     """Called as bash does by argcomplete's protocol: the line in variables, the answer at descriptor 8."""
     variables = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
     run = f"exec 8>&1 9>/dev/null; exec {shlex.join(COMMAND)} >/dev/null"
-    ran = subprocess.run(["bash", "-c", run], capture_output=True, env=ENVIRONMENT | variables, check=True)
-    assert ran.stdout.decode().splitlines() == offered
+    assert own_process(run, program=SHELL, env=variables).text.splitlines() == offered
 
 
 def test_without_argcomplete_a_shell_gets_no_answer(monkeypatch, capsys):

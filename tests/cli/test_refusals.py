@@ -38,6 +38,14 @@ REFUSED = {
     "cat LOG --to-time 1795168800000000000": "looks like nanoseconds, and a bare number is milliseconds; write",
     "cat LOG --to-time 9223372036854775808": "'9223372036854775808' is not a time of 64 bits",
     "cat LOG --from-time=-1000000000000000000w": "is not a time of 64 bits",
+    **{
+        f"cat LOG --{option}={shlex.quote(text)}": f"--{option}: {text!r} is not a {kind}; write"
+        for option, kind, texts in (
+            ("from-time", "time", ["", "yesterday", "1h", "-1y", "2023-13-01", "12:00", "1e12", "9" * 20]),
+            ("max-decompressed-bytes", "size", ["", "-1", "1.5g", "1t", "g"]),
+        )
+        for text in texts
+    },
     "cat LOG --from-offset 9223372036854775808": "'9223372036854775808' is not an offset of 64",
     "scan LOG --to-offset -9223372036854775809": "'-9223372036854775809' is not an offset of 64",
     "cat LOG --partition 2147483648": "'2147483648' is not a number of a partition, 0 to 2147483647",
@@ -100,6 +108,7 @@ REFUSED = {
     "reindex TXN --dry-run --index-interval 2147483648": "not a number of bytes",
     "reindex TXN --dry-run --index-interval=-1": "not a number of bytes",
     "convert TXN CODECS -o both.log": "a second partition, and both.log is for one",
+    "convert LOG --magic 1 --on-loss raise": "--on-loss raise needs -o",
     "convert CODECS --level 3": "--level needs --compression",
     "convert CODECS --magic 1 --compression zstd": "--magic 1 does not support zstd",
     "compact TXN CODECS -o both.log": "a second partition",

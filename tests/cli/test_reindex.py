@@ -3,16 +3,14 @@
 import errno
 import gzip
 import os
+import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from command import ENVIRONMENT
+from command import COMMAND, SHELL, own_process
 from failing_calls import before, failing
 from paths import SEGMENTS
-from plain_logs import exchange
 
 TXN = SEGMENTS / "txn-0"
 SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot")
@@ -33,23 +31,23 @@ def test_a_single_file_may_have_any_name(run, tmp_path):
 
 
 def test_the_indexes_of_standard_input_have_no_folder_to_be_copied_to(tmp_path):
-    words = [sys.executable, "-m", "kafkarec", "reindex", "-", "-o", tmp_path / "new"]
     with open(TXN / f"{0:020d}.log", "rb") as log:
-        ran = subprocess.run(words, stdin=log, capture_output=True, env=ENVIRONMENT, check=True, text=True)
-    assert ran.stdout.startswith("standard input\n") and ran.stdout.endswith(f"written to {tmp_path}/new\n")
+        ran = own_process("reindex", "-", "-o", tmp_path / "new", file=log)
+    out = ran.text
+    assert ran.status == 0 and out.startswith("standard input\n") and out.endswith(f"written to {tmp_path}/new\n")
 
 
 def test_preallocated_zeros_are_no_difference(run):
     ran = run("reindex", SEGMENTS / "logappend-live-0", "--dry-run", "--index-interval", 256)
-    assert "equal to the old one without its 4040 preallocated zero bytes" in ran.out.decode()
+    assert "equal to the old one without its 4040 preallocated zero bytes" in ran.text
 
 
 def test_a_closed_pipe_does_not_stop_the_run(tmp_path):
-    script = f"{sys.executable} -m kafkarec reindex {TXN} --index-interval 256 -o {tmp_path}/new | true"
+    script = f"{shlex.join(COMMAND)} reindex {TXN} --index-interval 256 -o {tmp_path}/new | true"
     for _ in range(3):
         shutil.rmtree(tmp_path / "new", ignore_errors=True)
-        ran = subprocess.run(["bash", "-c", script], capture_output=True, env=ENVIRONMENT, check=False)
-        assert ran.stderr == b"" and sidecars(tmp_path / "new") == sidecars(TXN)
+        assert own_process(script, program=SHELL).err == ""
+        assert sidecars(tmp_path / "new") == sidecars(TXN)
 
 
 def test_a_failed_run_leaves_nothing(run, tmp_path, monkeypatch):
@@ -79,20 +77,6 @@ def test_two_segments_with_the_same_side_files_are_refused(run, tmp_path):
     assert ran.status == 3 and ran.complaint == f"kafkarec: {tmp_path / 'new' / segment.stem}.index: file exists"
     assert not (tmp_path / "new").exists()
     assert run("reindex", tmp_path / "a-0", "-o", tmp_path / "new").status == 0
-
-
-@pytest.mark.parametrize("options", [("--dry-run",), ("-o", "new")])
-def test_segments_with_each_others_names_are_refused(run, tmp_path, monkeypatch, options):
-    """A broker takes the files of a segment by its name."""
-    shutil.copytree(TXN, tmp_path / "a-0")
-    first = tmp_path / "a-0" / f"{0:020}.log"
-    exchange(tmp_path / "a-0", 0, 30)
-    monkeypatch.chdir(tmp_path)
-    ran = run("reindex", "a-0", *options)
-    why = f"names of segments contradict their offsets, {first.name} begins with 30"
-    fix = "kafkarec salvage a-0 -o ../rescued names them by their batches"
-    assert (ran.status, ran.complaint) == (3, f"kafkarec: a-0: {why}; its log is left out; {fix}")
-    assert not ran.out and not (tmp_path / "new").exists()
 
 
 def spoiled(top):

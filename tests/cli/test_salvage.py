@@ -72,7 +72,7 @@ def test_many_deleted_files_are_one_line(run, tmp_path):
     folder = golden(tmp_path, "txn-0")
     for number in range(8):
         shutil.copy(folder / f"{0:020}.log", folder / f"{number:020}.log.deleted")
-    lines = run("salvage", folder, "-o", tmp_path / "out").out.decode().splitlines()
+    lines = run("salvage", folder, "-o", tmp_path / "out").text.splitlines()
     first = folder / f"{0:020}.log.deleted"
     assert [line for line in lines if "not used" in line] == [
         f"  not used: {first} and 7 more: offsets 0 to 29 are in the log already"
@@ -84,9 +84,9 @@ def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run, tmp_path
     deleted = log(source / "orders-0.0123456789abcdef0123456789abcdef-delete", [batch(0, 10)])
     ran = run("salvage", source, "-o", tmp_path / "out")
     assert ran.status == 2 and f"no .log file was found; kafkarec verify {source} lists other files" in ran.complaint
-    assert run("verify", source).out.decode().splitlines()[-1] == f"next: kafkarec verify {deleted}"
+    assert run("verify", source).text.splitlines()[-1] == f"next: kafkarec verify {deleted}"
     ran = run("salvage", deleted, "-o", tmp_path / "out")
-    assert ran.status == 0 and ran.out.decode().startswith("orders-0: saved 1 batch")
+    assert ran.status == 0 and ran.text.startswith("orders-0: saved 1 batch")
 
 
 @pytest.mark.parametrize("code, status", [(errno.EINVAL, 0), (errno.EIO, 3)])

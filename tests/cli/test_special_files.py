@@ -70,7 +70,7 @@ def test_it_is_refused_by_name(run, tmp_path, monkeypatch, kind, line):
         for word in line.split()
     ]
     ran = run(*words)
-    said = ran.out.decode() + ran.err
+    said = ran.text + ran.err
     assert (ran.status, BAD in said) == (3, True), said
     assert LINES[line] in said
     assert not os.path.exists(tmp_path / "OUT") or line.startswith("salvage")
@@ -98,7 +98,7 @@ def test_no_space_to_unpack_is_no_damage(run, tmp_path, monkeypatch, verb):
     path.unlink()
     monkeypatch.setattr(os, "pwrite", failing(errno.ENOSPC))
     ran = run(verb, folder)
-    said = " ".join((ran.out.decode() + ran.err).split())  # ls and verify wrap their lines
+    said = " ".join((ran.text + ran.err).split())  # ls and verify wrap their lines
     assert ran.status == 3 and "cannot unpack into" in said and "TMPDIR=FOLDER sets another folder" in said, said
 
 

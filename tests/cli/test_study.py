@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import plain_logs
 from builders import flipped
-from command import own_process
+from command import own_process, with_modules
 from html_pages import parsed
 from paths import SEGMENTS
 
@@ -27,7 +27,7 @@ def test_the_estimate_agrees_with_convert(run, tmp_path):
     log = log_of_similar_records(tmp_path / "logs")
     ran = run("study", log)
     assert (ran.status, ran.err) == (0, "")
-    text = ran.out.decode()
+    text = ran.text
     match = re.search(r"smallest +(\S+ \S+), .* less: kafkarec (convert .*)", text)
     assert match, text
     estimate = match[1]
@@ -40,7 +40,7 @@ def test_the_estimate_agrees_with_convert(run, tmp_path):
 
 def test_partitions_are_sorted_by_saving(run):
     ran = run("study", SEGMENTS, "--codecs", "zstd,gzip", "--batch-sizes", "keep,1m")
-    lines = ran.out.decode().splitlines()
+    lines = ran.text.splitlines()
     assert ran.status == 0 and lines[0].startswith("partition ") and lines[-2].startswith("total ")
     assert lines[-1] == "everything was read"
     assert len(lines) > 5 and any("all-codecs-0" in line for line in lines)
@@ -51,10 +51,10 @@ def test_partitions_are_sorted_by_saving(run):
 
 def test_a_sample_reports_how_much_was_read(run, tmp_path):
     log, options = log_of_similar_records(tmp_path, 20_000), ["--codecs", "lz4", "--batch-sizes", "keep"]
-    text = run("study", log, "--sample", "64k", *options).out.decode()
+    text = run("study", log, "--sample", "64k", *options).text
     assert re.search(r"; 2 pieces read, 6\d\.\d KiB \(\d", text), text
     assert "±" in text
-    text = run("study", log, "--all", *options).out.decode()
+    text = run("study", log, "--all", *options).text
     assert "all read" in text and "±" not in text
 
 
@@ -65,7 +65,7 @@ def test_the_sample_is_a_budget_for_the_whole_folder(run, tmp_path):
         plain_logs.log(tmp_path / f"users-{number}", [data])
     size, how = len(data), ("--codecs", "zstd", "--batch-sizes", "16k")
     sampled = (*how, "--sample", str(10 * size))
-    some, every = (run("study", tmp_path, *words).out.decode().splitlines() for words in (sampled, (*how, "--all")))
+    some, every = (run("study", tmp_path, *words).text.splitlines() for words in (sampled, (*how, "--all")))
     assert (len(some), len(every)) == (1 + 10 + 2, 1 + 40 + 2) and some[-2] == every[-2]  # the same total
     assert every[-1] == "everything was read"
     read = "(25 %), in 10 of 40 partitions; the total takes the others to be like them; --all reads everything"
@@ -78,13 +78,13 @@ def test_the_sample_is_a_budget_for_the_whole_folder(run, tmp_path):
 def test_damage_in_the_samples_is_reported(run, tmp_path):
     (tmp_path / "bad.log").write_bytes(flipped((CODEC_LOG / f"{0:020}.log").read_bytes(), 5000))
     ran = run("study", tmp_path / "bad.log")
-    assert ran.status == 1 and "smallest" in ran.out.decode()
+    assert ran.status == 1 and "smallest" in ran.text
     assert f"1 damaged range in what was read, left out; see kafkarec verify {tmp_path / 'bad.log'}" in ran.complaint
 
 
 def test_formats_add_columns(run):
     options = ("--codecs", "none,zstd:9", "--batch-sizes", "keep,64k")
-    text = run("study", CODEC_LOG, *options, "--formats", "1,2,header-first").out.decode()
+    text = run("study", CODEC_LOG, *options, "--formats", "1,2,header-first").text
     lines = text.splitlines()
     (titles,) = (line for line in lines if line.startswith("format  "))
     assert re.split(" {2,}", titles) == [
@@ -98,9 +98,9 @@ def test_formats_add_columns(run):
     assert "* best trade-off: no other candidate of its format is both smaller and faster to write" in lines
     (advice,) = (line for line in lines if line.startswith("smallest "))
     assert "kafkarec convert " in advice and advice.endswith("--compression zstd --level 9 --batch-size 64k")
-    plain = run("study", CODEC_LOG, *options, "--formats", "2").out.decode()
+    plain = run("study", CODEC_LOG, *options, "--formats", "2").text
     assert "\nbatches " in plain and "\nformat  " not in plain
-    other = run("study", CODEC_LOG, *options, "--formats", "3").out.decode()
+    other = run("study", CODEC_LOG, *options, "--formats", "3").text
     assert "smallest      not looked for: only format 2 loses nothing and is read by every broker\n" in other
 
 
@@ -117,7 +117,7 @@ def test_a_page_has_the_lines_and_tables_of_the_text(run, tmp_path):
     page = tmp_path / "study.html"
     ran = run("study", log, "--formats", "2,3", "--codecs", "lz4,zstd:9", "--batch-sizes", "keep,64k", "--html", page)
     assert ran.status == 0
-    found, lines = page_of(page), ran.out.decode().splitlines()
+    found, lines = page_of(page), ran.text.splitlines()
     assert found.seen.count("table") == 1
     best = re.search(r"smallest .* less: (kafkarec convert .*)", lines[-1])
     assert best and best[1] in found.text and "<i>logs/users-0" in found.text
@@ -127,18 +127,18 @@ def test_a_page_has_the_lines_and_tables_of_the_text(run, tmp_path):
 
 def test_standard_input_is_studied():
     ran = own_process("study", "-", "--codecs", "zstd", "--batch-sizes", "1m", file=(CODEC_LOG / f"{0:020}.log").open())
-    assert ran.status == 0 and ran.out.decode().startswith("standard input: 49.1 KiB")
-    assert "kafkarec convert - -o new/" in ran.out.decode()
+    assert ran.status == 0 and ran.text.startswith("standard input: 49.1 KiB")
+    assert "kafkarec convert - -o new/" in ran.text
 
 
 def test_without_a_saving_and_without_speeds(run, tmp_path):
     (tmp_path / "t.log").write_bytes(kafkarec.encode([(n, n, None, bytes([n]), []) for n in range(3)]))
     ran = run("study", tmp_path / "t.log", "--codecs", "none", "--batch-sizes", "keep")
-    assert ran.out.decode().endswith("\nsmallest      the current batches\n")
+    assert ran.text.endswith("\nsmallest      the current batches\n")
     falling = b"".join(kafkarec.encode([(offset, 1, None, b"v", [])], magic=1) for offset in (5, 3))
     (tmp_path / "t.log").write_bytes(falling)
     ran = run("study", tmp_path / "t.log", "--codecs", "none", "--batch-sizes", "1m")
-    assert re.search(r"^1m +none +- +\d+ +\d+\.\d % +- +\d+", ran.out.decode(), re.M), ran.out.decode()
+    assert re.search(r"^1m +none +- +\d+ +\d+\.\d % +- +\d+", ran.text, re.M), ran.text
 
 
 def test_a_plot_is_written(run, tmp_path):
@@ -151,8 +151,8 @@ def test_a_plot_is_written(run, tmp_path):
 
 
 def test_missing_matplotlib_is_one_line(tmp_path):
-    (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')\n")
-    ran = own_process("study", CODEC_LOG, "--plot", tmp_path / "study.svg", modules=tmp_path)
+    without = with_modules(tmp_path, matplotlib="raise ImportError('not here')")
+    ran = own_process("study", CODEC_LOG, "--plot", tmp_path / "study.svg", env=without)
     assert (ran.status, ran.out) == (3, b"")
     assert ran.complaint == "kafkarec: --plot needs matplotlib: pip install 'kafkarec[study]'"
 
@@ -161,7 +161,7 @@ def test_a_part_of_every_partition(run, tmp_path):
     for topic in "ab":
         log_of_similar_records(tmp_path / topic, 30_000)
     options = ["--codecs", "lz4", "--batch-sizes", "keep", "--sample", "600k"]
-    lines = run("study", tmp_path / "a" / "users-0", tmp_path / "b" / "users-0", *options).out.decode().splitlines()
+    lines = run("study", tmp_path / "a" / "users-0", tmp_path / "b" / "users-0", *options).text.splitlines()
     assert len(lines) == 5 and re.search(r"^read: 6\d\d\.\d KiB of .*, of every partition; --all reads", lines[-1]), (
         lines
     )
@@ -171,5 +171,5 @@ def test_a_page_of_several_partitions(run, tmp_path):
     page = tmp_path / "study.html"
     options = ("--codecs", "zstd", "--batch-sizes", "keep,1m", "--html", page)
     ran = run("study", SEGMENTS, *options)
-    found, lines = page_of(page), ran.out.decode().splitlines()
+    found, lines = page_of(page), ran.text.splitlines()
     assert ran.status == 0 and found.seen.count("table") == 1 and lines[-2] in found.text

@@ -35,7 +35,7 @@ def partition(folder, *segments):
 
 
 def test_a_single_segment_reports_what_it_cannot_decide(run):
-    alone, whole = (run("txn", path).out.decode() for path in (SEGMENTS / "txn-0" / f"{0:020}.log", SEGMENTS / "txn-0"))
+    alone, whole = (run("txn", path).text for path in (SEGMENTS / "txn-0" / f"{0:020}.log", SEGMENTS / "txn-0"))
     assert "3 open" in alone and "pass the folder" in alone and "pass the folder" not in whole
 
 
@@ -43,9 +43,9 @@ def test_standard_input_with_topic_and_partition_by_option():
     data = txns.as_bytes(HANGING)
     ran = own_process("txn", "-", "--topic", "it's", "--partition", "7", stdin=data)
     assert ran.status == 0
-    line = next(line for line in ran.out.decode().splitlines() if "--start-offset" in line)
+    line = next(line for line in ran.text.splitlines() if "--start-offset" in line)
     assert shlex.split(line)[3:] == ["abort", "--topic", "it's", "--partition", "7", "--start-offset", "103"]
-    unknown = own_process("txn", "-", stdin=data).out.decode()
+    unknown = own_process("txn", "-", stdin=data).text
     assert "--topic TOPIC --partition PARTITION" in unknown
 
 

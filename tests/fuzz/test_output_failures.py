@@ -12,8 +12,8 @@ import shutil
 import pytest
 from command import Here
 from failing_calls import counted_calls, failing, killed_before
-from plain_logs import batch, log
-from salvage_runs import LARGE, WRITING, content
+from plain_logs import batch, content, log
+from salvage_runs import LARGE, WRITING
 
 from kafkarec.cli import main
 

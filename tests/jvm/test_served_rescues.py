@@ -17,6 +17,7 @@ from command import Here
 from confluent_kafka import Consumer, TopicPartition
 from jvm_reading import consumer_lines
 from paths import ROOT
+from subprocesses import run_program
 
 import kafkarec
 from kafkarec.support.command_line import quoted
@@ -37,7 +38,7 @@ def steps(run, *words):
     """The lines for a broker that a salvage prints."""
     ran = run("salvage", *words)
     assert ran.status in (0, 1), ran.err
-    return re.findall(r"^  [0-9]\. (.*)$", ran.out.decode(), re.MULTILINE)
+    return re.findall(r"^  [0-9]\. (.*)$", ran.text, re.MULTILINE)
 
 
 class Serving:
@@ -199,9 +200,9 @@ def test_the_producer_of_the_page_sends_every_byte_or_fails(old, kafka, tmp_path
         log = plain_logs.log(tmp_path / "new" / "orders-0", [builder.build()])
 
     def run(code, topic):
-        words = [sys.executable, "-c", code.replace("localhost:9092", old.address).replace('"orders"', f'"{topic}"')]
+        code = code.replace("localhost:9092", old.address).replace('"orders"', f'"{topic}"')
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        return subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment)
+        return run_program(sys.executable, "-c", code, cwd=tmp_path, env=environment)
 
     assert run(send, "sent").stdout == "5 records sent\n"
     assert run(count, "sent").stdout == "5 records arrived\n"

@@ -3,7 +3,6 @@
 import importlib
 import re
 import shlex
-import subprocess
 import sys
 
 import doc_api
@@ -12,6 +11,7 @@ import doc_standins
 import make_docs
 import pytest
 from paths import ROOT
+from subprocesses import output_of, run_program
 
 import kafkarec
 from kafkarec import distributed
@@ -88,17 +88,10 @@ def test_a_block_in_another_language_is_refused(tmp_path):
         doc_blocks.read(path)
 
 
-def build(to):
-    """Build the site with the options of `make docs`."""
-    options = ["-n", "-W", "--keep-going", "-q", "-E", "-b", "html"]
-    command = [sys.executable, "-m", "sphinx", *options, "docs", str(to)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_other_hosts(tmp_path):
     pytest.importorskip("sphinx", reason="sphinx is not installed: requirements/test.in")
-    completed = build(tmp_path)
-    assert completed.returncode == 0, completed.stdout + completed.stderr
+    options = ("-n", "-W", "--keep-going", "-q", "-E", "-b", "html")  # those of make docs
+    output_of(sys.executable, "-m", "sphinx", *options, "docs", tmp_path, cwd=ROOT)
     built = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.html")}
     assert {"reference/api.html", "reference/cli.html"} <= built  # written by docs/conf.py, not in the repository
     for path in (ROOT / "docs").rglob("*.md"):
@@ -213,8 +206,7 @@ def test_the_picture_of_a_terminal_shows_what_the_commands_print(damaged):
     environment = {"PYTHONPATH": str(ROOT)}
     printed = ""
     for command in commands:
-        program = [sys.executable, "-m", *command.split()]
-        done = subprocess.run(program, cwd=damaged.parents[2], env=environment, capture_output=True, text=True)
+        done = run_program(sys.executable, "-m", *command.split(), cwd=damaged.parents[2], env=environment)
         printed += f"$ {command}\n{done.stdout}"
     words = " ".join(printed.split())
     assert [line for line in lines if line not in words] == []

@@ -1,11 +1,10 @@
 """What somebody types first, in a checkout: before any `make`, and README's blocks after `make demo`."""
 
-import subprocess
-
 import checkouts
 import pytest
 from checkouts import typed
 from paths import ROOT
+from subprocesses import run_program
 
 README = ROOT / "README.md"
 
@@ -61,7 +60,7 @@ def test_the_command_of_a_checkout_runs_from_everywhere(made, tmp_path):
     (tmp_path / "linked").symlink_to(made / ".venv" / "bin" / "kafkarec")
     (tmp_path / "kafkarec").mkdir()
     (tmp_path / "kafkarec" / "__init__.py").write_text("raise ImportError('not this one')\n")
-    done = subprocess.run(["./linked", "doctor"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = run_program("./linked", "doctor", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert str(made / "kafkarec") in done.stdout
 

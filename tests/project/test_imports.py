@@ -2,13 +2,13 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from graphlib import TopologicalSorter
 
 import pytest
 from paths import ROOT
 from source_files import files, imports
+from subprocesses import run_program
 
 # compiled code -> what of kafkarec it imports and cimports
 COMPILED = {
@@ -31,10 +31,9 @@ PACKAGES = ("kafkarec", "spark_udfs", "pyspark_kafkarec")
 
 def linted(folder):
     """import-linter with the contracts of pyproject.toml, on the packages of a folder."""
-    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
-    config = ["--config", str(folder / "pyproject.toml")]
-    return subprocess.run([*command, *config], cwd=folder, env=dict(os.environ, PYTHONPATH=str(folder)),
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    code = "from importlinter.cli import lint_imports_command as run; run()"
+    words = (sys.executable, "-c", code, "--no-cache", "--config", folder / "pyproject.toml")
+    return run_program(*words, cwd=folder, env=dict(os.environ, PYTHONPATH=str(folder)))
 
 
 def test_the_contracts_of_the_layers_hold():

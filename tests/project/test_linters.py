@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 from source_files import files
+from subprocesses import output_of
 
 FOLDERS = ("kafkarec", "spark_udfs", "pyspark_kafkarec", "tests", "tools")
 
@@ -23,8 +23,7 @@ def tool(*command):
         pytest.skip(f"{command[0]} is not installed here")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env = dict(os.environ, PATH=path, PYTHONPATH=str(ROOT))
-    completed = subprocess.run([program, *command[1:]], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert completed.returncode == 0, (completed.stdout + completed.stderr)[-4000:]
+    output_of(program, *command[1:], cwd=ROOT, env=env)
 
 
 def test_ruff_reports_nothing():

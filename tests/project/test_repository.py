@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import struct
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -18,6 +17,7 @@ import setup_env
 from commands import write_command
 from paths import ROOT
 from source_files import loaded
+from subprocesses import output_of, run_program
 
 import kafkarec
 from kafkarec import ControlRecordType
@@ -41,10 +41,9 @@ def locked(path):
 
 
 def test_make_alone_lists_the_targets():
-    completed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert completed.returncode == 0, completed.stderr
+    listed = output_of("make", "-s", cwd=ROOT)
     for target in ("demo", "test", "wheelhouse", "build", "lint", "bench", "fuzz", "clean"):
-        assert f"make {target} " in completed.stdout
+        assert f"make {target} " in listed
 
 
 def bare_path(tmp_path):
@@ -62,16 +61,13 @@ def set_up(path, checkout):
     shutil.copy(ROOT / "tools" / "setup", checkout / "tools")
     (checkout / "tools" / "setup_env.py").write_text("import sys\nprint(sys.executable)\n")
     env = {"PATH": path, "HOME": str(checkout), "NO_INSTALL": "1"}
-    command = ["sh", "tools/setup", "wheelhouse"]
-    return subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, check=False)
+    return run_program("sh", "tools/setup", "wheelhouse", cwd=checkout, env=env)
 
 
 def test_set_up_without_compiler_prints_the_command_to_run(tmp_path):
     path = bare_path(tmp_path)
     (tmp_path / "bin" / "python3").symlink_to(sys.executable)
-    manager = tmp_path / "bin" / "apt-get"
-    manager.write_text(f"#!/bin/sh\necho ran >{tmp_path}/ran\n")
-    manager.chmod(0o755)
+    write_command(tmp_path / "bin" / "apt-get", f"echo ran >{tmp_path}/ran")
     completed = set_up(path, tmp_path)
     assert completed.returncode == 3, completed.stdout + completed.stderr
     assert "missing: a C compiler" in completed.stdout
@@ -103,8 +99,7 @@ def test_commands_that_are_missing_are_installed_or_named(tmp_path):
         (missing, {}, 0, f"+ {line}"),
     ):
         assert not ran.exists()
-        command = [ROOT / "tools" / "need", *words]
-        done = subprocess.run(command, env={"PATH": path, **more}, capture_output=True, text=True, check=False)
+        done = run_program(ROOT / "tools" / "need", *words, env={"PATH": path, **more})
         assert (done.returncode, done.stdout, done.stderr) == (status, "", said)
     assert ran.read_text() == f"update\n{install}\n"
 
@@ -112,17 +107,16 @@ def test_commands_that_are_missing_are_installed_or_named(tmp_path):
 def made_of(python):
     """The file of the interpreter that an environment's Python was made of."""
     code = "import os, sys; print(os.path.realpath(sys._base_executable))"
-    return Path(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip())
+    return Path(output_of(python, "-c", code).strip())
 
 
 @pytest.mark.parametrize("active", [".venv", "other"])
 def test_set_up_with_an_active_environment_uses_the_interpreter_it_was_made_of(tmp_path, active):
     """Not the one in .venv, which set-up may make again, and not that of another project's environment."""
     for name in (".venv", "other"):
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / name], check=True)
+        output_of(sys.executable, "-m", "venv", "--without-pip", tmp_path / name)
     path = bare_path(tmp_path)
-    (tmp_path / "bin" / "cc").write_text("#!/bin/sh\n")
-    (tmp_path / "bin" / "cc").chmod(0o755)
+    write_command(tmp_path / "bin" / "cc", "")
     completed = set_up(f"{tmp_path / active / 'bin'}:{path}", tmp_path)
     assert completed.returncode == 0, completed.stdout + completed.stderr
     used = Path(completed.stdout.strip())

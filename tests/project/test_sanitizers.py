@@ -4,7 +4,6 @@ P5) and written again, and while all tests of the C core run."""
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import checkouts
 import pytest
 from long_run import LONG
 from paths import ROOT, SUPPORT
+from subprocesses import output_of, run_program
 
 READ = """
 import random, sys
@@ -74,26 +74,15 @@ def sanitized(tmp_path_factory):
     compiler = os.environ.get("CC", "gcc")
     if shutil.which(compiler) is None:
         pytest.skip(f"no compiler {compiler} here")
-    compiler_runtime = subprocess.run(
-        [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
-    ).stdout.strip()
+    compiler_runtime, stdcxx = (
+        run_program(compiler, f"-print-file-name={name}").stdout.strip() for name in ("libasan.so", "libstdc++.so.6")
+    )
     if not Path(compiler_runtime).is_absolute():
         pytest.skip("this compiler has no libasan.so")
     folder = checkouts.copy(tmp_path_factory.mktemp("sanitized"), "*.so")
     shutil.copy(ROOT / "pyproject.toml", folder)
     env = dict(os.environ, KAFKAREC_SANITIZE="address,undefined")
-    built = subprocess.run(
-        [sys.executable, "setup.py", "-q", "build_ext", "-i"],
-        cwd=folder,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr[-3000:]
-    stdcxx = subprocess.run(
-        [compiler, "-print-file-name=libstdc++.so.6"], capture_output=True, text=True, check=False
-    ).stdout.strip()
+    output_of(sys.executable, "setup.py", "-q", "build_ext", "-i", cwd=folder, env=env)
     return folder, f"{compiler_runtime}:{stdcxx}" if Path(stdcxx).is_absolute() else compiler_runtime
 
 
@@ -204,10 +193,7 @@ print("read", written)
 def test_sanitizers_report_nothing(snippet, sanitized):
     """The second program: the GIL is released, so a bytearray or a mapped file may change while the C core reads it."""
     folder, libraries = sanitized
-    env = environment(folder, libraries)
-    completed = subprocess.run(
-        [sys.executable, "-c", snippet], cwd=folder, env=env, capture_output=True, text=True, check=False
-    )
+    completed = run_program(sys.executable, "-c", snippet, cwd=folder, env=environment(folder, libraries))
     assert reports(folder) == ""
     assert completed.returncode == 0, completed.stderr[-3000:]
     assert completed.stdout.startswith("read ")
@@ -230,14 +216,8 @@ def test_the_tests_of_the_core_run_without_a_report(sanitized):
     ]
     assert len(files) > 20
     env = environment(folder, libraries) | {"KAFKAREC_CORE": "1", "PYTHONPATH": str(folder)}
-    completed = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *selection, "-p", "no:cacheprovider", *files],
-        cwd=folder,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = (sys.executable, "-m", "pytest", "-q", *selection, "-p", "no:cacheprovider", *files)
+    completed = run_program(*words, cwd=folder, env=env)
     assert reports(folder) == ""
     assert completed.returncode == 0, completed.stdout[-5000:]
     assert " passed" in completed.stdout

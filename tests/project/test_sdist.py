@@ -1,11 +1,11 @@
 """The source distribution holds what a build needs; `make release` installs it and reads with it."""
 
 import shutil
-import subprocess
 import sys
 import tarfile
 
 from paths import ROOT
+from subprocesses import output_of
 
 
 def test_sdist_holds_all_files_of_a_build(tmp_path):
@@ -14,9 +14,7 @@ def test_sdist_holds_all_files_of_a_build(tmp_path):
         shutil.copy(ROOT / name, tmp_path / name)
     leave_out = shutil.ignore_patterns("__pycache__", "*.so", "_*.c")
     shutil.copytree(ROOT / "kafkarec", tmp_path / "kafkarec", ignore=leave_out)
-    command = [sys.executable, "setup.py", "-q", "sdist"]
-    completed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert completed.returncode == 0, completed.stderr[-3000:]
+    output_of(sys.executable, "setup.py", "-q", "sdist", cwd=tmp_path)
     [path] = (tmp_path / "dist").glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}

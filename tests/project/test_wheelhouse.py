@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import subprocess
 import sys
 import zipfile
 from functools import cache
@@ -14,6 +13,7 @@ import wheelhouse_build
 import wheelhouse_pack
 import wheelhouse_platforms
 from packaging.utils import parse_wheel_filename
+from subprocesses import output_of
 
 import kafkarec
 import wheelhouse
@@ -57,14 +57,8 @@ def test_fat_wheel_holds_the_package_and_its_trees(fat):
 
 
 def test_pip_accepts_the_fat_wheel(fat, tmp_path):
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    completed = subprocess.run(
-        [*command, "--disable-pip-version-check", "--target", str(tmp_path), str(fat)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert completed.returncode == 0, completed.stderr
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
+    output_of(*pip, "--target", tmp_path, fat)
     assert (tmp_path / wheelhouse_pack.TREES / "index.json").exists()
 
 
@@ -176,8 +170,7 @@ def test_a_module_without_what_is_not_loaded_is_smaller_and_loaded(tmp_path):
     assert all(one in (0, other) for one, other in zip(small[header:], module[header:], strict=False))
     made = tmp_path / "_core.abi3.so"
     made.write_bytes(small)
-    program = f"import ctypes; ctypes.PyDLL({str(made)!r}).PyInit__core"
-    subprocess.run([sys.executable, "-c", program], check=True)
+    output_of(sys.executable, "-c", f"import ctypes; ctypes.PyDLL({str(made)!r}).PyInit__core")
     assert wheelhouse_pack.loaded(b"#!/bin/sh\n") == b"#!/bin/sh\n"
 
 

@@ -20,8 +20,10 @@ import spark_versions
 import wheelhouse_check
 import wheelhouse_pack
 import worker_daemon
+from commands import applications_removed
 from paths import ROOT
-from spark_submit import applications_removed, older_python, shared_spark
+from spark_submit import older_python, shared_spark
+from subprocesses import run_program
 
 import wheelhouse
 
@@ -164,8 +166,7 @@ def environment(python):
                 (site / name).symlink_to(shared / name)
             for name in ("spark-submit", "find-spark-home", "find_spark_home.py"):
                 (folder / "bin" / name).symlink_to(set_up.parent / name)
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", *wanted]
-        completed = subprocess.run(pip, capture_output=True, text=True, check=False)
+        completed = run_program(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", *wanted)
         if completed.returncode:
             pytest.skip(f"no environment of Python {python} can be made: {completed.stderr.strip().splitlines()[-1]}")
         (folder / "complete").touch()
@@ -175,4 +176,4 @@ def environment(python):
 
 def version_of(python):
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
-    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
+    return run_program(python, "-c", code).stdout.strip()

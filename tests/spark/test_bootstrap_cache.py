@@ -14,6 +14,7 @@ from pathlib import Path
 
 import fat_wheels
 import pytest
+from subprocesses import run_program
 
 UID = os.geteuid()
 OURS = f"kafkarec-cache-{UID}"
@@ -156,12 +157,7 @@ def test_the_error_lists_each_root_with_its_reason(fake_fat, tmp_path):
 @contextlib.contextmanager
 def tmpfs(folder, options):
     folder.mkdir()
-    process = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    process = run_program("mount", "-t", "tmpfs", "-o", options, "tmpfs", folder)
     if process.returncode:
         pytest.skip(f"cannot mount a tmpfs here: {process.stderr.strip()}")
     try:

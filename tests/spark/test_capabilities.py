@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import subprocess
 import sys
 import zlib
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 from paths import ROOT, SEGMENTS
 from stream_engine import Query, strict_and_lenient
+from subprocesses import output_of
 
 import kafkarec
 import spark_udfs
@@ -58,9 +58,7 @@ def test_this_pyspark_has_everything():
 
 
 def test_everything_can_be_imported_without_what_came_after_3_5():
-    done = subprocess.run([sys.executable, "-c", AS_3_5], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    lines = output_of(sys.executable, "-c", AS_3_5, cwd=ROOT).splitlines()
     assert lines[:2] == ["[False, False, False]", "PandasUdfOverArrow"]
     assert lines[2].startswith('spark.read.format("kafkarec") needs Spark 4.0, this is ')
     assert lines[2].endswith("; write spark_udfs.read_log(spark, path)")

@@ -1,9 +1,9 @@
 """A Spark Connect client may run on a system without executors: importing spark_udfs must not need their packages."""
 
-import subprocess
 import sys
 
 from paths import ROOT
+from subprocesses import output_of
 
 import spark_udfs
 
@@ -21,10 +21,7 @@ print("imported")
 
 
 def test_the_client_imports_without_unix_modules_and_without_kafkarec():
-    completed = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(ROOT)], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert completed.stdout == "imported\n", completed.stderr
+    assert output_of(sys.executable, "-c", PROGRAM, ROOT, timeout=120) == "imported\n"
 
 
 def test_no_module_takes_the_name_of_a_public_function():

@@ -2,11 +2,11 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 from paths import ROOT
+from subprocesses import output_of
 
 from spark_udfs import cluster
 
@@ -55,10 +55,7 @@ def archive(tmp_path_factory):
 
 def run(program, *arguments):
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-P", "-c", program, *map(str, arguments)]
-    completed = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-    assert completed.returncode == 0, completed.stderr
-    return completed.stdout
+    return output_of(sys.executable, "-P", "-c", program, *arguments, env=environ)
 
 
 def load(root, path, broken=False):

@@ -14,6 +14,7 @@ import pytest
 from long_run import MINUTES
 from paths import ROOT, SEGMENTS
 from spark_submit import ONE_EXECUTOR, Application
+from subprocesses import run_program
 
 import kafkarec
 from spark_udfs import bootstrap
@@ -120,13 +121,7 @@ def test_lookup_of_data_sources_never_fails(tmp_path, spoil, names, message):
         (tmp_path / "spark_udfs").mkdir()
         (tmp_path / "spark_udfs" / "__init__.py").write_text(spoil)
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    completed = subprocess.run(
-        [sys.executable, "-P", "-c", LOOKUP],
-        env=environ | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
+    path = {"PYTHONPATH": str(tmp_path)}
+    completed = run_program(sys.executable, "-P", "-c", LOOKUP, env=environ | path, cwd=tmp_path)
     assert completed.stdout.splitlines() == [names, "[]"], completed.stderr
     assert message in completed.stderr and completed.stderr.count("\n") <= 1

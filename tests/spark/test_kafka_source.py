@@ -4,10 +4,10 @@ executors. Lag, backups, salvaged records and raw batches in topics: docs/howto/
 from __future__ import annotations
 
 import base64
-import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import golden
 import pytest
 from broker import serving
 from kafka_session import SETTINGS, connector
@@ -44,7 +44,7 @@ def ran(kafka, fat, bare_python, tmp_path_factory):
     jars, folder = connector(), tmp_path_factory.mktemp("kafka")
     served = {name: folder / "served" / f"{name}-0" for name in TOPICS}
     for name in TOPICS[:-1]:
-        shutil.copytree(SEGMENTS / f"{name}-0", served[name], ignore=shutil.ignore_patterns("*.json", "*.txt"))
+        golden.copied(SEGMENTS / f"{name}-0", served[name])
     old_records(served["old"])
     (folder / "out").mkdir()
     with serving(kafka, folder / "broker", served, **SETTINGS) as broker:

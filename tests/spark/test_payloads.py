@@ -1,13 +1,12 @@
 """docs/howto/payloads.md on the older Sparks, by `make sparks LONG=1`; on the newest it runs as every other page."""
 
-import subprocess
-
 import doc_blocks
 import doc_spark
 import pytest
 from long_run import MINUTES
 from paths import DOCS, ROOT
 from spark_submit import older_python
+from subprocesses import run_program
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 
@@ -43,8 +42,7 @@ def test_the_page_prints_the_same_on_every_spark(version, fat, tmp_path):
     words = map(str, (fat, ROOT / "tools", tmp_path, page))
     python = older_python(version)
     assert python, "make sparks LONG=1 runs this"
-    command = [python, "-c", PROGRAM, *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = run_program(python, "-c", PROGRAM, *words, cwd=tmp_path)
     if done.returncode == 1 and "\nskipped: " in f"\n{done.stderr}":
         pytest.skip(done.stderr.strip().splitlines()[-1])
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]

@@ -1,13 +1,13 @@
 """examples/pipeline.py by spark-submit, twice: its tables have what the standalone library reads, once."""
 
 import json
-import subprocess
 
 import pyarrow.parquet as pq
 import pytest
 from long_run import MINUTES
 from paths import ROOT
 from spark_submit import command, environment, quick_conf
+from subprocesses import output_of
 
 import kafkarec
 from spark_udfs import decoding
@@ -21,9 +21,7 @@ def run(fat, python, folder):
     """As `make pipeline` runs it; returns what it printed."""
     words = ("--py-files", str(fat), str(PIPELINE), str(folder / "tables"))
     submit, env = command(python, "local[2]", quick_conf(python), *words), environment(folder, python)
-    done = subprocess.run(submit, cwd=folder, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return output_of(*submit, cwd=folder, env=env)
 
 
 def rows(table):

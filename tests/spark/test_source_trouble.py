@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import random
-import subprocess
 import sys
 
 import pytest
@@ -15,6 +14,7 @@ from fake_file import FakeFile
 from paths import SEGMENTS
 from plain_logs import log
 from source_rows import read, repeated
+from subprocesses import run_program
 
 import kafkarec
 from kafkarec.sources import folders
@@ -246,7 +246,6 @@ def test_a_missing_library_is_no_damage_in_any_mode(mode):
         "report(path) if mode == 'damage_report' else read(path, mode=mode)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    words = [sys.executable, "-c", code, mode, str(SEGMENTS / "all-codecs-0")]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    done = run_program(sys.executable, "-c", code, mode, SEGMENTS / "all-codecs-0", env=environment)
     assert done.returncode == 1 and "MissingCodecError" in done.stderr and "pip install lz4" in done.stderr
     assert "PERMISSIVE keeps" not in done.stderr

@@ -11,9 +11,10 @@ import shutil
 from typing import NamedTuple
 
 import pytest
+from commands import applications_removed
 from copied_streams import BATCHES, ROWS, check, content, make_source
 from long_run import MINUTES
-from spark_submit import APPLICATIONS, ONE_EXECUTOR, Application, applications_removed, older_python
+from spark_submit import APPLICATIONS, ONE_EXECUTOR, Application, older_python
 
 import kafkarec
 

@@ -313,7 +313,3 @@ def line_of(step):
 def test_the_newest_release_is_that_of_the_other_tests():
     lock = (ROOT / "requirements" / "executor.txt").read_text()
     assert f"pyspark=={list(doc_spark.RELEASES.values())[-1]} " in lock
-
-
-def test_docs_show_the_table():
-    assert doc_spark.block() in (ROOT / "docs" / "spark" / "reference.md").read_text(encoding="utf-8")

@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from jvm_oracle import JARS, SOURCES, TOOLS, Oracle, tool
+from jvm_oracle import JARS, SOURCES, TOOLS, Oracle, compile_java, tool
+from subprocesses import output_of
 
 _CHECKPOINTS = (
     "recovery-point-offset-checkpoint",
@@ -77,8 +78,7 @@ def _shared() -> Path:
 def _make_shared(folder: Path, source: Path):
     with tempfile.TemporaryDirectory() as work:
         classes = Path(work) / "classes"
-        words = ["--release", "17", "-proc:none", "-cp", f"{JARS}/*", "-d", str(classes), str(source)]
-        subprocess.run([str(tool("javac")), *words], check=True, timeout=120)
+        compile_java(classes, source.stem, sources=source.parent)
         folder.mkdir(exist_ok=True)
         with zipfile.ZipFile(folder / "logging.jar", "w") as jar:
             for path in classes.rglob("*.class"):
@@ -134,8 +134,7 @@ class Broker:
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         if java:
             words = ["kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._settings)]
-            done = subprocess.run(self._java(*words), capture_output=True, text=True, timeout=120, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
+            output_of(*self._java(*words), timeout=120)
         else:
             self._format(str(properties["log.dirs"]).split(","), f"{properties['node.id']}", is_controller=not joins)
 

@@ -15,6 +15,7 @@ import pytest
 import setup_env
 import wheelhouse_pack
 from paths import ROOT
+from subprocesses import output_of, run_program
 
 PACKAGES = ("kafkarec", "spark_udfs", "pyspark_kafkarec")
 
@@ -36,7 +37,7 @@ def after_make_demo(folder: Path, fat: Path) -> Path:
     (folder / "wheelhouse" / fat.name).symlink_to(fat)
     (folder / "examples").symlink_to(ROOT / "examples")
     environment = folder / ".venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    output_of(sys.executable, "-m", "venv", "--without-pip", environment)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setup_env, "VENV", environment)
         patch.setattr(setup_env, "ROOT", folder)
@@ -51,10 +52,7 @@ def typed(at: Path, line: str, environ: Mapping[str, str] | None = None) -> subp
     own = os.path.dirname(sys.executable)
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK_", "SPARK_"))}
     env["PATH"] = os.pathsep.join([str(at / ".venv" / "bin"), own, os.environ["PATH"]])
-    command = ["bash", "-e", "-c", line]
-    return subprocess.run(
-        command, cwd=at, env=env | dict(environ or {}), capture_output=True, text=True, check=False, timeout=300
-    )
+    return run_program("bash", "-e", "-c", line, cwd=at, env=env | dict(environ or {}), timeout=300)
 
 
 def blocks(page: Path, title: str, language: str) -> list[str]:

@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from paths import ROOT
 from kafkarec.cli import main
 
 COMMAND = [sys.executable, "-m", "kafkarec"]
+PYTHON, SHELL = [sys.executable, "-c"], ["bash", "-c"]
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONUNBUFFERED="")
 
 
@@ -27,13 +30,27 @@ def interruptible(*words, **kwargs) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*COMMAND, *map(str, words)], preexec_fn=_take_interrupts, **kwargs)
 
 
+def interrupted(child: subprocess.Popen[bytes], seconds: float, after: float = 0) -> tuple[bytes, bytes]:
+    """Ctrl-C for a command when it has three threads, or a while later; it must end in so many seconds. What it
+    wrote."""
+    deadline = time.monotonic() + 30
+    while len(os.listdir(f"/proc/{child.pid}/task")) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(after)
+    begin = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    written = child.communicate()
+    assert child.returncode == 130 and time.monotonic() - begin < seconds
+    return written
+
+
 def _take_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def assert_quiet_at_a_closed_pipe(*words: str):
     """Runs the command in a new process; its reader goes away after 20 bytes."""
-    child = subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    child = interruptible(*words)
     assert child.stdout.read(20)
     child.stdout.close()
     assert child.stderr.read() == b""
@@ -50,8 +67,12 @@ class Ran:
     err: str
 
     @property
+    def text(self) -> str:
+        return self.out.decode()
+
+    @property
     def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.decode().splitlines()]
+        return [json.loads(line) for line in self.text.splitlines()]
 
     @property
     def complaint(self) -> str:
@@ -72,27 +93,31 @@ class Here:
         return Ran(status, out, err.decode())
 
 
-def own_process(*argv, stdin: bytes = b"", file=None, modules: Path | None = None, **kwargs) -> Ran:
-    """Run `python -m kafkarec`; standard input is a pipe with `stdin`, or `file` itself. `modules`: a folder at the
-    front of the module search path."""
-    first = {} if modules is None else {"PYTHONPATH": os.pathsep.join([str(modules), str(ROOT)])}
+def own_process(
+    *argv, program: Sequence[str] = COMMAND, stdin: bytes = b"", file=None, env: Mapping[str, str] = {}, **kwargs
+) -> Ran:
+    """Run `python -m kafkarec`, or another program; standard input is a pipe with `stdin`, or `file` itself. env: more
+    variables; stdout: a file in place of a pipe."""
     given = {"input": stdin} if file is None else {"stdin": file}
-    done = subprocess.run(
-        [*COMMAND, *map(str, argv)],
-        capture_output=True,
-        env=ENVIRONMENT | first,
-        check=False,
-        **given,
-        **kwargs,
-    )
+    given |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT | dict(env)} | kwargs
+    done = subprocess.run([*program, *map(str, argv)], check=False, **given)
     return Ran(done.returncode, done.stdout, done.stderr.decode())
 
 
+def with_modules(folder: Path, **texts: str) -> dict[str, str]:
+    """The variables that put a folder before all else that is imported, with these modules in it."""
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text)
+    return {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+
+
 def blob(cell: dict[str, Any], name: str) -> bytes | None:
-    """Return the bytes of NAME or NAME_base64."""
-    if f"{name}_base64" in cell:
-        return base64.b64decode(cell[f"{name}_base64"], validate=True)
-    return None if cell[name] is None else cell[name].encode()
+    """Return the bytes of NAME or NAME_base64, of which one has a value at most."""
+    encoded = cell.get(f"{name}_base64")
+    if encoded is None:
+        return None if cell[name] is None else cell[name].encode()
+    assert cell.get(name) is None
+    return base64.b64decode(encoded, validate=True)
 
 
 def as_consumer_row(cell: dict[str, Any]) -> tuple[Any, ...]:

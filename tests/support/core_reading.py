@@ -3,6 +3,7 @@
 checked_rows      the rows of columns, after all properties of their buffers were checked
 read_as           compares what is read with a slow reader: the same verdict, the same rows
 assert_agree      compares the engine with the oracle on one buffer: decode, scan, batches, views
+assert_reads_as   the same with what Kafka's classes read, and what a consumer gets
 error_as_oracle   decodes one buffer with oracle and engine: the same verdict, the same rows; returns the error, or None
 decode_range      decode with ranges of offsets and times, as a segment reads
 varint_encodings  every encoding of one varint: shortest, padded, with bits beyond its type, too long
@@ -16,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import builders
+import golden
 import oracle
 import pyarrow as pa
 import reading
@@ -179,10 +181,11 @@ def assert_viewed_as_copied(data, read: Callable[..., Any] = kafkarec.decode, **
     assert _outcome(call, layout="view") == _outcome(call), options
 
 
-def assert_agree(data: bytes, *, deep: bool = True, **options) -> oracle.Verdict:
-    """Assert that engine and oracle agree, and that views are as copies. `deep` also compares `batches` and `scan`."""
+def assert_agree(data: bytes, *, deep: bool = True, verdict: oracle.Verdict | None = None, **options) -> oracle.Verdict:
+    """Assert that the engine agrees with the oracle or with another verdict, and that views are as copies. `deep` also
+    compares `batches` and `scan`."""
     assert_viewed_as_copied(data, errors="skip", control=True, columns=FIELDS, **options)
-    verdict = oracle.decode(data)
+    verdict = verdict or oracle.decode(data)
     decoded = read_as(verdict, data, **options)
     if deep and verdict.error is None:
         headers = [batch.columns for batch in verdict.batches]
@@ -193,6 +196,14 @@ def assert_agree(data: bytes, *, deep: bool = True, **options) -> oracle.Verdict
         records = [[{name: record[name] for name in FIELDS} for record in batch.records] for batch in verdict.batches]
         assert [[reading.record_row(record) for record in batch] for batch in batches] == records
     return verdict
+
+
+def assert_reads_as(data: bytes, read: dict[str, Any]):
+    """Assert that all reading functions return what Kafka's classes read, a JSON of tests/vectors."""
+    batches = assert_agree(data, verdict=golden.verdict(data, read)).batches
+    assert [bytes(batch.raw) for batch in kafkarec.batches(data)] == [batch.raw for batch in batches]
+    for_consumers = [record for batch in batches if not batch.columns["is_control"] for record in batch.records]
+    assert reading.by_columns(data) == for_consumers and kafkarec.decode(data).damage == ()
 
 
 def with_right_checksums(data: bytes) -> bytes:

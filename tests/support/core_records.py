@@ -5,20 +5,7 @@ from __future__ import annotations
 from builders import varint
 from core_reading import INT_MAX, INT_MIN
 
-FIELDS = (
-    "attributes",
-    "timestamp_delta",
-    "offset_delta",
-    "key_length",
-    "key",
-    "value_length",
-    "value",
-    "header_count",
-    "header_key_length",
-    "header_key",
-    "header_value_length",
-    "header_value",
-)
+# field of a record, in the order of its bytes -> those of a good one
 GOOD = {
     "attributes": b"\x00",
     "timestamp_delta": varint(5),
@@ -37,28 +24,12 @@ LENGTHS = {"key_length": 3, "value_length": 5, "header_count": 1, "header_key_le
 
 
 def body(**spoiled: bytes) -> bytes:
-    return b"".join({**GOOD, **spoiled}[name] for name in FIELDS)
+    return b"".join({**GOOD, **spoiled}.values())
 
 
 def near(exact: int) -> set[int]:
-    return {
-        INT_MIN,
-        -100,
-        -2,
-        -1,
-        0,
-        1,
-        exact - 1,
-        exact,
-        exact + 1,
-        exact + 2,
-        63,
-        64,
-        8191,
-        8192,
-        INT_MAX - 1,
-        INT_MAX,
-    }
+    others = (INT_MIN, -100, -2, -1, 0, 1, 63, 64, 8191, 8192, INT_MAX - 1, INT_MAX)
+    return {*others, *range(exact - 1, exact + 3)}
 
 
 # reason: (bytes after the record's length field, expected, found); without refusals of the record's own length

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oracle import Batch, Verdict, absent
 from paths import VECTORS
 
 TIMESTAMP_TYPE_IDS = {"CreateTime": 0, "LogAppendTime": 1, "NoTimestampType": None}
@@ -40,26 +41,26 @@ class Case:
         return self.name
 
 
-def _cases(folder: Path) -> list[Case]:
-    return [Case(path.stem, path.with_suffix(".bin"), path) for path in sorted(folder.glob("*.json"))]
+def _case(path: Path) -> Case:
+    return Case(path.stem, path.with_suffix(".bin"), path)
 
 
 def vectors() -> list[Case]:
     """Return the well-formed buffers."""
-    return _cases(VECTORS / "vectors")
+    return [_case(path) for path in sorted((VECTORS / "vectors").glob("*.json"))]
 
 
 def invalid() -> list[Case]:
     """Return the invalid or odd buffers."""
-    return _cases(VECTORS / "invalid")
+    return [_case(path) for path in sorted((VECTORS / "invalid").glob("*.json"))]
 
 
 def vector(name: str) -> Case:
-    return Case(name, VECTORS / "vectors" / f"{name}.bin", VECTORS / "vectors" / f"{name}.json")
+    return _case(VECTORS / "vectors" / f"{name}.json")
 
 
 def invalid_case(name: str) -> Case:
-    return Case(name, VECTORS / "invalid" / f"{name}.bin", VECTORS / "invalid" / f"{name}.json")
+    return _case(VECTORS / "invalid" / f"{name}.json")
 
 
 def segment_files() -> list[Case]:
@@ -101,23 +102,23 @@ def consumed(folder: str, isolation: str) -> list[dict[str, Any]]:
     return rows
 
 
-def null_if_absent(value: int | None) -> int | None:
-    """Return None for -1, which Kafka's accessors return for an absent value. Other negatives are kept."""
-    return None if value == -1 else value
+@dataclass(frozen=True, eq=False)
+class Large:
+    """A key or value above 16 KiB, of which Kafka's reading has length and SHA-256; equal to the bytes with these."""
+
+    length: int
+    sha256: str
+
+    def __eq__(self, data: object) -> bool:
+        return isinstance(data, bytes) and (len(data), hashlib.sha256(data).hexdigest()) == (self.length, self.sha256)
 
 
-def blob(record: dict[str, Any], field: str):
-    """Return the bytes of a key or value; above 16 KiB the pair (length, sha256 in hex)."""
+def blob(record: dict[str, Any], field: str) -> bytes | Large | None:
+    """Return a key or value."""
     if f"{field}Sha256" in record:
-        return (record[f"{field}Length"], record[f"{field}Sha256"])
+        return Large(record[f"{field}Length"], record[f"{field}Sha256"])
     text = record[field]
     return None if text is None else base64.b64decode(text)
-
-
-def same_blob(got: bytes | None, wanted) -> bool:
-    if isinstance(wanted, tuple):
-        return got is not None and (len(got), hashlib.sha256(got).hexdigest()) == wanted
-    return got == wanted
 
 
 def expected_record(record: dict[str, Any], batch: dict[str, Any]) -> dict[str, Any]:
@@ -126,12 +127,12 @@ def expected_record(record: dict[str, Any], batch: dict[str, Any]) -> dict[str, 
     headers = tuple((key, None if value is None else base64.b64decode(value)) for key, value in record["headers"])
     return {
         "offset": record["offset"],
-        "timestamp": null_if_absent(record["timestamp"]),
+        "timestamp": absent(record["timestamp"]),
         "timestamp_type": TIMESTAMP_TYPE_IDS[timestamp_type],
         "key": blob(record, "key"),
         "value": blob(record, "value"),
         "headers": headers,
-        "sequence": null_if_absent(record["sequence"]),
+        "sequence": absent(record["sequence"]),
     }
 
 
@@ -146,7 +147,7 @@ def expected_batch(batch: dict[str, Any]) -> dict[str, Any]:
         "next_offset": batch["nextOffset"],
         "batch_length": batch["batchLength"],
         "size_in_bytes": batch["sizeInBytes"],
-        "partition_leader_epoch": null_if_absent(batch["partitionLeaderEpoch"]),
+        "partition_leader_epoch": absent(batch["partitionLeaderEpoch"]),
         "magic": batch["magic"],
         "crc": batch["crc"],
         "attributes": batch["attributes"],
@@ -155,11 +156,22 @@ def expected_batch(batch: dict[str, Any]) -> dict[str, Any]:
         "is_transactional": batch["isTransactional"],
         "is_control": batch["isControl"],
         "delete_horizon_ms": batch["deleteHorizonMs"],
-        "base_timestamp": None if legacy else null_if_absent(batch["baseTimestamp"]),
-        "max_timestamp": null_if_absent(batch["maxTimestamp"]),
-        "producer_id": null_if_absent(batch["producerId"]),
-        "producer_epoch": null_if_absent(batch["producerEpoch"]),
-        "base_sequence": null_if_absent(batch["baseSequence"]),
-        "last_sequence": null_if_absent(batch["lastSequence"]),
+        "base_timestamp": None if legacy else absent(batch["baseTimestamp"]),
+        "max_timestamp": absent(batch["maxTimestamp"]),
+        "producer_id": absent(batch["producerId"]),
+        "producer_epoch": absent(batch["producerEpoch"]),
+        "base_sequence": absent(batch["baseSequence"]),
+        "last_sequence": absent(batch["lastSequence"]),
         "record_count": batch["countOrNull"],
     }
+
+
+def verdict(data: bytes, read: dict[str, Any]) -> Verdict:
+    """What Kafka's classes read from these bytes, as the oracle's verdict."""
+    batches = []
+    for batch in read["batches"]:
+        columns = expected_batch(batch)
+        raw = data[columns["position"] :][: columns["size_in_bytes"]]
+        records = [expected_record(record, batch) for record in batch["records"]]
+        batches.append(Batch(columns["position"], raw, columns["magic"], columns, records))
+    return Verdict(batches, read["sizeInBytes"] - read["validBytes"])

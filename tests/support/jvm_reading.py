@@ -18,8 +18,14 @@ def _blob(data: bytes | None) -> str:
     return "null" if data is None else f".{data.hex()}"
 
 
-def _number(value: int | None) -> str:
-    return str(-1 if value is None else value)
+def _lines(found: kafkarec.RecordColumns) -> list[str]:
+    """A line for each record: its numbers, key, value and headers, in the order of the columns."""
+    lines = []
+    for *numbers, key, value, headers in zip(*map(found.column, found.schema.names), strict=True):
+        words = ["-1" if number is None else str(int(number)) for number in numbers]
+        words += [_blob(key), _blob(value), *(f"{_blob(name.encode())}={_blob(content)}" for name, content in headers)]
+        lines.append(" ".join(words))
+    return lines
 
 
 def read(data: bytes) -> str:
@@ -28,26 +34,13 @@ def read(data: bytes) -> str:
         found = kafkarec.decode(data, columns=_COLUMNS, control=True, timestamp_unit="int64")
     except kafkarec.KafkaRecordError:
         return "refused"
-    rows = zip(*(found.column(name) for name in _COLUMNS), strict=True)
-    lines = []
-    for offset, timestamp, timestamp_type, sequence, is_control, key, value, headers in rows:
-        words = [str(offset), *map(_number, (timestamp, timestamp_type, sequence)), str(int(is_control))]
-        words += [_blob(key), _blob(value)]
-        words += [f"{_blob(name.encode())}={_blob(content)}" for name, content in headers]
-        lines.append(" ".join(words))
-    return "\n".join([*lines, f"end {found.remaining}"])
+    return "\n".join([*_lines(found), f"end {found.remaining}"])
 
 
 def consumer_lines(folder: Path, isolation: str) -> list[str]:
     """Return the records that a consumer of this isolation level gets, one line each."""
-    lines = []
     with kafkarec.open(folder) as log:
-        for record in log.read(isolation=isolation, columns=_CONSUMED):
-            words = [record.offset, -1 if record.timestamp is None else record.timestamp, record.timestamp_type]
-            blobs = [_blob(record.key), _blob(record.value)]
-            blobs += [f"{_blob(key.encode())}={_blob(value)}" for key, value in record.headers]
-            lines.append(" ".join([*map(str, words), *blobs]))
-    return lines
+        return _lines(log.read(isolation=isolation, columns=_CONSUMED, timestamp_unit="int64"))
 
 
 def consumed_lines(kafka: Oracle, broker: Broker, topic: str, isolation: str) -> list[str]:

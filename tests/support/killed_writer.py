@@ -13,6 +13,7 @@ from pathlib import Path
 
 import builders
 import plain_logs
+from plain_logs import content
 
 import kafkarec
 from kafkarec import (
@@ -83,14 +84,6 @@ def run(folder: Path, acknowledge: Callable[[int], object] = lambda offset: None
     return writer
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.exists() else {}
-
-
-def log_bytes(files: dict[str, bytes]) -> bytes:
-    return b"".join(files[name] for name in sorted(files) if name.endswith(".log"))
-
-
 def check_what_is_left(folder: Path, acknowledged: int):
     """Assert that the folder has all acknowledged batches, byte for byte, then whole batches and at most a torn one."""
     files = content(folder)
@@ -98,7 +91,7 @@ def check_what_is_left(folder: Path, acknowledged: int):
     whole = b"".join(batches())
     for name in logs[:-1]:
         assert kafkarec.scan(files[name]).remaining == 0, f"{name} is not the last one, and torn"
-    data = log_bytes(files)
+    data = b"".join(map(files.get, logs))
     good = kafkarec.decode(data, errors="skip", control=True).batches
     last = good[-1]["next_offset"] if len(good) else 0
     assert last >= acknowledged, f"{acknowledged} was acknowledged, and the log ends at {last}"

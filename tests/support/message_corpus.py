@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -23,6 +22,7 @@ sys.path.insert(0, str(ROOT))  # for a run as a script
 
 import jvm_oracle
 import message_samples as samples
+from subprocesses import output_of
 
 from kafkarec.internal_topics.dump_text import DECODERS, MissingKey
 
@@ -65,14 +65,8 @@ def ask(asked: list[dict[str, Any]]) -> list[list[str]]:
     [tool] = Path(jvm_oracle.TOOLS).glob("kafka-tools-[0-9]*.jar")  # its parsers, with the server's message classes
     with tempfile.TemporaryDirectory() as folder:
         path = jvm_oracle.compile_java(Path(folder), "MessageOracle")
-        done = subprocess.run(
-            [str(jvm_oracle.tool("java")), "-Xmx1g", "-cp", f"{path}:{tool}", "MessageOracle"],
-            input="".join(lines),
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    return [line.split(" ") for line in done.stdout.splitlines()]
+        java = (jvm_oracle.tool("java"), "-Xmx1g", "-cp", f"{path}:{tool}", "MessageOracle")
+        return [line.split(" ") for line in output_of(*java, input="".join(lines)).splitlines()]
 
 
 def text(word: str) -> str | None:

@@ -73,6 +73,11 @@ def log(folder: Path, *segments: Batches | tuple[int, bytes], epochs: Sequence[t
     return folder
 
 
+def content(folder: Path) -> dict[str, bytes]:
+    """The bytes of all files below a folder, by their paths from there."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
 def data_folder(folder: Path, **checkpoints: str) -> Path:
     """Make the folder that of a broker: meta.properties, and checkpoint files by the first word of their names, such as
     `cleaner="orders 0 40"`; "" is a file without entries."""

@@ -16,12 +16,14 @@ UNUSUAL = BLOBS | st.sampled_from([
 # fmt: on
 
 
-def records_of(blobs: st.SearchStrategy[bytes | None], most: int) -> st.SearchStrategy[list[dict[str, Any]]]:
-    """Lists of at most `most` records, whose keys, values and header values are `blobs`."""
+def records_of(
+    blobs: st.SearchStrategy[bytes | None], most: int, **more: st.SearchStrategy[Any]
+) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Lists of at most `most` records, whose keys, values and header values are `blobs`; with more fields."""
     fields = {
         "key": blobs,
         "value": blobs,
         "headers": st.lists(st.tuples(st.text(max_size=5).map(str.encode), blobs), max_size=3),
         "timestamp_delta": st.integers(-5, 5),
     }
-    return st.lists(st.fixed_dictionaries(fields), max_size=most)
+    return st.lists(st.fixed_dictionaries(fields | more), max_size=most)

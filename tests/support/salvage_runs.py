@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import signal
@@ -29,16 +28,8 @@ def make_source(root: Path) -> Path:
     return root
 
 
-def content(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
-def logs(found: dict[str, str]) -> dict[str, str]:
-    return {name: digest for name, digest in found.items() if name.endswith(".log")}
+def logs(found: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in found.items() if name.endswith(".log")}
 
 
 WRITING = ("open", "write", "pwrite", "ftruncate", "fsync", "replace", "mkdir", "unlink", "close")

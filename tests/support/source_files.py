@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -14,6 +13,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from paths import ROOT
+from subprocesses import run_program
 
 _CYTHON = re.compile(
     r"^([ \t]*)(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]+)|c?import[ \t]+([\w.]+))", re.M
@@ -23,13 +23,7 @@ CODE = {".py", ".pyx", ".pxd", ".pyi", ".sh"}
 
 def files(*folders: str, suffixes: set[str] = CODE) -> list[Path]:
     """Return tracked files and new files that are not ignored; without git, all files."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    listed = run_program("git", "ls-files", "--cached", "--others", "--exclude-standard", *folders, cwd=ROOT)
     if listed.returncode == 0 and listed.stdout:
         found = [ROOT / name for name in listed.stdout.splitlines()]
     else:

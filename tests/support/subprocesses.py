@@ -1,4 +1,4 @@
-"""Runs code in a new interpreter: without pyarrow, under a memory limit, or next to a guard page."""
+"""Runs programs, and code in a new interpreter: without pyarrow, under a memory limit, or next to a guard page."""
 
 from __future__ import annotations
 
@@ -62,14 +62,23 @@ def run_apart(name, code):
 """
 
 
+def run_program(*words: object, **options) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, which may be any; what it prints is text."""
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, check=False, **options)
+
+
+def output_of(*words: object, **options) -> str:
+    """Run a program, which must end with status 0; return its standard output."""
+    done = run_program(*words, **options)
+    assert done.returncode == 0, f"exit status {done.returncode}\n{(done.stdout + done.stderr)[-4000:]}"
+    return done.stdout
+
+
 def run(code: str) -> str:
     """Return the code's standard output. Fail with its standard error if it raises or dies by a signal."""
     found = find_spec("kafkarec")  # that of the checkout, or an unpacked wheel (tools/other_pythons.py)
     path = [os.path.dirname(os.path.dirname(found.origin)), str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join(path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
-    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stderr[-3000:]}"
-    return done.stdout
+    return output_of(sys.executable, "-c", code, env=dict(os.environ, PYTHONPATH=os.pathsep.join(path)))
 
 
 def run_each(setup: str, codes: Mapping[str, str]):

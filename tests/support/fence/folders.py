@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import builders
+import plain_logs
 from paths import TESTS, VECTORS
 
 HARVESTED = TESTS / "fence" / "folders.tar.xz"
@@ -167,9 +168,8 @@ def data_folder(*folders: Path, **checkpoints: int):
     """Makes the working directory a broker's data folder: recovery_point=7 writes recovery-point-offset-checkpoint."""
     Path("meta.properties").write_text("version=1\nnode.id=1\ncluster.id=pmqbwj8JRCSCfzvNTqatEw\n")
     for name, offset in checkpoints.items():
-        lines = [f"{topic} {number} {offset}\n" for topic, _, number in (one.name.rpartition("-") for one in folders)]
-        path = Path(name.replace("_", "-") + "-offset-checkpoint")
-        path.write_text(f"0\n{len(lines)}\n" + "".join(lines))
+        lines = (f"{topic} {number} {offset}" for topic, _, number in (one.name.rpartition("-") for one in folders))
+        plain_logs.add_checkpoint(Path(), *lines, name=name.replace("_", "-"))
 
 
 def _of_data_folder(last: Path) -> dict[str, Damage]:

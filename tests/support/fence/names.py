@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from doc_api import EXPERIMENTAL, INTERNAL_METHODS, PACKAGES
+from make_docs import parser_of_verb
 
 import kafkarec
 import spark_udfs
@@ -91,9 +91,7 @@ def _shown(default):
 def _command_line() -> Iterator[tuple[str, Any]]:
     yield "verbs", list(verb_parsers.VERBS)
     for verb in verb_parsers.VERBS:
-        whole = verb_parsers.parser_of(verb)
-        [chosen] = (one for one in whole._actions if isinstance(one, argparse._SubParsersAction))
-        for action in chosen.choices[verb]._actions:
+        for action in parser_of_verb(verb)._actions:
             yield (
                 f"{verb} {' '.join(action.option_strings) or action.dest}",
                 {

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+import plain_logs
 import pyarrow as pa
 import pytest
 from failing_calls import counted_calls
@@ -115,8 +116,7 @@ def on_disk(path: Path | str) -> Path:
 
 def objects(path: Path | str) -> dict[str, bytes]:
     """The content of all files by name, without locks and what marks a job as done."""
-    root = on_disk(path)
-    found = {str(each.relative_to(root)): each.read_bytes() for each in sorted(root.rglob("*")) if each.is_file()}
+    found = plain_logs.content(on_disk(path))
     return {name: data for name, data in found.items() if name != "_SUCCESS" and not name.endswith(".lock")}
 
 

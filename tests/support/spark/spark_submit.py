@@ -6,18 +6,19 @@ import functools
 import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import doc_spark
 import worker_daemon
+from commands import application_folders
 from jvm_oracle import tool
 from paths import ROOT, SUPPORT
+from subprocesses import output_of
 
 APPLICATIONS = SUPPORT / "spark" / "apps"
 MASTER = "local-cluster[2,1,1024]"
@@ -68,9 +69,7 @@ def quick_conf(python: str) -> dict[str, str]:
         made = archive.with_name(f"{archive.name}.{os.getpid()}")
         options = {"spark.driver.extraJavaOptions": f"{QUICK_JVM} -XX:ArchiveClassesAtExit={made}"}
         env = os.environ | {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
-        words = command(python, "local[1]", options, str(application))
-        done = subprocess.run(words, env=env, capture_output=True, check=False)
-        assert done.returncode == 0 and made.exists(), done.stderr.decode()
+        output_of(*command(python, "local[1]", options, str(application)), env=env)
         made.replace(archive)
     options = f"{QUICK_JVM} -XX:SharedArchiveFile={archive}"
     return PLAIN_CONF | {f"spark.{side}.extraJavaOptions": options for side in ("driver", "executor")}
@@ -181,18 +180,7 @@ def _shortened(text: str) -> str:
     return text if left_out <= 0 else f"{text[:18_000]}\n[... {left_out} characters ...]\n{text[-6000:]}"
 
 
-@contextmanager
-def applications_removed(python: str) -> Iterator[None]:
-    """At the end, remove the folders of applications that ran meanwhile: local-cluster keeps the executors' folders,
-    with their copies of the wheel, below SPARK_HOME."""
-    pattern = "lib/python*/site-packages/pyspark/work/app-*"
-    others = set(Path(python).parents[1].glob(pattern))
-    yield
-    for application in set(Path(python).parents[1].glob(pattern)) - others:
-        shutil.rmtree(application, ignore_errors=True)
-
-
 def executor_stderr(python: str) -> str:
     """Return standard error of all executors of this environment's Spark."""
-    work = Path(python).parents[1].glob("lib/python*/site-packages/pyspark/work/*/*/stderr")
-    return "".join(path.read_text(errors="replace") for path in work)
+    found = (path for folder in application_folders(python) for path in folder.glob("*/stderr"))
+    return "".join(path.read_text(errors="replace") for path in found)

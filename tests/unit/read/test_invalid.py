@@ -4,7 +4,7 @@ import differences
 import golden
 import pytest
 import reading
-from golden_comparison import assert_reads_as
+from core_reading import assert_reads_as
 
 import kafkarec
 from kafkarec import errors

@@ -2,7 +2,7 @@
 
 import golden
 import pytest
-from golden_comparison import assert_reads_as
+from core_reading import assert_reads_as
 
 pytestmark = pytest.mark.core
 

@@ -7,8 +7,8 @@ import os
 import builders
 import pytest
 from failing_calls import before, failing
-from plain_logs import batch, data_folder, exchange, log
-from salvage_runs import assert_kafka_loads, content, logs
+from plain_logs import batch, content, data_folder, exchange, log
+from salvage_runs import assert_kafka_loads, logs
 from verify_reports import verified
 from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, small
 

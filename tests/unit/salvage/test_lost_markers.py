@@ -11,7 +11,7 @@ import pytest
 import transaction_logs as txns
 from hurt_markers import FOLDERS
 from paths import SEGMENTS
-from salvage_runs import content
+from plain_logs import content
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
 
 import kafkarec

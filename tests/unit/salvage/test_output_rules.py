@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 from paths import SEGMENTS
-from plain_logs import batch
-from salvage_runs import content, leave_unfinished, make_source
+from plain_logs import batch, content
+from salvage_runs import leave_unfinished, make_source
 
 import kafkarec
 from kafkarec import salvage

@@ -3,8 +3,7 @@
 import builders
 import plain_logs
 import pytest
-from plain_logs import batch, batches, log
-from salvage_runs import content
+from plain_logs import batch, batches, content, log
 
 import kafkarec
 

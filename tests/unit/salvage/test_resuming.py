@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from command import Here
 from paths import SEGMENTS
-from plain_logs import batch, log
-from salvage_runs import content, killed_before, leave_unfinished, make_source
+from plain_logs import batch, content, log
+from salvage_runs import killed_before, leave_unfinished, make_source
 
 from kafkarec import salvage
 
@@ -269,8 +269,8 @@ def test_on_the_command_line(capfdbinary, tmp_path):
     path = min((out / "orders-0").glob("*.log"))
     path.unlink()
     ran = run("salvage", source, "-o", out)
-    assert ran.status == 1 and "orders-0: saved 8 batches" in ran.out.decode()
-    assert f"note: made again: {path} has changed" in ran.out.decode()
+    assert ran.status == 1 and "orders-0: saved 8 batches" in ran.text
+    assert f"note: made again: {path} has changed" in ran.text
     assert path.read_bytes() == (source / "orders-0" / path.name).read_bytes()
 
 

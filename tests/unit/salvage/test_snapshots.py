@@ -100,17 +100,17 @@ def test_a_missing_segment_is_named_and_where_it_may_be(run, tmp_path):
     (disk / "meta.properties").write_text("version=1\n")
     gone = disk / f"gone-3.{'0' * 32}-delete"
     gone.mkdir()
-    text = run("salvage", disk, "--dry-run").out.decode()
+    text = run("salvage", disk, "--dry-run").text
     assert "missing: offsets 20 to 39: in no source, or only in batches that were set aside" in text
     assert f"not read: {disk}/lost+found: contains 1 file that fsck found without a name; " in text
     assert f"What they are: kafkarec verify {disk}/lost+found/*\n" in text
     assert f"not read: {gone}: a partition that was deleted" in text
     assert "not read: 1 more name, listed in salvage.json" in text
-    text = run("salvage", folder, lost_and_found, "-o", tmp_path / "two").out.decode()
+    text = run("salvage", folder, lost_and_found, "-o", tmp_path / "two").text
     assert "unnamed-0: saved 2 batches" in text
     assert "its offsets are missing in orders-0: if it belongs there, salvage both together with --topic orders" in text
     lost_and_found.write_bytes(b"".join(parts[1:4]))  # begins before what is missing
-    text = run("salvage", folder, lost_and_found, "-o", tmp_path / "other").out.decode()
+    text = run("salvage", folder, lost_and_found, "-o", tmp_path / "other").text
     assert "unnamed-0: saved 3 batches" in text and "its offsets are missing" not in text
     complaint = run("salvage", lost_and_found.parent, "--dry-run").complaint
     assert f"no .log file was found; kafkarec verify {lost_and_found.parent} lists other files, which" in complaint

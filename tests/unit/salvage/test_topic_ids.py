@@ -5,8 +5,7 @@ from uuid import UUID
 
 import fsspec
 import pytest
-from plain_logs import batch, log
-from salvage_runs import content
+from plain_logs import batch, content, log
 
 from kafkarec import salvage
 from kafkarec.ops.salvage import Refused

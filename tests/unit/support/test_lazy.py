@@ -2,11 +2,10 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 
 import pytest
+import subprocesses
 
 import kafkarec
 from kafkarec import distributed
@@ -24,8 +23,7 @@ def test_every_name_is_there_and_no_other(module):
 def test_a_name_imports_only_what_holds_it():
     code = "import sys; from kafkarec import distributed; before = len(sys.modules); distributed.local_path\n"
     code += "print('kafkarec._core' in sys.modules, len(sys.modules) > before, 'local_path' in vars(distributed))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False True True\n"
+    assert subprocesses.run(code) == "False True True\n"
 
 
 class Slow:
