@@ -292,6 +292,8 @@ def values_and_options(
     seen: list[str | None] = []
     for values, *rest in argument_arrays(batches, call, 1, 2):
         for column in rest:
+            if pa.types.is_nested(column.type):
+                raise TypeError(f"the last argument of {call} must be a text, not {sql_type(column.type)}")
             distinct = pc.unique(column).to_pylist()
             if len(distinct) > 1 or (seen and distinct and distinct != seen):
                 raise ValueError(f"the last argument of {call} must be a literal, the same in every row")

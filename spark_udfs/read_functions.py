@@ -100,9 +100,10 @@ def option_texts(path: str | Iterable[str], given: NamedValues) -> dict[str, str
                 value = ",".join(value)
             if value is not None:
                 texts[name] = value if isinstance(value, str) else json.dumps(value)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             is_secret = name.lower() == "storageoptions" and isinstance(value, dict)
-            raise TypeError(f"option {name}={StorageOptions(value) if is_secret else value!r}: {error}") from None
+            shown = StorageOptions(value) if is_secret else repr(value)
+            raise type(error)(f"option {name}={shown}: {error}") from None
     return texts
 
 
@@ -115,7 +116,7 @@ def time_text(value: date) -> str:
     """A date, or a datetime with its zone, as the text of an option. ValueError for a datetime without one: Python
     takes its zone from the machine, and the options take UTC."""
     if isinstance(value, datetime) and value.tzinfo is None:
-        raise ValueError(f"{value!r} has no time zone; set one, for example .replace(tzinfo=datetime.timezone.utc)")
+        raise ValueError("has no time zone; set one, for example .replace(tzinfo=datetime.timezone.utc)")
     return value.isoformat()
 
 

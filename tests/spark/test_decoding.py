@@ -186,6 +186,7 @@ def test_wrong_options_are_refused(options, error, message):
         ((pa.array([GOOD, GOOD]), pa.array(["FAILFAST", "PERMISSIVE"])), ValueError, "must be a literal"),
         ((pa.array([GOOD]), pa.array([None], pa.string())), ValueError, "the mode of kafka_decode is null"),
         ((pa.array([GOOD]), pa.array([1])), ValueError, "the mode of kafka_decode is 1; pass one, or JSON such as"),
+        ((pa.array([GOOD]), pa.array([{"mode": "a"}])), TypeError, r"mode\]\) must be a text, not struct<mode:string>"),
         ((pa.array([GOOD]), pa.array(["a"]), pa.array(["b"])), TypeError, r"is kafka_decode\(value\[, mode\]\), and 3"),
         ((), TypeError, r"the call is kafka_decode\(value\[, mode\]\), and 0 arguments were given"),
     ],

@@ -96,7 +96,7 @@ def test_ways_to_write_a_time(tmp_path, time):
         ("yesterday", "^time 'yesterday': must be milliseconds since 1970, or a time such as"),
         (-1, "^time -1: must be"),
         (1.5, "^time 1.5: must be"),
-        (datetime(2026, 11, 1), "has no time zone; set one"),
+        (datetime(2026, 11, 1), r"^time datetime\.datetime\(2026, 11, 1, 0, 0\): has no time zone; set one"),
         (date(1969, 1, 1), "must not be before 1970"),
         (MS // 1000, f"looks like seconds, and a bare number is milliseconds; write {MS // 1000}000 or 20"),
     ],
@@ -111,6 +111,7 @@ def test_what_is_no_time(time, message):
     [
         ({"startingOffsets": "earliest"}, "startingOffsets is for read, .*, not for offsets_at"),
         ({"subscribe": "nothing"}, "subscribe: cannot find nothing; there are: "),
+        ({"basePath": datetime(2026, 11, 1)}, r"^option basePath=datetime\..*: has no time zone; set one"),
     ],
 )
 def test_wrong_options(options, message):
