@@ -101,7 +101,9 @@ def _check_along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit
     checksum is wrong. Of a remote log without indexes all headers would be fetched for nothing."""
     along = LogCheck(log, sequences)
     checked = {one.path: one for one in files}
-    for segment in log.segments if sequences or is_local(log) or _has_index(log) else ():
+    suffixes = {one.suffix for one in recorded_ends.files_beside(log)}
+    is_compared = sequences or is_local(log) or not suffixes.isdisjoint((offset_index.SUFFIX, txn_index.SUFFIX))
+    for segment in log.segments if is_compared else ():
         found = checked[segment.path]
         known = verify_request(limit) if found.damage or found.restored else walk_request(MARKERS, errors="skip")
         rows = RowCheck(found.is_log)
@@ -124,14 +126,6 @@ def _check_along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit
 def is_local(log: PartitionFiles) -> bool:
     """Whether its segments are local files, which are cheap to read again."""
     return all(isinstance(segment.folder, LocalFolder) for segment in log.segments)
-
-
-def _has_index(log: PartitionFiles) -> bool:
-    suffixes = (offset_index.SUFFIX, txn_index.SUFFIX)
-    try:
-        return any(segment.sidecar(suffix) for segment in log.segments for suffix in suffixes)
-    except OSError:
-        return True  # reported where it is compared
 
 
 def verify(
