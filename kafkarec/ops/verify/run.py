@@ -29,7 +29,8 @@ from kafkarec.storage.recorded_ends import DataFolderState
 from kafkarec.storage.segment_file import SegmentFile, size_or_zero
 from kafkarec.support.threads import run_in_threads
 
-from .findings import Findings
+from .finding_kinds import NOTE
+from .findings import Finding, Findings
 from .log_checks import LogCheck, LogFindings, check_data_folder, check_left_out
 from .partition_report import partition_report
 from .report import Report
@@ -195,9 +196,9 @@ def verify(
                     again = PartitionFiles.of(log.folder, log.topic, log.partition)
                 [(report, changed)] = reports_of([again], recorded_ends.data_folders(folders), None)
                 if changed:
-                    note = Findings()
-                    note.add("changed_meanwhile", "changed twice while it was verified: a broker is writing to it")
-                    report = PartitionReport(report.path, report.topic, report.partition, own_findings=tuple(note))
+                    why = "changed twice while it was verified: a broker is writing to it"
+                    note = Finding("changed_meanwhile", NOTE, why)
+                    report = PartitionReport(report.path, report.topic, report.partition, own_findings=(note,))
             partitions.append(report)
     partitions.sort(  # the worst first
         key=lambda one: (-one.lost_offsets, -one.lost_bytes, STATES.index(one.state), -one.places, one.name)

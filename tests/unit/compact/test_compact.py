@@ -92,6 +92,13 @@ def test_data_of_an_aborted_transaction_is_removed_at_once_and_replaces_no_value
     assert left.aborted_transactions == (AbortedTransaction(7, 1, 3, 4),)
 
 
+def test_an_abort_marker_that_is_there_twice_aborts_its_transaction():
+    marker = end_marker(1, 7, commit=False)
+    left = compact(batch((b"a", b"gone"), **of(7)) + marker * 2 + batch((b"b", b"kept"), base=2), now=NOW)
+    assert pairs(left) == [(2, b"b", b"kept")]
+    assert left.aborted_transactions == (AbortedTransaction(7, 0, 1, 2),)
+
+
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_marker_is_removed_when_its_data_is_gone_and_its_horizon_has_passed(commit):
     newer = batch((b"a", b"2"), base=500)
