@@ -112,8 +112,8 @@ class LogCheck:
 
     def end_segment(self, largest_batch: int) -> None:
         """The segment was read. largest_batch: its size in bytes."""
-        cleaned = self._has_missing_offsets
-        self._indexes.finish(self._states, self._is_complete and not cleaned, cleaned, self._base, largest_batch)
+        is_complete = self._is_complete and not self._has_missing_offsets
+        self._indexes.finish(self._states, is_complete, self._base, largest_batch)
 
     def mark_unread(self) -> None:
         """A segment could not be read, or not to its end."""
@@ -232,13 +232,10 @@ class _SegmentIndexes:
             if bases[row] is not None and bases[row] > entry.last_offset:
                 yield row, entry
 
-    def finish(
-        self, states: ProducerStates, is_complete: bool, cleaned: bool, start: int, largest_batch: int
-    ) -> None:
+    def finish(self, states: ProducerStates, is_complete: bool, start: int, largest_batch: int) -> None:
         """Reports what the indexes have after the last batch.
 
-        is_complete     whether all batches of the log up to here were read, and the producers before it are known
-        cleaned         whether offsets are missing in the log
+        is_complete     whether the producers before the log are known, and no offsets are missing in it up to here
         start           of the log
         largest_batch   its size in bytes
         """
@@ -248,10 +245,8 @@ class _SegmentIndexes:
         is_closed = self._later_segment and not self._live
         for check in self._checks:
             check.finish(self._end, largest_batch, is_closed)
-        if cleaned:
-            self._transactions.leave_out_before(start)
         if self._aborted is not None:
-            self._transactions.finish(self._aborted, is_complete)
+            self._transactions.finish(self._aborted, is_complete, start)
 
 
 def check_data_folder(folder: Folder, findings: Findings) -> None:

@@ -291,15 +291,15 @@ class TxnIndexCheck:
         self._expected |= aborted
         self._abort_markers |= aborted.keys() | set(taken.empty_aborts)
 
-    def leave_out_before(self, start: int) -> None:
-        """Expects no entries of transactions that began before the first segment, for a log with gaps: where all data
-        of one is deleted or cleaned, the log cleaner keeps the marker for a while, but not the entry."""
-        self._expected = {place: one for place, one in self._expected.items() if one.first_offset >= start}
+    def finish(self, entries: Iterable[AbortedTransaction], complete: bool, start: int) -> None:
+        """Compares the entries of the file; one that does not exist has none.
 
-    def finish(self, entries: Iterable[AbortedTransaction], complete: bool) -> None:
-        """Compares the entries of the file; one that does not exist has none. complete: whether all batches of the log
-        up to here were read."""
-        missing = dict(self._expected)
+        complete   whether all batches of the log up to here were read. If not, no entries are expected of transactions
+                   that began before the log: where all data of one is deleted or cleaned, the log cleaner keeps the
+                   marker for a while, but not the entry
+        start      of the log
+        """
+        missing = {place: one for place, one in self._expected.items() if complete or one.first_offset >= start}
         for number, entry in enumerate(entries):
             place = entry.producer_id, entry.last_offset
             expected = missing.pop(place, None)
