@@ -13,7 +13,8 @@ from plain_logs import flip
 
 import kafkarec
 from kafkarec import CorruptRecordError, SegmentWriter
-from kafkarec.sidecars import leader_epochs, producer_snapshot
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.sidecars import leader_epochs, producer_snapshot, txn_index
 from kafkarec.sources import folders
 
 
@@ -156,6 +157,17 @@ def test_a_folder_can_be_read_while_it_is_written(written):
         with kafkarec.open(written) as log:
             assert len(log.read(start_offset=offset)) == 3
             assert len(log.read(start_offset=offset, isolation="read_committed")) == 0
+
+
+def test_the_index_of_a_lost_segment_is_not_that_of_a_new_one(folder):
+    """A consumer would skip the records of a transaction that it says was aborted."""
+    SegmentWriter(folder).close()
+    index = folder / "00000000000000000003.txnindex"
+    index.write_bytes(txn_index.write([AbortedTransaction(9, 3, 8, 9)]))
+    with SegmentWriter(folder, segment_bytes=len(batch())) as writer:
+        writer.append(batch() + batch(3))
+        assert not index.exists() and len(writer.segments) == 2
+    assert kafkarec.verify(folder).findings == ()
 
 
 REAL = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0", "__consumer_offsets-0", "__cluster_metadata-0")
