@@ -6,6 +6,7 @@ from tempfile import mkdtemp
 
 import builders
 import pytest
+from counted_calls import counted_calls
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_logs import batch, exchange, flip, log
@@ -230,3 +231,15 @@ def test_a_batch_that_the_cleaner_emptied_is_no_difference(tmp_path):
     whole = batch(0, 10, last_offset_delta=14)  # its last records were removed
     assert compared(tmp_path, [whole], [first]).first == ends_later.first
     assert ends_later.a_follows_b.offset == 10
+
+
+def test_the_work_grows_as_the_damage_does(tmp_path):
+    counts = []
+    for number in (300, 600):
+        good = [batch(5 * n) for n in range(2 * number)]
+        hurt = [data if n % 2 else data[:-1] + b"\xff" for n, data in enumerate(good)]
+        a, b = (log(tmp_path / f"{name}-{number}", data) for name, data in (("a", good), ("b", hurt)))
+        difference, calls = counted_calls(lambda a=a, b=b: compare(a, b))
+        assert spans(difference.only_a) == [(10 * n, 10 * n + 4, "damaged") for n in range(number)]
+        counts.append(calls)
+    assert counts[1] < 2.2 * counts[0]
