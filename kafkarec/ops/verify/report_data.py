@@ -83,6 +83,11 @@ class FileReport:
     findings: tuple[Finding, ...] = ()
 
     @property
+    def is_log(self) -> bool:
+        """Whether it is a segment with its base offset in its name. A .checkpoint has its end offset in its name."""
+        return self.base_offset is not None and ".log" in self.name
+
+    @property
     def places(self) -> int:
         """The number of damaged ranges."""
         return len(self.damage) + self.damage_left_out
@@ -152,6 +157,11 @@ class PartitionReport:
     @property
     def places(self) -> int:
         return sum(file.places for file in self.files)
+
+    @property
+    def damage_left_out(self) -> int:
+        """The number of damaged ranges that `damage` does not list."""
+        return self.total("damage_left_out")
 
     @property
     def state(self) -> str:

@@ -17,7 +17,6 @@ from kafkarec import NothingToTry, study
 from kafkarec.ops.study import CODECS, Candidate, codec_and_level
 from kafkarec.ops.study.sampling import sample_shares
 
-
 ONE = {"codecs": ["zstd:3"], "batch_sizes": [None]}
 
 
