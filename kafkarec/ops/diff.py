@@ -8,13 +8,16 @@ Compacted replicas may differ in the records that were already removed; these ar
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.read.decode_options import request
 from kafkarec.read.reader import decode
 from kafkarec.read.walk import walk
@@ -173,12 +176,14 @@ def compare(
 
 
 def _set_kinds(extents: list[Extent], other: Replica) -> None:
+    lost = sorted(
+        (-LONG_MAX if one.lost_from is None else one.lost_from, LONG_MAX if one.lost_to is None else one.lost_to)
+        for one in other.damage
+    )
+    reached = [*accumulate((last for _, last in lost), max)]  # of each damage and those that begin before it
     for extent in extents:
-        if any(
-            (one.lost_from is None or one.lost_from <= extent.last)
-            and (one.lost_to is None or extent.first <= one.lost_to)
-            for one in other.damage
-        ):
+        before = bisect_right(lost, (extent.last, LONG_MAX))
+        if before and reached[before - 1] >= extent.first:
             extent.kind = DAMAGED
         elif other.start is None or other.end is None or extent.first >= other.end:
             extent.kind = TAIL

@@ -214,9 +214,9 @@ REFUSED: dict[str, tuple[bytes, type[ValueError], str, int]] = {
         0,
     ),
     "marker that cannot be read": (
-        plain_logs.batch(3, 1, producer_id=9, attributes=builders.CONTROL, key=b"\0"),
+        GOOD + plain_logs.batch(6, 1, producer_id=9, attributes=builders.CONTROL, key=b"\0"),
         InvalidRecordError,
-        "control record",
-        0,
+        r"^control record cannot be read at byte \d+ \(base offset 6\): the key is too short \(limit 4, found 1\)$",
+        len(GOOD),
     ),
 }

@@ -239,7 +239,8 @@ def log_name(base: int) -> str:
 
 
 class ActiveSegment:
-    """A segment opened for writing; created if it does not exist.
+    """A segment opened for writing; created if it does not exist. Index files with its name are removed; the caller
+    syncs the folder.
 
     size             number of bytes of the whole batches in it, to which the file is truncated
     first_timestamp  max timestamp (ms) of its first batch; None: it has no batch yet
@@ -262,6 +263,9 @@ class ActiveSegment:
         self._folder, self._settings, self._opened_at = folder, settings, now
         self._first_timestamp = first_timestamp
         self.path = os.path.join(folder, log_name(base))
+        for suffix in INDEXES:  # of these batches, or of a segment that was lost
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, filename_prefix(base) + suffix))
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self.path, flags, 0o644)
         try:
@@ -332,12 +336,6 @@ class ActiveSegment:
         fsync(self._descriptor, self.path)
         for suffix, data in self.index_builder.finish().items():
             write_file(self._folder, filename_prefix(self.base) + suffix, data)
-
-    def remove_old_indexes(self) -> None:
-        """Removes index files with the name of this segment; the caller syncs the folder."""
-        for suffix in INDEXES:
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self._folder, filename_prefix(self.base) + suffix))
 
     def close(self) -> None:
         """Closes the file. May be called twice."""

@@ -141,7 +141,6 @@ class SegmentWriter:
                 size=recovered.size,
                 first_timestamp=recovered.first_timestamp,
             )
-            self._active.remove_old_indexes()
             self._active.sync()
         else:
             drop_snapshots(self._folder, lambda offset: False)

@@ -12,7 +12,7 @@ as cut, 16384 ...     batches stay as they are, or adjacent ones are joined up t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from kafkarec.codecs import CODECS as TABLE
 from kafkarec.experimental import header_first, v3
 from kafkarec.format.enums import CODEC_NAMES, Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
-from kafkarec.ops.convert import converted_batches
+from kafkarec.ops.convert import Conversion, converted_batches
 from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
 from kafkarec.write import encode
@@ -43,16 +43,6 @@ class Candidate(NamedTuple):
         return {"compression": self.compression, "level": self.level, "batch_size": self.batch_size}
 
 
-class ConvertedPiece(NamedTuple):
-    """A piece in another format. refused: batches that the format cannot hold, or that are damaged; losses: as
-    ConversionStats.losses."""
-
-    data: bytes
-    batches: int
-    losses: Mapping[str, int]
-    refused: int
-
-
 @dataclass(frozen=True)
 class RecordFormat:
     """One format. magic: of the batches that `convert` makes; proposal: a module of kafkarec.experimental, for a format
@@ -66,15 +56,16 @@ class RecordFormat:
         """The names of the codecs that it has."""
         return tuple(CODEC_NAMES[: LATEST_CODECS[self.magic] + 1])
 
-    def write(self, data: bytes, tried: Candidate, limit: int) -> ConvertedPiece:
-        """The bytes of a piece in this format; damaged batches are left out."""
+    def write(self, data: bytes, tried: Candidate, limit: int) -> tuple[bytes, Conversion]:
+        """The bytes of a piece in this format, and the conversion that made them, or uncompressed ones for a proposal:
+        it has left out batches that are damaged or that the format cannot hold."""
         first = tried if self.proposal is None else tried._replace(compression="none", level=None)
         made = converted_batches(data, magic=self.magic, **first.options, errors="skip", max_decompressed_bytes=limit)
         written = b"".join(made)
         if self.proposal is not None:
             codec = {"compression": tried.compression, "level": tried.level}
             written = self.proposal.from_v2(written, **codec, max_decompressed_bytes=limit)
-        return ConvertedPiece(written, made.stats.batches_out, made.stats.losses, len(made.damage))
+        return written, made
 
     def encode(self, columns: RecordColumns, tried: Candidate) -> bytes:
         """The records in this format."""

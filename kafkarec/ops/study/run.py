@@ -53,17 +53,17 @@ class Trial(NamedTuple):
 def run_trial(data: bytes, columns: RecordColumns, damaged: int, candidate: Candidate, limit: int) -> Trial:
     """columns: the decoded `data`; damaged: how many batches of it are"""
     form = FORMATS[candidate.format]
-    made = form.write(data, candidate, limit)
+    written, made = form.write(data, candidate, limit)
     writing: float | None
     try:
         # the records of the piece, or what magic 0 and 1 have of them
-        source = columns if form.magic == BATCH_MAGIC else decode(made.data, max_decompressed_bytes=limit)
+        source = columns if form.magic == BATCH_MAGIC else decode(written, max_decompressed_bytes=limit)
         writing = cpu_seconds(lambda: form.encode(source, candidate))
     except ValueError:
         writing = None  # offsets of old message sets need not ascend; convert splits there, encode refuses
-    reading = cpu_seconds(lambda: form.decode(made.data, limit))
-    before, refused = sum(columns.batches.column("size_in_bytes")), max(0, made.refused - damaged)
-    return Trial(before, len(made.data), made.batches, made.losses, refused, writing, reading)
+    reading = cpu_seconds(lambda: form.decode(written, limit))
+    before, refused = sum(columns.batches.column("size_in_bytes")), max(0, len(made.damage) - damaged)
+    return Trial(before, len(written), made.stats.batches_out, made.stats.losses, refused, writing, reading)
 
 
 def cpu_seconds(run: Callable[[], Any]) -> float:

@@ -91,14 +91,14 @@ def validated(data: bytes | memoryview, log_append_time: int, max_timestamp: int
     return made
 
 
-OTHER_MAGIC, NO_KEY, OUT_OF_RANGE, APPEND_TIME = 1, 2, 3, 4  # the C enum RecordFault of `_c/record_stats.pxd`
-# Why a record is refused.
-_REFUSALS = {
-    OTHER_MAGIC: "its magic {own_magic} is not the outer magic {magic}",
-    NO_KEY: "it has no key, and the topic is compacted",
-    OUT_OF_RANGE: "timestamp {timestamp} of offset {offset} is out of range: from {least} to {most}",
-    APPEND_TIME: "its timestamp type is log append time, which a producer does not set",
-}
+# Why a record is refused, by the members of the C enum RecordFault of `_c/record_stats.pxd`.
+_REFUSALS = (
+    "",
+    "its magic {own_magic} is not the outer magic {magic}",
+    "it has no key, and the topic is compacted",
+    "timestamp {timestamp} of offset {offset} is out of range: from {least} to {most}",
+    "its timestamp type is log append time, which a producer does not set",
+)
 
 
 def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **sides: Any) -> NoReturn:

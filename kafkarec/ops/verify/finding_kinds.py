@@ -47,7 +47,6 @@ class Kind(NamedTuple):
 _ERROR, _ANOMALY, _NOTE = (ERROR,), (ANOMALY,), (NOTE,)
 _ERROR_OR_ANOMALY, _ERROR_OR_NOTE = (ERROR, ANOMALY), (ERROR, NOTE)
 _COPY = "copy the file again, or salvage the partition"
-_READ = "nothing is lost; find out which program wrote the batch"
 _LOST_END = "salvage the partition; look for the rest in a replica, and do not rebuild the indexes first"
 _REINDEX = "`kafkarec reindex`; what a broker does with it, and what else helps, depends on the file (docs/damage.md)"
 _OFFSETS = "`kafkarec reindex`, or delete it: a broker makes a new one at its start, but does not notice a wrong one"
@@ -57,7 +56,40 @@ _ABORTED = "`kafkarec reindex`; read_committed consumers go by it: they get abor
 _PRODUCERS = "`kafkarec reindex`; a broker believes it, and refuses batches of its producers or stores them twice"
 _EPOCHS = "`kafkarec reindex`; a broker believes it: it says where replicas truncate their logs (KIP-101)"
 
+# What no Kafka writer writes in a batch, and readers accept or ignore: what is wrong, by the kind's name
+_ODD_BATCHES = {
+    # batch headers, magic 2: DefaultRecordBatch
+    "attributes_unknown": "unused attribute bits are set",
+    "count_above_offsets": "a batch has more records than offsets",
+    "base_offset_negative": "a base offset is negative",
+    "timestamp_negative": "a timestamp is negative and not -1",
+    "producer_id_invalid": "a producer id is negative and not -1",
+    "producer_without_sequence": "a batch has a producer id but no sequence",
+    "sequence_negative": "a base sequence is negative and not -1",
+    "leader_epoch_negative": "a partition leader epoch is negative and not -1",
+    # records: DefaultRecord
+    "record_offset_outside": "a record's offset is outside of its batch's offsets",
+    "record_offsets_unordered": "the offsets of a batch's records do not ascend",
+    "record_attributes_unknown": "unused attribute bits of a record are set",
+    "varint_not_minimal": "a varint is longer than necessary",
+    "length_below_minus_one": "a length is negative and not -1",
+    # compressed payloads
+    "payload_trailing_bytes": "bytes after the end of a compressed stream, which no reader reads",
+    "payload_several_streams": "several compressed streams in one payload",
+    "payload_checksum_ignored": "a checksum in a compressed frame is wrong, but Kafka does not verify it",
+    # messages of magic 0 and 1: LegacyRecord, AbstractLegacyRecordBatch
+    "inner_trailing_bytes": "extra bytes after the inner messages",
+    "inner_magic_differs": "an inner message has another magic than its wrapper",
+    "inner_offsets_unordered": "offsets of inner messages do not ascend",
+    "inner_offset_above_wrapper": "an inner offset is above the wrapper's",
+    "message_trailing_bytes": "extra bytes after a message's value",
+}
+
 KINDS: dict[str, Kind] = {
+    **{
+        name: Kind(_ANOMALY, violation, "nothing is lost; find out which program wrote the batch")
+        for name, violation in _ODD_BATCHES.items()
+    },
     # offsets: UnifiedLog.append keeps them ascending, and reads by offset rely on it
     "offset_overlap": Kind(
         _ERROR_OR_ANOMALY,
@@ -170,44 +202,16 @@ KINDS: dict[str, Kind] = {
     "bytes_unaccounted": Kind(
         _ERROR, "good bytes, damage and tail do not add up to the file", "a bug in kafkarec: please report it"
     ),
-    # batch headers, magic 2: DefaultRecordBatch
-    "attributes_unknown": Kind(_ANOMALY, "unused attribute bits are set", _READ),
+    # odd batches that readers do not show as they are
     "count_zero_with_payload": Kind(
         _ANOMALY, "a batch declares no records but contains some, which no reader returns", "kafkarec explain"
     ),
-    "count_above_offsets": Kind(_ANOMALY, "a batch has more records than offsets", _READ),
-    "base_offset_negative": Kind(_ANOMALY, "a base offset is negative", _READ),
-    "timestamp_negative": Kind(_ANOMALY, "a timestamp is negative and not -1", _READ),
-    "producer_id_invalid": Kind(_ANOMALY, "a producer id is negative and not -1", _READ),
-    "producer_without_sequence": Kind(_ANOMALY, "a batch has a producer id but no sequence", _READ),
-    "sequence_negative": Kind(_ANOMALY, "a base sequence is negative and not -1", _READ),
-    "leader_epoch_negative": Kind(_ANOMALY, "a partition leader epoch is negative and not -1", _READ),
-    # records: DefaultRecord
-    "record_offset_outside": Kind(_ANOMALY, "a record's offset is outside of its batch's offsets", _READ),
-    "record_offsets_unordered": Kind(_ANOMALY, "the offsets of a batch's records do not ascend", _READ),
-    "record_attributes_unknown": Kind(_ANOMALY, "unused attribute bits of a record are set", _READ),
-    "varint_not_minimal": Kind(_ANOMALY, "a varint is longer than necessary", _READ),
-    "length_below_minus_one": Kind(_ANOMALY, "a length is negative and not -1", _READ),
     "header_key_not_utf8": Kind(
         _ANOMALY, "a header key is not UTF-8: Java reads it with U+FFFD", "read it with header_keys='binary'"
     ),
-    # compressed payloads
-    "payload_trailing_bytes": Kind(
-        _ANOMALY, "bytes after the end of a compressed stream, which no reader reads", _READ
-    ),
-    "payload_several_streams": Kind(_ANOMALY, "several compressed streams in one payload", _READ),
-    "payload_checksum_ignored": Kind(
-        _ANOMALY, "a checksum in a compressed frame is wrong, but Kafka does not verify it", _READ
-    ),
-    # messages of magic 0 and 1: LegacyRecord, AbstractLegacyRecordBatch
     "inner_truncated": Kind(
         _ANOMALY, "the last inner message is incomplete: readers ignore it without an error", "its record is lost"
     ),
-    "inner_trailing_bytes": Kind(_ANOMALY, "extra bytes after the inner messages", _READ),
-    "inner_magic_differs": Kind(_ANOMALY, "an inner message has another magic than its wrapper", _READ),
-    "inner_offsets_unordered": Kind(_ANOMALY, "offsets of inner messages do not ascend", _READ),
-    "inner_offset_above_wrapper": Kind(_ANOMALY, "an inner offset is above the wrapper's", _READ),
-    "message_trailing_bytes": Kind(_ANOMALY, "extra bytes after a message's value", _READ),
     # control records
     "control_type_unknown": Kind(
         _ANOMALY, "a control record has a type that Kafka 4.4 does not have", "written by a newer Kafka"

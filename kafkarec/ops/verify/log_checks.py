@@ -29,7 +29,7 @@ from kafkarec.sidecars import (
 from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import read_failure
 from kafkarec.state import transactions
-from kafkarec.state.producers import ProducerStates, StartingProducers, producers_at_log_start
+from kafkarec.state.producers import ProducerStates
 from kafkarec.storage import first_bytes, names, recorded_ends
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name
@@ -80,9 +80,9 @@ class LogCheck:
             None if entries is None else EpochCheckpointCheck(entries, partial(self._own.report, leader_epochs.NAME))
         )
         self._own.read_in_folder(log, partition_metadata.NAME, partition_metadata.read)
-        first = log.segments[0] if log.segments else None
-        self._base = first.base_offset or 0 if first else 0
-        self._start = producers_at_log_start(first, self._base)
+        self._base = log.segments[0].base_offset or 0 if log.segments else 0
+        self._states = ProducerStates((), self._base)
+        self._is_complete = self._base == 0  # whether the producers of all earlier batches are known
         self._has_missing_offsets = False  # whether offsets were missing so far
         self._has_emptied_markers = False  # of which a broker that recovers the log does not use the header
         self._is_read = True
@@ -93,7 +93,7 @@ class LogCheck:
         findings = self._segments[segment.path] = SideFileFindings(self._path)
         base = segment.base_offset or 0
         # the cleaner may have removed the last batches before it
-        self._has_missing_offsets = self._has_missing_offsets or self._start.states.end_offset < base
+        self._has_missing_offsets = self._has_missing_offsets or self._states.end_offset < base
         self._compare_snapshot(base, partial(segment.sidecar, producer_snapshot.SUFFIX), findings)
         self._indexes = _SegmentIndexes(segment, segment is not self._log.segments[-1], findings)
 
@@ -103,7 +103,7 @@ class LogCheck:
             has_gaps = bool(flags & (GAP | OFFSETS))
             self._has_missing_offsets = self._has_missing_offsets or has_gaps
             self._has_emptied_markers = self._has_emptied_markers or bool(flags & EMPTIED)
-            self._indexes.add(step, self._start.states, has_gaps or bool(step.damage))
+            self._indexes.add(step, self._states, has_gaps or bool(step.damage))
             if self._epochs is not None:
                 self._epochs.add(step, not flags & EPOCH)
             if self._sequences is not None:
@@ -112,7 +112,8 @@ class LogCheck:
 
     def end_segment(self, largest_batch: int) -> None:
         """The segment was read. largest_batch: its size in bytes."""
-        self._indexes.finish(self._start, self._has_missing_offsets, self._base, largest_batch)
+        is_complete = self._is_complete and not self._has_missing_offsets
+        self._indexes.finish(self._states, is_complete, self._base, largest_batch)
 
     def mark_unread(self) -> None:
         """A segment could not be read, or not to its end."""
@@ -132,7 +133,7 @@ class LogCheck:
         results = LogFindings(self._segments, self._own, self._batches)
         if not self._segments:
             return results
-        end = self._start.states.end_offset
+        end = self._states.end_offset
         if end != self._indexes.base:
             reading = partial(self._log.folder_file, snapshot_name(end))
             self._compare_snapshot(end, reading, self._segments[self._indexes.path])
@@ -155,11 +156,13 @@ class LogCheck:
         return results
 
     def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
-        start, name = self._start, snapshot_name(offset)
+        name = snapshot_name(offset)
+        entries = findings.read(name, reading, producer_snapshot.read)
+        if entries is not None and offset == self._base and not self._is_complete:  # that of the log's start
+            self._states, self._is_complete = ProducerStates(entries, offset), True
         cleaned = self._has_missing_offsets or self._has_emptied_markers
-        entries = findings.read(name, reading, producer_snapshot.read) or ()
-        is_known = start.is_complete and self._is_read and not cleaned
-        check_snapshot(entries, start.states, partial(findings.report, name), is_known)
+        is_known = self._is_complete and self._is_read and not cleaned
+        check_snapshot(entries or (), self._states, partial(findings.report, name), is_known)
 
 
 class _SegmentIndexes:
@@ -229,23 +232,21 @@ class _SegmentIndexes:
             if bases[row] is not None and bases[row] > entry.last_offset:
                 yield row, entry
 
-    def finish(self, log: StartingProducers, cleaned: bool, start: int, largest_batch: int) -> None:
+    def finish(self, states: ProducerStates, is_complete: bool, start: int, largest_batch: int) -> None:
         """Reports what the indexes have after the last batch.
 
-        cleaned         whether offsets are missing in the log
+        is_complete     whether the producers before the log are known, and no offsets are missing in it up to here
         start           of the log
         largest_batch   its size in bytes
         """
         if self._later_segment:
             for entry in self._entries:
-                self._transactions.add_lost_marker(entry, log.states)
+                self._transactions.add_lost_marker(entry, states)
         is_closed = self._later_segment and not self._live
         for check in self._checks:
             check.finish(self._end, largest_batch, is_closed)
-        if cleaned:
-            self._transactions.leave_out_before(start)
         if self._aborted is not None:
-            self._transactions.finish(self._aborted, log.is_complete and not cleaned)
+            self._transactions.finish(self._aborted, is_complete, start)
 
 
 def check_data_folder(folder: Folder, findings: Findings) -> None:

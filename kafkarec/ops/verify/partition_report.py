@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from kafkarec.damage import is_unchecked
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.log_folders import PartitionFiles
@@ -255,7 +257,11 @@ def _salvaged_ranges(log: PartitionFiles) -> list[tuple[int, int]]:
 
 def _leave_out_salvaged(ranges: Sequence[tuple[int, int]], gaps: CountedGaps, findings: Findings) -> None:
     """Removes the gaps that are listed, and adds a note about them."""
-    listed = [gap for gap in gaps.listed if any(low <= gap.first and gap.last <= top for low, top in ranges)]
+    listed = set()
+    for gap in gaps.listed:
+        at = bisect_right(ranges, (gap.first, LONG_MAX))  # after the range that begins there or before
+        if at and gap.last <= ranges[at - 1][1]:
+            listed.add(gap)
     gaps.remove(listed)
     if listed:
         count = counted(sum(gap.length for gap in listed), "offset")

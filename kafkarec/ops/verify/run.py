@@ -29,7 +29,8 @@ from kafkarec.storage.recorded_ends import DataFolderState
 from kafkarec.storage.segment_file import SegmentFile, size_or_zero
 from kafkarec.support.threads import run_in_threads
 
-from .findings import Findings
+from .finding_kinds import NOTE
+from .findings import Finding, Findings
 from .log_checks import LogCheck, LogFindings, check_data_folder, check_left_out
 from .partition_report import partition_report
 from .report import Report
@@ -101,7 +102,9 @@ def _check_along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit
     checksum is wrong. Of a remote log without indexes all headers would be fetched for nothing."""
     along = LogCheck(log, sequences)
     checked = {one.path: one for one in files}
-    for segment in log.segments if sequences or is_local(log) or _has_index(log) else ():
+    suffixes = {one.suffix for one in recorded_ends.files_beside(log)}
+    is_compared = sequences or is_local(log) or not suffixes.isdisjoint((offset_index.SUFFIX, txn_index.SUFFIX))
+    for segment in log.segments if is_compared else ():
         found = checked[segment.path]
         known = verify_request(limit) if found.damage or found.restored else walk_request(MARKERS, errors="skip")
         rows = RowCheck(found.is_log)
@@ -124,14 +127,6 @@ def _check_along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit
 def is_local(log: PartitionFiles) -> bool:
     """Whether its segments are local files, which are cheap to read again."""
     return all(isinstance(segment.folder, LocalFolder) for segment in log.segments)
-
-
-def _has_index(log: PartitionFiles) -> bool:
-    suffixes = (offset_index.SUFFIX, txn_index.SUFFIX)
-    try:
-        return any(segment.sidecar(suffix) for segment in log.segments for suffix in suffixes)
-    except OSError:
-        return True  # reported where it is compared
 
 
 def verify(
@@ -201,9 +196,9 @@ def verify(
                     again = PartitionFiles.of(log.folder, log.topic, log.partition)
                 [(report, changed)] = reports_of([again], recorded_ends.data_folders(folders), None)
                 if changed:
-                    note = Findings()
-                    note.add("changed_meanwhile", "changed twice while it was verified: a broker is writing to it")
-                    report = PartitionReport(report.path, report.topic, report.partition, own_findings=tuple(note))
+                    why = "changed twice while it was verified: a broker is writing to it"
+                    note = Finding("changed_meanwhile", NOTE, why)
+                    report = PartitionReport(report.path, report.topic, report.partition, own_findings=(note,))
             partitions.append(report)
     partitions.sort(  # the worst first
         key=lambda one: (-one.lost_offsets, -one.lost_bytes, STATES.index(one.state), -one.places, one.name)

@@ -75,16 +75,12 @@ class IndexCheck(Generic[E]):
     def _report_entry(self, kind: str, number: int, entry: E, what: str, severity: str | None = None) -> None:
         self._report(kind, f"entry {number} ({self.described.format(*entry)}) {what}", severity)
 
-    def _entries_up_to(self, place: int) -> Iterator[tuple[int, E]]:
-        """Yields the (number, entry) pairs up to a place."""
-        places, end = self._places, place - self._place_base
-        while self._at < len(places) and places[self._at] <= end:
+    def _entries_up_to(self, place: int | None) -> Iterator[tuple[int, E]]:
+        """Yields the (number, entry) pairs up to a place; None: all that are left."""
+        while self._at < len(self._places) and (place is None or self._places[self._at] + self._place_base <= place):
             number = self._numbers[self._at]
             self._at += 1
             yield number, self._index[number]
-
-    def _remaining_entries(self) -> Iterator[tuple[int, E]]:
-        return self._entries_up_to(self._places[-1] + self._place_base) if self._places else iter(())
 
     def _take_usual(self, rows: BatchRows) -> bool:
         """Takes the batches of a step if each entry up to the last one has the place of one, and its value."""
@@ -157,7 +153,7 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
         largest_batch   size of the largest batch in bytes
         closed          it is not the active segment
         """
-        for number, entry in self._remaining_entries():
+        for number, entry in self._entries_up_to(None):
             self._report_entry("index_position", number, entry, f"points beyond the log's end, {end}")
         for number, entry in self._waiting:
             what = f"is above the segment's last offset, {self._last}: a broker regards the segment as empty"
@@ -209,7 +205,7 @@ class TimeIndexCheck(IndexCheck[TimeEntry]):
 
     def finish(self, end: int, largest_batch: int, closed: bool) -> None:
         """Reports entries beyond the last batch, and a missing last entry. Parameters: as of OffsetIndexCheck"""
-        for number, entry in self._remaining_entries():
+        for number, entry in self._entries_up_to(None):
             segment = "is empty" if self._last is None else f"ends at offset {self._last}"
             self._report_entry("time_offset", number, entry, f"is beyond the segment, which {segment}")
         latest = None if self._last_entry is None else self._last_entry.timestamp
@@ -295,15 +291,15 @@ class TxnIndexCheck:
         self._expected |= aborted
         self._abort_markers |= aborted.keys() | set(taken.empty_aborts)
 
-    def leave_out_before(self, start: int) -> None:
-        """Expects no entries of transactions that began before the first segment, for a log with gaps: where all data
-        of one is deleted or cleaned, the log cleaner keeps the marker for a while, but not the entry."""
-        self._expected = {place: one for place, one in self._expected.items() if one.first_offset >= start}
+    def finish(self, entries: Iterable[AbortedTransaction], complete: bool, start: int) -> None:
+        """Compares the entries of the file; one that does not exist has none.
 
-    def finish(self, entries: Iterable[AbortedTransaction], complete: bool) -> None:
-        """Compares the entries of the file; one that does not exist has none. complete: whether all batches of the log
-        up to here were read."""
-        missing = dict(self._expected)
+        complete   whether all batches of the log up to here were read. If not, no entries are expected of transactions
+                   that began before the log: where all data of one is deleted or cleaned, the log cleaner keeps the
+                   marker for a while, but not the entry
+        start      of the log
+        """
+        missing = {place: one for place, one in self._expected.items() if complete or one.first_offset >= start}
         for number, entry in enumerate(entries):
             place = entry.producer_id, entry.last_offset
             expected = missing.pop(place, None)

@@ -92,6 +92,13 @@ def test_data_of_an_aborted_transaction_is_removed_at_once_and_replaces_no_value
     assert left.aborted_transactions == (AbortedTransaction(7, 1, 3, 4),)
 
 
+def test_an_abort_marker_that_is_there_twice_aborts_its_transaction():
+    marker = end_marker(1, 7, commit=False)
+    left = compact(batch((b"a", b"gone"), **of(7)) + marker * 2 + batch((b"b", b"kept"), base=2), now=NOW)
+    assert pairs(left) == [(2, b"b", b"kept")]
+    assert left.aborted_transactions == (AbortedTransaction(7, 0, 1, 2),)
+
+
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_marker_is_removed_when_its_data_is_gone_and_its_horizon_has_passed(commit):
     newer = batch((b"a", b"2"), base=500)
@@ -184,8 +191,17 @@ def test_a_marker_with_a_producers_newest_epoch_keeps_its_header():
     assert spans(compact(data, now=NOW + 20 * DAY, **settings))[0] == (2, 2, 1)
 
 
-def test_the_last_batch_keeps_its_header_and_so_the_logs_end_offset():
-    left = compact(batch((b"a", b"1")) + batch((None, b"2"), base=1), now=NOW)
+@pytest.mark.parametrize(
+    "data",
+    [
+        batch((b"a", b"1")) + batch((None, b"2"), base=1),
+        # a broker fails here: MemoryRecords.filterTo cannot empty a message
+        builders.message(key=b"a") + builders.message(offset=1, key=None),
+    ],
+    ids=["magic 2", "magic 1"],
+)
+def test_the_last_batch_keeps_its_header_and_so_the_logs_end_offset(data):
+    left = compact(data, now=NOW)
     assert spans(left) == [(0, 0, 1), (1, 1, 0)]
     assert kafkarec.scan(left)[-1]["next_offset"] == left.stats.next_offset == 2
 
@@ -201,12 +217,6 @@ def test_messages_of_magic_0_and_1_become_batches_of_magic_2():
     assert compact(left, now=NOW) == left
     [ends_sooner, *_] = kafkarec.scan(compact(data + builders.message(offset=2000, key=b"a"), now=NOW))
     assert (ends_sooner["base_offset"], ends_sooner["last_offset"]) == (2, 2)
-
-
-def test_a_removed_last_message_becomes_an_empty_batch():
-    """A broker fails here: MemoryRecords.filterTo cannot empty a message."""
-    left = compact(builders.message(key=b"a") + builders.message(offset=1, key=None), now=NOW)
-    assert spans(left) == [(0, 0, 1), (1, 1, 0)]
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -32,11 +32,14 @@ def test_sources_of_every_kind_give_the_same_result(tmp_path):
     assert convert(b"") == b""
 
 
-def test_several_partitions_are_refused(tmp_path):
+@pytest.mark.parametrize("rewrite", [convert, kafkarec.compact])
+def test_several_partitions_and_paths_are_refused(rewrite, tmp_path):
     for name in ("a-0", "a-1"):
         plain_logs.log(tmp_path / name, [plain_logs.batch(0, 1)])
-    with pytest.raises(ValueError, match="one by one"):
-        convert(kafkarec.open(tmp_path))
+    with pytest.raises(ValueError, match="2 partitions; rewrite them one by one"):
+        rewrite(kafkarec.open(tmp_path))
+    with pytest.raises(TypeError, match=r"a Log from kafkarec\.open, not str"):
+        rewrite("a-0")
 
 
 def test_an_error_names_the_file(tmp_path):

@@ -1,9 +1,12 @@
 """diff: replicas that are equal, or differ in epoch, content, batching, compaction or damage."""
 
 import random
+from pathlib import Path
+from tempfile import mkdtemp
 
 import builders
 import pytest
+from counted_calls import counted_calls
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_logs import batch, exchange, flip, log
@@ -20,15 +23,15 @@ def spans(extents):
     return [(e.first, e.last, e.kind) for e in extents]
 
 
-def mirrored(difference, other):
-    """Assert that the comparison with swapped arguments gives the mirrored result."""
-    return (
-        spans(difference.only_a) == spans(other.only_b)
-        and spans(difference.only_b) == spans(other.only_a)
-        and spans(difference.changed) == spans(other.changed)
-        and difference.a_follows_b == other.b_follows_a
-        and difference.same == other.same
-    )
+def compared(tmp_path, a, b):
+    """The difference of two logs of these batches, the last of which is a segment of its own; it is mirrored with
+    swapped arguments."""
+    a, b = (log(Path(mkdtemp(dir=tmp_path)), *filter(None, (one[:-1], one[-1:]))) for one in (a, b))
+    difference, other = compare(a, b), compare(b, a)
+    assert spans(difference.only_a) == spans(other.only_b) and spans(difference.only_b) == spans(other.only_a)
+    assert spans(difference.changed) == spans(other.changed) and difference.same == other.same
+    assert difference.a_follows_b == other.b_follows_a
+    return difference
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -37,42 +40,31 @@ def test_other_codec_and_other_batches_are_the_same_records(tmp_path, codec):
         parts = [builders.record(offset_delta=i - base, timestamp_delta=i, value=b"v%d" % i) for i in range(base, stop)]
         return builders.batch(parts, base_offset=base, last_offset_delta=stop - base - 1, **options)
 
-    a = log(tmp_path / "a", [records(0, 5), records(5, 12), records(12, 20)], [records(20, 30)])
-    b = log(tmp_path / "b", [records(0, 5), records(5, 9, codec=codec), records(9, 17, codec=codec), records(17, 30)])
-    difference = compare(a, b)
+    a = [records(0, 5), records(5, 12), records(12, 20), records(20, 30)]
+    b = [records(0, 5), records(5, 9, codec=codec), records(9, 17, codec=codec), records(17, 30)]
+    difference = compared(tmp_path, a, b)
     assert difference.same and not difference.identical and not difference
     assert difference.identical_to == 5
     assert spans(difference.rebatched) == [(5, 29, "batching")]
-    assert mirrored(difference, compare(b, a))
 
 
 def test_a_compacted_replica_has_gaps(tmp_path):
     parts = builders.records(10)
-    a = log(tmp_path / "a", [batch(0, 10), batch(10, 10), batch(20, 10)])
     cleaned = builders.batch([parts[2], parts[9]], base_offset=10, last_offset_delta=9)
-    b = log(tmp_path / "b", [cleaned, batch(20, 10)])
-    difference = compare(a, b)
+    difference = compared(tmp_path, [batch(0, 10), batch(10, 10), batch(20, 10)], [cleaned, batch(20, 10)])
     assert spans(difference.only_a) == [(0, 9, "head"), (10, 11, "gap"), (13, 18, "gap")]
     assert difference.first == (10, "only A has a record here")
     assert not difference.only_b and not difference.changed
     assert any("in a compacted topic, gaps are not a loss" in note for note in difference.notes)
-    assert mirrored(difference, compare(b, a))
 
 
 def test_wrapper_messages(tmp_path):
     def wrapper(first, last, codec):
-        inner = b"".join(builders.message(offset=i - first, value=b"%d" % i, magic=1) for i in range(first, last + 1))
-        return builders.message(
-            offset=last,
-            magic=1,
-            attributes=builders.CODEC_IDS[codec],
-            key=None,
-            value=builders.compress(codec, inner, 1),
-        )
+        inner = [builders.message(offset=i - first, value=b"%d" % i) for i in range(first, last + 1)]
+        return builders.wrapper(inner, offset=last, codec=codec)
 
-    a = log(tmp_path / "a", [wrapper(0, 4, "gzip"), wrapper(5, 9, "gzip")])
-    b = log(tmp_path / "b", [wrapper(0, 4, "gzip"), wrapper(5, 9, "lz4")])
-    difference = compare(a, b)
+    a, b = ([wrapper(0, 4, "gzip"), wrapper(5, 9, codec)] for codec in ("gzip", "lz4"))
+    difference = compared(tmp_path, a, b)
     assert difference.same and not difference.identical and difference.identical_to == 5
 
 
@@ -93,7 +85,7 @@ def test_differences_of_random_histories_are_found(tmp_path):
             at = stop
         return out
 
-    for turn in range(40):
+    for _ in range(40):
         other = list(values)
         changed = sorted(random_.sample(range(60), random_.randint(0, 3)))
         gone = sorted(set(random_.sample(range(59), random_.randint(0, 3))) - set(changed))
@@ -101,7 +93,7 @@ def test_differences_of_random_histories_are_found(tmp_path):
             other[at] = b"changed"
         for at in gone:
             other[at] = None
-        difference = compare(log(tmp_path / f"a{turn}", cut(list(values))), log(tmp_path / f"b{turn}", cut(other)))
+        difference = compared(tmp_path, cut(values), cut(other))
         assert [i for e in difference.changed for i in range(e.first, e.last + 1)] == changed
         assert [i for e in difference.only_a for i in range(e.first, e.last + 1)] == gone
         assert not difference.only_b
@@ -162,7 +154,6 @@ def test_segments_with_swapped_names_are_compared_by_their_offsets(tmp_path):
     (note,) = difference.notes
     assert note.startswith("B: names of segments contradict their offsets: ")
     assert "00000000000000000030.log begins with 20, 00000000000000000020.log begins with 30;" in note
-    assert mirrored(difference, compare(b, a))
 
 
 def test_a_wrong_base_offset_reorders_no_segment_and_is_noticed(tmp_path):
@@ -184,10 +175,10 @@ def test_an_older_magic_has_no_leader_epoch_which_is_no_difference(tmp_path, mag
     position = 0
     while position < len(new):
         position = stamp(new, position=position, partition_leader_epoch=3)
-    a, b = log(tmp_path / "a", [old]), log(tmp_path / "b", [bytes(new)])
-    assert compare(a, b).same and compare(b, a).same and not compare(a, b).identical
+    difference = compared(tmp_path, [old], [bytes(new)])
+    assert difference.same and not difference.identical
     rows[7]["value"] = b"other"
-    difference = compare(a, log(tmp_path / "c", [kafkarec.encode(rows, magic=magic)]))
+    difference = compared(tmp_path, [old], [kafkarec.encode(rows, magic=magic)])
     assert spans(difference.changed) == [(7, 7, "content")]
     assert difference.first is not None and difference.first[1].startswith("other content (crc ")
 
@@ -206,15 +197,10 @@ def test_an_older_magic_has_no_leader_epoch_which_is_no_difference(tmp_path, mag
     ],
 )
 def test_another_producer_is_a_difference(tmp_path, fields, text):
-    def stored(**fields):
-        return [batch(0, 2), batch(2, 2, **fields)]
-
-    a = log(tmp_path / "a", stored(producer_id=7, producer_epoch=1, base_sequence=5))
-    b = log(tmp_path / "b", stored(**fields))
-    difference = compare(a, b)
+    first, producer = batch(0, 2), {"producer_id": 7, "producer_epoch": 1, "base_sequence": 5}
+    difference = compared(tmp_path, [first, batch(2, 2, **producer)], [first, batch(2, 2, **fields)])
     assert spans(difference.changed) == [(2, 3, "producer")]
     assert difference.first == (2, f"same leader epoch 0, producer 7, epoch 1, sequence 5 in A, {text} in B")
-    assert mirrored(difference, compare(b, a))
 
 
 def test_the_sequences_of_other_batches_are_the_same(tmp_path):
@@ -227,7 +213,7 @@ def test_the_sequences_of_other_batches_are_the_same(tmp_path):
             at += count
         return out
 
-    difference = compare(log(tmp_path / "a", stored(3, 3)), log(tmp_path / "b", stored(2, 4)))
+    difference = compared(tmp_path, stored(3, 3), stored(2, 4))
     assert difference.same and not difference.identical
 
 
@@ -235,15 +221,25 @@ def test_a_batch_that_the_cleaner_emptied_is_no_difference(tmp_path):
     def emptied(base, count):
         return builders.batch([], base_offset=base, last_offset_delta=count - 1, producer_id=7, producer_epoch=1)
 
-    a = log(tmp_path / "a", [batch(0, 10), emptied(10, 5), batch(20, 10)])
-    b = log(tmp_path / "b", [batch(0, 10), batch(20, 10)])
-    difference = compare(a, b)
+    first = batch(0, 10)
+    difference = compared(tmp_path, [first, emptied(10, 5), batch(20, 10)], [first, batch(20, 10)])
     assert difference.same and not difference.identical and difference.first is None and difference.identical_to == 10
     assert [(one.first, one.last, one.records) for one in difference.rebatched] == [(10, 14, 0)]
-    assert mirrored(difference, compare(b, a))
-    ends_later = compare(log(tmp_path / "c", [batch(0, 10), emptied(10, 5)]), log(tmp_path / "d", [batch(0, 10)]))
+    ends_later = compared(tmp_path, [first, emptied(10, 5)], [first])
     assert spans(ends_later.only_a) == [(10, 14, "tail")] and not ends_later.rebatched
     assert not ends_later.same and ends_later.first == (10, "only one of the two continues here")
     whole = batch(0, 10, last_offset_delta=14)  # its last records were removed
-    assert compare(log(tmp_path / "e", [whole]), log(tmp_path / "f", [batch(0, 10)])).first == ends_later.first
+    assert compared(tmp_path, [whole], [first]).first == ends_later.first
     assert ends_later.a_follows_b.offset == 10
+
+
+def test_the_work_grows_as_the_damage_does(tmp_path):
+    counts = []
+    for number in (300, 600):
+        good = [batch(5 * n) for n in range(2 * number)]
+        hurt = [data if n % 2 else data[:-1] + b"\xff" for n, data in enumerate(good)]
+        a, b = (log(tmp_path / f"{name}-{number}", data) for name, data in (("a", good), ("b", hurt)))
+        difference, calls = counted_calls(lambda a=a, b=b: compare(a, b))
+        assert spans(difference.only_a) == [(10 * n, 10 * n + 4, "damaged") for n in range(number)]
+        counts.append(calls)
+    assert counts[1] < 2.2 * counts[0]

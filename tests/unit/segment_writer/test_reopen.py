@@ -13,7 +13,8 @@ from plain_logs import flip
 
 import kafkarec
 from kafkarec import CorruptRecordError, SegmentWriter
-from kafkarec.sidecars import leader_epochs, producer_snapshot
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.sidecars import leader_epochs, producer_snapshot, txn_index
 from kafkarec.sources import folders
 
 
@@ -32,23 +33,17 @@ def _last(folder):
     return sorted(folder.glob("*.log"))[-1]
 
 
-@pytest.mark.parametrize("cut", [1, 30, 60, 61, 90])
-def test_a_torn_end_is_cut_off(cut, written, caplog):
+@pytest.mark.parametrize("junk", [b"", b"\0" * 5000, b"\xff" * 7, b"junk" * 30, batch(900, 1)[:-2] + b"??"])
+@pytest.mark.parametrize("torn", [0, 1, 30, 60, 61, 90])
+def test_a_torn_end_is_cut_off_with_what_follows(torn, junk, written, caplog):
     whole, path = content(written), _last(written)
-    path.write_bytes(path.read_bytes()[:-cut])
+    data = path.read_bytes()
+    size = path.write_bytes(data[: len(data) - torn] + junk)
     with SegmentWriter(written, **SETTINGS) as writer:
-        assert writer.next_offset in ends() and writer.cut >= 0
+        assert writer.next_offset in (ends() if torn else ends()[-1:])
+        assert writer.cut == size - writer.position and (torn or writer.cut == len(junk))
         assert not writer.cut or "truncated" in caplog.text
     run(written)
-    assert content(written) == whole
-
-
-@pytest.mark.parametrize("junk", [b"\0" * 5000, b"\xff" * 7, b"junk" * 30, batch(900, 1)[:-2] + b"??"])
-def test_bytes_after_the_last_batch_are_cut_off(junk, written):
-    whole, path = content(written), _last(written)
-    path.write_bytes(path.read_bytes() + junk)
-    with SegmentWriter(written, **SETTINGS) as writer:
-        assert writer.next_offset == ends()[-1] and writer.cut == len(junk)
     assert content(written) == whole
 
 
@@ -162,6 +157,17 @@ def test_a_folder_can_be_read_while_it_is_written(written):
         with kafkarec.open(written) as log:
             assert len(log.read(start_offset=offset)) == 3
             assert len(log.read(start_offset=offset, isolation="read_committed")) == 0
+
+
+def test_the_index_of_a_lost_segment_is_not_that_of_a_new_one(folder):
+    """A consumer would skip the records of a transaction that it says was aborted."""
+    SegmentWriter(folder).close()
+    index = folder / "00000000000000000003.txnindex"
+    index.write_bytes(txn_index.write([AbortedTransaction(9, 3, 8, 9)]))
+    with SegmentWriter(folder, segment_bytes=len(batch())) as writer:
+        writer.append(batch() + batch(3))
+        assert not index.exists() and len(writer.segments) == 2
+    assert kafkarec.verify(folder).findings == ()
 
 
 REAL = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0", "__consumer_offsets-0", "__cluster_metadata-0")

@@ -17,6 +17,8 @@ from kafkarec import NothingToTry, study
 from kafkarec.ops.study import CODECS, Candidate, codec_and_level
 from kafkarec.ops.study.sampling import sample_shares
 
+ONE = {"codecs": ["zstd:3"], "batch_sizes": [None]}
+
 
 def folder_of(path, *segments, bases=(0,)):
     return kafkarec.open(plain_logs.log(path, *zip(bases, segments, strict=True)))
@@ -34,9 +36,8 @@ def test_samples_are_whole_batches_spread_over_the_log(tmp_path, monkeypatch):
     parts = [noisy(first, 9000, 0.5, first) for first in (0, 9000, 18000)]
     log = folder_of(tmp_path / "t-0", *parts, bases=(0, 9000, 18000))
     total = sum(map(len, parts))
-    plan = {"codecs": ["none"], "batch_sizes": [None]}
     readings = counted_files.counted(monkeypatch)
-    assert study(log, **plan, sample=1 << 20).pieces == 8
+    assert study(log, **ONE, sample=1 << 20).pieces == 8
     found = [one for one in readings if 128 << 10 <= one.length <= (128 << 10) + 5000]
     places = []
     for path, begin, length in found:
@@ -48,7 +49,7 @@ def test_samples_are_whole_batches_spread_over_the_log(tmp_path, monkeypatch):
     for number, place in enumerate(places):
         assert abs(place - (2 * number + 1) * total / 16) < total / 8
     assert all(b - a >= 128 << 10 for a, b in pairwise(places))
-    assert [study(log, **plan, sample=size << 10).pieces for size in (1, 64, 300, 600)] == [2, 2, 2, 4]
+    assert [study(log, **ONE, sample=size << 10).pieces for size in (1, 64, 300, 600)] == [2, 2, 2, 4]
 
 
 @pytest.mark.parametrize("sample", [1, 64 << 10, 1 << 20, 16 << 20, 1 << 40])
@@ -79,23 +80,18 @@ def test_the_sample_is_a_budget_for_all_logs(sizes, sample):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_sample_estimates_the_whole_within_its_margin(tmp_path, seed):
     """Uniform records: the estimate is close; different halves: the margin covers the error."""
-    uniform = folder_of(tmp_path / "alike-0", noisy(0, 20_000, 0.4, seed))
-    wanted = study(uniform, codecs=["zstd:3"], batch_sizes=[None], sample=None).outcomes[0].share
-    report = study(uniform, codecs=["zstd:3"], batch_sizes=[None], sample=256 << 10).outcomes[0]
-    assert report.margin is not None and report.margin < 0.02
-    assert abs(report.share - wanted) < 0.02
-    halves = folder_of(tmp_path / "halves-0", noisy(0, 10_000, 0.1, seed) + noisy(10_000, 10_000, 0.9, seed))
-    wanted = study(halves, codecs=["zstd:3"], batch_sizes=[None], sample=None).outcomes[0].share
-    report = study(halves, codecs=["zstd:3"], batch_sizes=[None], sample=256 << 10).outcomes[0]
-    assert report.margin is not None and report.margin > 0.1
-    assert abs(report.share - wanted) < report.margin
+    halves = noisy(0, 10_000, 0.1, seed) + noisy(10_000, 10_000, 0.9, seed)
+    for name, data, least, most in (("alike-0", noisy(0, 20_000, 0.4, seed), 0, 0.02), ("halves-0", halves, 0.1, 1)):
+        log = folder_of(tmp_path / name, data)
+        ([whole], [part]) = (study(log, **ONE, sample=sample).outcomes for sample in (None, 256 << 10))
+        assert part.margin is not None and least < part.margin < most
+        assert abs(part.share - whole.share) < max(part.margin, 0.02)
 
 
 def test_damage_is_left_out_and_counted(tmp_path):
     data = noisy(0, 2000, 0.5, 1)
-    good = study(folder_of(tmp_path / "good-0", data), codecs=["lz4"], batch_sizes=[None])
-    bad = flipped(data, len(data) // 2)
-    report = study(folder_of(tmp_path / "bad-0", bad), codecs=["lz4"], batch_sizes=[None])
+    good = study(folder_of(tmp_path / "good-0", data), **ONE)
+    report = study(folder_of(tmp_path / "bad-0", flipped(data, len(data) // 2)), **ONE)
     assert (good.damage, report.damage) == (0, 1)
     assert report.makeup.batches == good.makeup.batches - 1
     assert abs(report.outcomes[0].share - good.outcomes[0].share) < 0.01
@@ -113,9 +109,8 @@ def test_damage_at_an_end_leaves_the_sample_spread(tmp_path, kind):
     else:
         last = list(kafkarec.scan(data))[-1]["position"]
         data[last] ^= 0x40
-    options = {"codecs": ["zstd:1"], "batch_sizes": [None], "sample": 512 << 10}
-    wanted = study(tmp_path / "whole-0", **options)
-    report = study(folder_of(tmp_path / "hurt-0", bytes(data)), **options)
+    folder_of(tmp_path / "hurt-0", bytes(data))
+    wanted, report = (study(tmp_path / name, **ONE, sample=512 << 10) for name in ("whole-0", "hurt-0"))
     assert report.pieces == wanted.pieces and report.sampled >= 512 << 10
     share = wanted.outcomes[0].share
     assert share > 0.4 and report.outcomes[0].share == pytest.approx(share, abs=0.1)
@@ -186,9 +181,8 @@ def test_no_such_codec_or_level(text, said):
 
 def test_accepted_sources():
     folder = golden.VECTORS / "segments"
-    options = {"codecs": ["none"], "batch_sizes": [None]}
-    by_path = study(folder / "all-codecs-0", **options)
-    assert by_path.size == study(kafkarec.open(folder / "all-codecs-0"), **options).size == 50319
-    assert study(io.BytesIO((folder / "all-codecs-0" / f"{0:020}.log").read_bytes()), **options).size == 50319
+    path = folder / "all-codecs-0"
+    for log in (path, kafkarec.open(path), io.BytesIO((path / f"{0:020}.log").read_bytes())):
+        assert study(log, **ONE).size == 50319
     with pytest.raises(TypeError, match="several partitions; study one at a time"):
         study(folder)

@@ -115,12 +115,8 @@ def test_the_result_is_bytes_with_kafkas_attributes():
     assert made.stats.records_converted == 0
     assert [row.offset for row in kafkarec.decode(made + made)] == [100, 101, 102] * 2
     assert "3 bytes" not in repr(made) and "next offset 103" in repr(made)
-
-
-def test_a_result_can_be_sent_to_another_process():
-    made = validate(plain_logs.batch(0, 2), compression="gzip", now=NOW)
     again = pickle.loads(pickle.dumps(made))
-    assert type(again) is ValidatedRecords and again == made and again.stats == made.stats
+    assert type(again) is ValidatedRecords and again == made and vars(again) == vars(made)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
@@ -132,22 +128,17 @@ def test_the_callers_buffer_is_unchanged(kind):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("target", CODECS)
-def test_each_codec_to_each_codec(codec, target):
+@pytest.mark.parametrize("compression", [*CODECS, "producer", None])
+def test_each_codec_to_each_codec_or_the_producers(codec, compression):
     data = plain_logs.batch(0, 20, codec=codec, producer_id=5, producer_epoch=1, base_sequence=3)
-    made = validate(data, compression=target, first_offset=7, now=NOW)
+    target = compression if compression in CODECS else codec
+    made = validate(data, compression=compression, first_offset=7, now=NOW)
     [batch] = kafkarec.scan(made)
     assert batch["compression"] == target
     assert (batch["producer_id"], batch["producer_epoch"], batch["base_sequence"]) == (5, 1, 3)
     assert made.size_changed == (codec != target)
     assert [row.value for row in kafkarec.decode(made)] == [row.value for row in kafkarec.decode(data)]
     assert made.stats.records_converted == (20 if codec != target else 0)
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_the_producers_codec_is_kept(codec):
-    data = plain_logs.batch(0, 3, codec=codec)
-    assert validate(data, compression="producer", now=NOW) == validate(data, now=NOW)
 
 
 def test_the_level_is_the_targets():

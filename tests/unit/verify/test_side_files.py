@@ -265,9 +265,9 @@ def test_an_entry_that_fits_no_transaction_proves_nothing(txn):
     assert ("sidefiles_unchecked", "note") in words(list(report.findings))
 
 
-def log_of(tmp_path, *batches, index, name=0):
-    (tmp_path / f"{name:020d}.log").write_bytes(b"".join(batches))
-    (tmp_path / f"{name:020d}.index").write_bytes(offset_index.write(index, name))
+def log_of(tmp_path, *batches, index):
+    (tmp_path / f"{FIRST}.log").write_bytes(b"".join(batches))
+    (tmp_path / f"{FIRST}.index").write_bytes(offset_index.write(index, 0))
     return [one for one in findings(tmp_path) if one.kind != "index_missing"]
 
 
@@ -319,11 +319,10 @@ def test_a_log_that_was_copied_before_its_live_index(tmp_path):
 
 
 def test_records_without_timestamps(tmp_path):
-    (tmp_path / f"{0:020d}.log").write_bytes(plain_logs.batch(0, 2, base_timestamp=-1, max_timestamp=-1))
-    (tmp_path / f"{0:020d}.timeindex").write_bytes(b"")
-    (tmp_path / f"{0:020d}.index").write_bytes(b"")
-    assert findings(tmp_path) == []
-    (tmp_path / f"{0:020d}.timeindex").write_bytes(time_index.write([(5, 1)], 0))
+    times = tmp_path / f"{FIRST}.timeindex"
+    times.write_bytes(b"")
+    assert log_of(tmp_path, plain_logs.batch(0, 2, base_timestamp=-1, max_timestamp=-1), index=[]) == []
+    times.write_bytes(time_index.write([(5, 1)], 0))
     assert words(findings(tmp_path)) == {("time_largest", "anomaly")}
 
 
