@@ -41,7 +41,7 @@ from kafkarec.storage.segment_file import SegmentFile
 
 from .partition_sources import PartitionSources
 from .planned_files import FilePlan, PlannedFolder, Spool, Unreadable
-from .salvaged_partition import SalvagedPartition, add_counts
+from .salvaged_partition import SalvagedPartition
 
 DUPLICATE = "duplicate"
 
@@ -306,7 +306,10 @@ class PlanBuilder:
         self._plan.hash_sum += good.hash_sum
         file = self.report.files[-1]
         records = 1 if good.records is None else good.records  # a message of magic 0 or 1, as verify counts them
-        add_counts((file, self.report), good.batches, records, good.size)
+        for counted in (file, self.report):
+            counted.batches += good.batches
+            counted.records += records
+            counted.size += good.size
         file.first_offset = good.base if file.first_offset is None else file.first_offset
         file.last_offset = good.last
 

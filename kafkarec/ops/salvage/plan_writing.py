@@ -32,10 +32,10 @@ from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.rebuild_folder import EachStep, rebuild_side_files, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.support.durable import FileGroup
+from kafkarec.support.durable import FileGroup, NewFile
 
 from .partition_sources import PartitionSources
-from .planned_files import Output, PlannedFolder
+from .planned_files import PlannedFolder
 
 _QUORUM_STATE = "quorum-state"  # of the metadata log: the candidate for which this node voted (KIP-595)
 Write = Callable[[str, bytes], object]  # adds a file to the folder of the new log: its name, its bytes
@@ -147,9 +147,11 @@ def write_plan(plan: PlannedFolder, out: str, stopped: Callable[[], None]) -> No
         for path, file in plan.outputs():
             folder, name = os.path.split(os.path.join(out, path))
             group.make_folder(folder)
-            output = Output(folder, name)
+            output = NewFile(folder, name)
             try:
-                file.copy_to(output, 0, file.size, stopped)
+                for data in file.content():
+                    stopped()
+                    output.append(data)
             except BaseException:
                 output.drop()
                 raise

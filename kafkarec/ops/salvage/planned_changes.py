@@ -275,7 +275,6 @@ def plain_batch_changes(log: PartitionFiles) -> Iterator[Change]:
             yield Change(step.segment.name, at, old, None, "transaction_open")
 
 
-_ZEROS = memoryview(bytes(1 << 20))
 _WITHOUT_PRODUCER = {"partition_leader_epoch": 0, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
 
 
@@ -324,8 +323,4 @@ def new_cluster_sentence(changed: list[Change]) -> str:
 
 def _crc_before_zeros(header: V2Header, size: int) -> int:
     """The CRC-32C of the checked part of a header and `size` zeros."""
-    crc = crc32c(V2.pack(*header)[V2_AT.attributes :])
-    while size > 0:
-        crc = crc32c(_ZEROS[:size], crc)
-        size -= len(_ZEROS)
-    return crc
+    return crc32c(bytes(size), crc32c(V2.pack(*header)[V2_AT.attributes :]))
