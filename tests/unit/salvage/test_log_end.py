@@ -1,14 +1,11 @@
 """salvage: a log that was longer is no whole one; the new log's side files do not reach beyond its end."""
 
-import errno
 import json
-import os
 
 import builders
 import pytest
-from failing_calls import before, failing
 from plain_logs import batch, data_folder, exchange, log
-from salvage_runs import assert_kafka_loads, content, logs
+from salvage_runs import assert_kafka_loads
 from verify_reports import verified
 from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, small
 
@@ -115,18 +112,6 @@ def test_kafka_loads_a_log_with_its_end_kept(tmp_path, kafka):
     salvage(cut_golden(tmp_path / "in", ".snapshot"), tmp_path / "out", as_partition=True, keep_end=True)
     (tmp_path / "work").mkdir()
     assert_kafka_loads(kafka, tmp_path / "out" / "all-codecs-0", tmp_path / "work", 865)
-
-
-def test_a_run_with_keep_end_continues(tmp_path, monkeypatch):
-    folder = cut_golden(tmp_path / "in", ".snapshot")
-    salvage(folder, tmp_path / "whole", keep_end=True)
-    with monkeypatch.context() as patched:
-        before(patched, os, "open", failing(errno.ENOSPC, lambda path, *_: ".index" in str(path)))
-        with pytest.raises(OSError, match="No space"):
-            salvage(folder, tmp_path / "out", keep_end=True)
-    report = salvage(folder, tmp_path / "out", keep_end=True)
-    assert not report.ok and report.partitions[0].lost == [(345, 864)]
-    assert logs(content(tmp_path / "out")) == logs(content(tmp_path / "whole"))
 
 
 def test_a_replica_without_segments_takes_nothing_from_the_other_one(tmp_path):
