@@ -114,8 +114,6 @@ def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]],
     for row in incomplete:
         folder.keep_aside(row.as_set_aside("snapshot_incomplete"), f"-{row.segment.name}")
     folder.join_aside(begin)
-    for _, segment in copies:
-        segment.close()
 
 
 def _has_footer(good: list[GoodBatches]) -> bool:
@@ -348,7 +346,7 @@ def _complete_plan(
         _extend_to(made, end)
     elif options.as_partition:
         with made.log() as log:
-            report.problems += copy_from_sources(log, lambda name, data: made.add(FilePlan(name, data)), partition)
+            report.problems += copy_from_sources(log, made, partition)
         _restore_epochs(partition, made, options)  # by the leader-epoch-checkpoint, too
         with made.log() as log:
             plain = list(plain_batch_changes(log))

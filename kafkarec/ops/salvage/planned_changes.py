@@ -51,6 +51,7 @@ from kafkarec.sidecars import leader_epochs
 from kafkarec.state.producers import producers_at_log_start
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import batch_tables
+from kafkarec.storage.names_by_content import ends_by_name
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
@@ -104,18 +105,16 @@ def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolde
     report = made.report
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
     # the first and the last offset that are lost (0, -1: none; None: not known), and the file, position, length
-    fields = "lost_from", "lost_to", "file", "position", "length"
-    damage: list[tuple[Any, ...]] = [tuple(map(one.__getitem__, fields)) for one in report.damage]
+    fields = itemgetter("lost_from", "lost_to", "file", "position", "length")
+    damage: list[tuple[Any, ...]] = [*map(fields, report.damage)]
     unread = [(file, position, length) for file, position, length, _ in report.tails]
     # a wrong base offset at a segment's end: the batch behind it, which would tell, is in the next segment
     unread += [(one.file, one.position, one.size) for one in report.set_aside if one.reason == "outside_of_segment"]
+    ends, missing_before = ends_by_name([*segments.values()]), {one[1] + 1: one for one in report.missing}
     for place in unread:
         if place[0] in segments:  # the offsets that are missing between its segment and the next one
-            base = segments[place[0]].base_offset or 0
-            later = [one.base_offset or 0 for one in segments.values() if (one.base_offset or 0) > base]
-            following = min(later, default=None)
-            behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
-            damage.append((*behind, *place))
+            end = ends.get(segments[place[0]].base_offset or 0, 0)
+            damage.append((*missing_before.get(end, (0, -1)), *place))
     # those that no log cleaner made, which leaves gaps between segments, too
     gaps = {*report.missing, *report.inner_gaps}
     proven = gaps if report.never_compacted else {*made.proofs}
