@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise, zip_longest
+from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any
 
@@ -43,7 +43,6 @@ from kafkarec.format.checksum import crc32c
 from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.read.isolation import aborted_spans, match_markers
 from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
-from kafkarec.recover.aborted_index import AbortedIndex
 from kafkarec.recover.holes import Hole, marker_bytes, with_content
 from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Decision, Evidence
 from kafkarec.recover.steps import as_stored
@@ -51,7 +50,7 @@ from kafkarec.sidecars import leader_epochs
 from kafkarec.state.producers import producers_at_log_start
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import batch_tables
-from kafkarec.storage.names_by_content import ends_by_name
+from kafkarec.storage.names_by_content import ends_by_name, put_at_offsets
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
@@ -74,7 +73,6 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, made: Plan
     if not (report.lost or report.missing or report.never_compacted or misplaced or may_lack_aborts):
         return []
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
-    index = AbortedIndex([*partition.aborted])
     of_sources = Evidence(
         snapshots=lambda: sorted(chain.from_iterable(one.evidence.snapshots() for one in firsts), key=itemgetter(0)),
         # of `__transaction_state` beside the sources
@@ -84,10 +82,8 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, made: Plan
     by_base = {base: lost[base] for base in lost if any(first <= base <= last for first, last in report.missing)}
     by_base |= {one.base_offset or 0: one for one in log.segments}
     bases = sorted(by_base)
-    segments = [
-        by_base[base].copy(evidence=of_sources.at_offset(base, index.within(Hole(base, end - 1))))
-        for base, end in pairwise([*bases, 2**63])
-    ]
+    segments = [by_base[base].copy(evidence=of_sources) for base in bases]
+    put_at_offsets(segments, partition.aborted)
     found = match_markers(segments, holes=_holes(bases, partition, made))
     report.proofs += [
         f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there"
