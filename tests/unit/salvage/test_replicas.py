@@ -1,16 +1,13 @@
 """salvage of several damaged replicas: each batch that is whole in at least one is in the output."""
 
 import errno
-import random
-from itertools import pairwise, permutations
+from itertools import permutations
 
 import builders
-import damages
-import hurt_logs
 import pytest
 from failing_calls import before, failing
 from plain_logs import batch, batches, log
-from salvage_runs import FOLDERS, copied, set_aside
+from salvage_runs import copied, set_aside
 
 import kafkarec
 from kafkarec import salvage
@@ -22,29 +19,6 @@ def merged(tmp_path, a, b, **options):
     for name, sources in {"ab": [a, b], "ba": [b, a]}.items():
         [one] = salvage(sources, tmp_path / name, **options).partitions
         yield one, tmp_path / name
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_damaged_replicas(folder, tmp_path):
-    chance, log = random.Random(folder.name), hurt_logs.golden_log(folder)
-    for turn in range(6):
-        sources, alive = [], set()
-        for number in range(chance.randint(2, 3)):
-            sources.append(tmp_path / f"{turn}-{number}" / folder.name)
-            parts = hurt_logs.damaged(chance, log, chance.randint(0, 2))
-            hurt_logs.write_folder(sources[-1], log, parts)
-            for segment, part in zip(log.segments, parts, strict=True):
-                read = kafkarec.decode(part.data, errors="skip").batches.column("position")
-                alive |= {batch.raw for at, batch in damages.untouched(segment, part) if at in read}
-        out = tmp_path / f"out{turn}"
-        report = salvage(sources, out, as_partition=chance.random() < 0.5)
-        kept = copied(out)
-        table = list(kafkarec.scan(kept))
-        batches = {kept[row["position"] :][: row["size_in_bytes"]] for row in table}
-        assert alive <= batches, report.partitions[0].set_aside
-        assert all(one["last_offset"] < other["base_offset"] for one, other in pairwise(table))
-        beside = set_aside(out)
-        assert sum(one.size for one in report.partitions[0].set_aside) == len(beside)
 
 
 def wrappers(*firsts, magic=1):
