@@ -43,7 +43,7 @@ from kafkarec.format.checksum import crc32c
 from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.read.isolation import aborted_spans, match_markers
 from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
-from kafkarec.recover.holes import Hole, marker_bytes, with_content
+from kafkarec.recover.holes import Hole, with_content
 from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Decision, Evidence
 from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars import leader_epochs
@@ -136,7 +136,7 @@ def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolde
         hole = Hole(first, last, tuple(range(begin, end)))
         if len(damaged) == 1 and damaged[0][0] in segments:
             [(file, position, length)] = damaged
-            hole = with_content(hole, length, marker_bytes(segments[file], position))
+            hole = with_content(hole, segments[file], position, length)
         holes.append(hole)
     return holes
 
