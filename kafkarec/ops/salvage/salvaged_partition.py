@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkarec.recover.marker_evidence import Decision
+from kafkarec.report import jsonable
 from kafkarec.sources.read_failures import ReadFailure
 from kafkarec.storage.recorded_ends import EndVerdict, LogEnd, RecordedEnd
 
@@ -158,9 +159,13 @@ class SalvagedPartition:
         """The number of damaged bytes of the sources."""
         return sum(int(damage["length"]) for damage in self.damage)
 
+    def to_dict(self) -> Any:
+        """All data as dicts, lists, strings and numbers: `of` makes the object of it again."""
+        return jsonable(self)
+
     @classmethod
     def of(cls, data: dict[str, Any]) -> SalvagedPartition:
-        """The object of its JSON."""
+        """The object for a dict from `to_dict`, also after a conversion to and from JSON."""
         objects = {name: [kind(**entry) for entry in data[name]] for name, kind in _OBJECTS.items()}
         return cls(**data | objects | {name: [*map(tuple, data[name])] for name in _TUPLES})
 

@@ -20,7 +20,6 @@ from hashlib import sha256
 from typing import Any
 
 from kafkarec._version import __version__
-from kafkarec.report import jsonable
 from kafkarec.sidecars import leader_epochs, producer_snapshot
 from kafkarec.storage.names import INDEX_SUFFIXES, side_file_name
 from kafkarec.storage.output_rules import Refused
@@ -166,7 +165,7 @@ class PartitionNote:
 
     def finish(self, plans: list[PlannedFolder], states: dict[str, FileDigest]) -> None:
         """Notes that all files are on the disk."""
-        self._write(files=states, reports=jsonable([one.report for one in plans]))
+        self._write(files=states, reports=[one.report.to_dict() for one in plans])
 
     def _write(self, **state: Any) -> None:
         self._run.write(self._file, {"sources": self._sources, "kept": self._kept, **state})
