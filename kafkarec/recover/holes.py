@@ -121,19 +121,15 @@ def _hole(first: int, last: int | None, all_lost: list[_DamagedBytes]) -> Hole:
     if len(all_lost) != 1:
         return hole
     [lost] = all_lost
-    return with_content(hole, lost.length, marker_bytes(lost.segment, lost.position))
+    return with_content(hole, lost.segment, lost.position, lost.length)
 
 
-def marker_bytes(segment: Any, position: int) -> bytes:
-    """The first MARKER_SIZE bytes from a position of a segment on; none if they cannot be read."""
+def with_content(hole: Hole, segment: Any, position: int, size: int) -> Hole:
+    """The hole, with what its bytes say: `size` of them, from a position of a segment on."""
     try:
-        return bytes(segment.raw(position, MARKER_SIZE))
+        raw = bytes(segment.raw(position, MARKER_SIZE))
     except OSError:
-        return b""
-
-
-def with_content(hole: Hole, size: int, raw: bytes) -> Hole:
-    """The hole, with what its bytes say. size: of its bytes; raw: the first MARKER_SIZE of them."""
+        return hole
     one_offset = hole.last in (None, hole.first)
     if size != MARKER_SIZE:
         return hole._replace(may_hold=not _is_data_batch(hole, size, raw))

@@ -12,7 +12,7 @@ matched (`marker_matching`), so by read_committed, by `txn`, and by salvage, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 
@@ -214,6 +214,10 @@ class Decision(NamedTuple):
     def proven(self) -> bool:
         """Whether the outcome is proven."""
         return self.proof not in UNPROVEN
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return self._asdict() | {"proven": self.proven}
 
 
 def decision_by_rule(data: TransactionData, rule: Rule, hole: Hole, marker_offset: int | None = None) -> Decision:

@@ -84,12 +84,16 @@ def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
         return segments
     in_order = sorted_by_base_offset([*segments, *lost], base_offsets)
     ordered = [one if one in lost else one.copy(base_offset=base_offsets.get(one, one.base_offset)) for one in in_order]
-    index = AbortedIndex([*aborted_entries(ordered)])
-    ends = ends_by_name(ordered)
-    for one in ordered:
+    put_at_offsets(ordered, aborted_entries(ordered))
+    return ordered
+
+
+def put_at_offsets(segments: Sequence[SegmentFile], aborted: Iterable[AbortedTransaction]) -> None:
+    """Changes the evidence of segments to that of their base offsets. aborted: the entries of all .txnindex files"""
+    index, ends = AbortedIndex([*aborted]), ends_by_name(segments)
+    for one in segments:
         if (base := one.base_offset) is not None:
             one.evidence = one.evidence.at_offset(base, index.within(Hole(base, ends[base] - 1)))
-    return ordered
 
 
 def lost_segments(segments: Sequence[AnySegment]) -> list[AnySegment]:

@@ -23,7 +23,7 @@ OF_INNER_MODULES = {
     "unit/internal_topics/test_golden.py": "which topics are compacted, a table of its own",
     "unit/read/test_matched_transactions.py": "all tables of the match of markers, read in steps of any size",
     "unit/recover/test_aborted_index.py": "how many entries a look-up compares",
-    "unit/recover/test_misplaced.py": "which batches are at their places, by rows without a log",
+    "unit/recover/test_misplaced.py": "how often a log is walked whose order is broken",
     "unit/state/test_index_builders.py": "index entries for batches that no broker writes",
     "unit/state/test_producers.py": "what a broker keeps of a producer, by rows without a log",
     "unit/state/test_transactions.py": "evidence of side files that contradicts the batches",

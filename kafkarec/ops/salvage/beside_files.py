@@ -19,7 +19,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import first_bytes, names, recorded_ends
 from kafkarec.storage.good_batches import GoodBatches, SourceReader
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.names_by_content import base_offsets_by_content, end_offset
+from kafkarec.storage.names_by_content import base_offsets_by_content, end_offset, sorted_by_base_offset
 from kafkarec.storage.recorded_ends import LogEnd, RecordedEnd, SegmentGap
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted
@@ -36,9 +36,8 @@ def arrange_segments(partition: PartitionSources, given: set[str]) -> None:
         if source.log is None or remote.is_url(source.log.path):
             continue
         by_content = base_offsets_by_content(source.segments)
-        moved = {segment: segment.copy(base_offset=base) for segment, base in by_content.items()}
-        source.segments = [moved.get(segment, segment) for segment in source.segments]
-        source.segments.sort(key=lambda one: one.base_offset or 0)
+        in_order = sorted_by_base_offset(source.segments, by_content)
+        source.segments = [one.copy(base_offset=by_content.get(one, one.base_offset)) for one in in_order]
         for segment, base in by_content.items():
             if end_offset(segment) is not None:
                 why = f"by its batches it is the segment of offset {base}"
@@ -150,10 +149,8 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
     low, high = min(base for _, base, _ in taken), max(end for _, _, end in taken)
     within = [one for one in source.segments if low <= (one.base_offset or 0) < high]
     covered = [one for one in within if any(base <= (one.base_offset or 0) < end for _, base, end in taken)]
-    source.segments = sorted(
-        [*(one for one in source.segments if one not in covered), *(one for one, _, _ in taken)],
-        key=lambda one: one.base_offset or 0,
-    )
+    kept = [one for one in source.segments if one not in covered]
+    source.segments = sorted_by_base_offset([*kept, *(one for one, _, _ in taken)], {})
     partition.fillers |= dict.fromkeys(covered, True)
     why = (
         f"in place of {counted(len(covered), 'segment')}, as when a broker starts"

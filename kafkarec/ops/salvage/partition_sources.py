@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkarec._lazy import cached_property
 from kafkarec.errors import KafkaRecordError
@@ -128,20 +128,12 @@ class PartitionSources:
         )
 
 
-class SalvageInput(NamedTuple):
-    """The partitions of all sources.
-
-    left_out       files and folders that are not read; `name` is the path
-    data_folders   the folders that were named as a whole
-    """
-
-    partitions: list[PartitionSources]
-    left_out: list[LeftOut]
-    data_folders: list[DataFolderState]
-
-
-def find_partitions(given: Iterable[Any], topic: str | None, partition: int | None) -> SalvageInput:
-    """Opens the sources, which are paths or opened Segments, Logs and LogDirs, and groups them by partition."""
+def find_partitions(
+    given: Iterable[Any], topic: str | None, partition: int | None
+) -> tuple[list[PartitionSources], list[LeftOut], list[DataFolderState]]:
+    """Opens the sources, which are paths or opened Segments, Logs and LogDirs, and groups them by partition. Returns
+    also the files and folders that are not read, whose `name` is the path, and the data folders that were named as a
+    whole."""
     by_key: dict[Any, PartitionSources] = {}
     left_out: list[LeftOut] = []
     folders: list[Folder] = []
@@ -180,7 +172,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
     for source in (source for one in partitions for source in one.sources):
         if source.log is not None:
             source.data_folder = DataFolderState.of_log(source.log, data_folders)
-    return SalvageInput(partitions, [one for one in left_out if one.kind != names.COPY], named)
+    return partitions, [one for one in left_out if one.kind != names.COPY], named
 
 
 def rank_by_topic_id(partitions: Iterable[PartitionSources], merge_different: bool) -> None:

@@ -56,7 +56,7 @@ from .beside_files import (
     proofs_of_loss,
 )
 from .partition_sources import PartitionSources, unread_side_files
-from .plan_builder import MAX_SEGMENT, PlanBuilder, SalvageOptions, merge, report_unreadable
+from .plan_builder import MAX_SEGMENT, PlanBuilder, SalvageOptions, report_unreadable
 from .plan_writing import copy_from_sources
 from .planned_changes import (
     decided_markers,
@@ -114,8 +114,6 @@ def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]],
     for row in incomplete:
         folder.keep_aside(row.as_set_aside("snapshot_incomplete"), f"-{row.segment.name}")
     folder.join_aside(begin)
-    for _, segment in copies:
-        segment.close()
 
 
 def _has_footer(good: list[GoodBatches]) -> bool:
@@ -206,17 +204,13 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
         else:
             streams.append(reader.ordered_batches(source.segments))
     report.sources = [one.path for source in sources for one in source.segments]
-    ranks = [source.rank for source in sources]
-    merged = merge(streams, start, stale=options.as_partition, ranks=ranks, epochs=partition.epoch_entries)
-    for row, reason in merged:
-        builder.add_or_set_aside(row, reason)
+    builder.add_merged(streams)
     builder.report_collected()
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
         last = sources[0].segments[-1]
         bad = {*(one["file"] for one in report.damage), *(one.path for one in report.unread)}
         if last.base_offset is not None and last.base_offset >= (report.next_offset or 0) and last.path not in bad:
             builder.end_with_empty_segment(last.base_offset, readers[0].end.in_damage)
-    builder.folder.join_aside()
     for source, reader in zip(sources, readers, strict=True):
         if source.holes is None:
             source.end = reader.end
@@ -247,9 +241,7 @@ def _plan_unordered(partition: PartitionSources, options: SalvageOptions) -> lis
         if number:
             builder = PlanBuilder(partition, options, f"{partition.folder}-{number}")
             plans.append(builder.folder)
-        for row, reason in merge([iter(run)], None):
-            builder.add_or_set_aside(row, reason)
-        builder.folder.join_aside()
+        builder.add_merged([iter(run)])
     if len(runs) > 1:
         plans[0].report.problems.append(
             f"this file holds {len(runs)} pieces of several logs, or of one log out of order. Each is in its own "
@@ -348,7 +340,7 @@ def _complete_plan(
         _extend_to(made, end)
     elif options.as_partition:
         with made.log() as log:
-            report.problems += copy_from_sources(log, lambda name, data: made.add(FilePlan(name, data)), partition)
+            report.problems += copy_from_sources(log, made, partition)
         _restore_epochs(partition, made, options)  # by the leader-epoch-checkpoint, too
         with made.log() as log:
             plain = list(plain_batch_changes(log))

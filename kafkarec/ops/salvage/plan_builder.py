@@ -41,7 +41,7 @@ from kafkarec.storage.segment_file import SegmentFile
 
 from .partition_sources import PartitionSources
 from .planned_files import FilePlan, PlannedFolder, Spool, Unreadable
-from .salvaged_partition import SalvagedPartition, add_counts
+from .salvaged_partition import SalvagedPartition
 
 DUPLICATE = "duplicate"
 
@@ -53,7 +53,7 @@ class _BatchStream:
         self._batches = batches
         self.ahead = deque(islice(batches, 2))
         self.last: GoodBatches | None = None  # that was taken
-        self.rank = ranks[self.head.source] if self.ahead and ranks else 0
+        self.rank = ranks[self.head.source] if self.ahead else 0
 
     @property
     def head(self) -> GoodBatches:
@@ -109,17 +109,16 @@ def _precedence(stream: _BatchStream, same_offsets: bool) -> tuple[int, bool, in
 def merge(
     streams: Sequence[Iterator[GoodBatches]],
     start: int | None,
-    *,
-    stale: bool = False,
-    ranks: Sequence[int] = (),
-    epochs: Sequence[EpochEntry] = (),
+    stale: bool,
+    ranks: Sequence[int],
+    epochs: Sequence[EpochEntry],
 ) -> Iterator[tuple[GoodBatches, str]]:
     """Yields the batches of all streams as one log, each with "" or the reason why it is not in the log: DUPLICATE, a
     second copy, or a reason to set it aside.
 
     start   the first offset of the log; None: that of the first batch
     stale   set batches with a stale leader epoch aside (rule 4)
-    ranks   of the sources; empty: all have the same
+    ranks   of the sources
     epochs  of the log, by leader-epoch-checkpoint
     """
     remaining = [_BatchStream(batches, ranks) for batches in streams]
@@ -218,6 +217,7 @@ class PlanBuilder:
         start: int | None = None,
         base_offsets: Sequence[int] = (),
     ) -> None:
+        self._partition, self._stale = partition, options.as_partition
         self.report = report = SalvagedPartition(folder, partition.topic, partition.partition)
         self.folder = PlannedFolder(report, options.out, options.spool)
         self._next_offset, self._base_offsets = start, base_offsets
@@ -238,21 +238,24 @@ class PlanBuilder:
         self.report.damage[:0] = [one.as_dict() for one in self.reader.damage]
         self.report.restored = [one.as_dict() for one in self.reader.restored or ()]
 
-    def add_or_set_aside(self, good: GoodBatches, reason: str) -> None:
-        """Adds a batch to the log, if there is no reason to set it aside; counts it if it is a duplicate."""
-        if reason == DUPLICATE:
-            self.report.duplicates += good.batches
-            self.report.duplicate_size += good.size
-        elif reason:
-            self.folder.keep_aside(good.as_set_aside(reason))
-        else:
-            self._report_missing_offsets(good.base, good.follows_damage)
-            report = self.report
-            report.compacted = report.compacted or good.has_fewer_records
-            if report.start_offset is None:
-                report.start_offset = good.base
-            report.next_offset = self._next_offset = good.last + 1
-            self._add_to_log(good)
+    def add_merged(self, streams: Sequence[Iterator[GoodBatches]]) -> None:
+        """Adds the batches of all streams as one log, sets aside those that are not in it, and counts duplicates."""
+        report, partition = self.report, self._partition
+        ranks = [source.rank for source in partition.sources]
+        for good, reason in merge(streams, self._next_offset, self._stale, ranks, partition.epoch_entries):
+            if reason == DUPLICATE:
+                report.duplicates += good.batches
+                report.duplicate_size += good.size
+            elif reason:
+                self.folder.keep_aside(good.as_set_aside(reason))
+            else:
+                self._report_missing_offsets(good.base, good.follows_damage)
+                report.compacted = report.compacted or good.has_fewer_records
+                if report.start_offset is None:
+                    report.start_offset = good.base
+                report.next_offset = self._next_offset = good.last + 1
+                self._add_to_log(good)
+        self.folder.join_aside()
 
     def end_with_empty_segment(self, base: int, damaged: bool) -> None:
         """The log ends with a segment of this name, without a batch. damaged: there is damage behind the last batch"""
@@ -306,7 +309,10 @@ class PlanBuilder:
         self._plan.hash_sum += good.hash_sum
         file = self.report.files[-1]
         records = 1 if good.records is None else good.records  # a message of magic 0 or 1, as verify counts them
-        add_counts((file, self.report), good.batches, records, good.size)
+        for counted in (file, self.report):
+            counted.batches += good.batches
+            counted.records += records
+            counted.size += good.size
         file.first_offset = good.base if file.first_offset is None else file.first_offset
         file.last_offset = good.last
 

@@ -32,19 +32,21 @@ from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.rebuild_folder import EachStep, rebuild_side_files, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.support.durable import FileGroup
+from kafkarec.support.durable import FileGroup, NewFile
 
 from .partition_sources import PartitionSources
-from .planned_files import Output, PlannedFolder
+from .planned_files import FilePlan, PlannedFolder
 
 _QUORUM_STATE = "quorum-state"  # of the metadata log: the candidate for which this node voted (KIP-595)
-Write = Callable[[str, bytes], object]  # adds a file to the folder of the new log: its name, its bytes
 
 
-def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, compared: EachStep | None) -> list[str]:
+def write_side_files(
+    log: PartitionFiles, write: Callable[[str, bytes], object], as_partition: bool, compared: EachStep | None
+) -> list[str]:
     """Writes the indexes of the new log and, with `as_partition`, the other side files. Returns sentences about
     problems. Raises OSError (EIO) if the new log is damaged.
 
+    write      called with the name and the bytes of each
     compared   called with each step of the reading; None: the log is only planned, and its batches are known to be good
     """
     problems: list[str] = []
@@ -84,9 +86,9 @@ class DamagedCopy(OSError):
         super().__init__(errno.EIO, f"the copy is damaged ({what}): the output's disk is not reliable", path)
 
 
-def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSources) -> list[str]:
-    """Copies the files with data that is not in the batches of the new log: the topic id, epochs without records, the
-    quorum state, producers before the log's start. Returns sentences about problems."""
+def copy_from_sources(log: PartitionFiles, made: PlannedFolder, partition: PartitionSources) -> list[str]:
+    """Plans copies of the files with data that is not in the batches of the new log: the topic id, epochs without
+    records, the quorum state, producers before the log's start. Returns sentences about problems."""
     problems: list[str] = []
     readers: dict[str, Callable[[bytes], object]] = {
         partition_metadata.NAME: partition_metadata.read,
@@ -106,7 +108,7 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
             except (KafkaRecordError, OSError, ValueError, RecursionError) as error:
                 problems.append(f"{name} of {source.path} is ignored: {error}")
                 continue
-            write(name, data)
+            made.add(FilePlan(name, data))
             break
         else:
             if name == partition_metadata.NAME:
@@ -147,9 +149,11 @@ def write_plan(plan: PlannedFolder, out: str, stopped: Callable[[], None]) -> No
         for path, file in plan.outputs():
             folder, name = os.path.split(os.path.join(out, path))
             group.make_folder(folder)
-            output = Output(folder, name)
+            output = NewFile(folder, name)
             try:
-                file.copy_to(output, 0, file.size, stopped)
+                for data in file.content():
+                    stopped()
+                    output.append(data)
             except BaseException:
                 output.drop()
                 raise

@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise, zip_longest
+from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any
 
@@ -43,14 +43,14 @@ from kafkarec.format.checksum import crc32c
 from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.read.isolation import aborted_spans, match_markers
 from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
-from kafkarec.recover.aborted_index import AbortedIndex
-from kafkarec.recover.holes import Hole, marker_bytes, with_content
+from kafkarec.recover.holes import Hole, with_content
 from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Decision, Evidence
 from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars import leader_epochs
 from kafkarec.state.producers import producers_at_log_start
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import batch_tables
+from kafkarec.storage.names_by_content import ends_by_name, put_at_offsets
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
@@ -73,7 +73,6 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, made: Plan
     if not (report.lost or report.missing or report.never_compacted or misplaced or may_lack_aborts):
         return []
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
-    index = AbortedIndex([*partition.aborted])
     of_sources = Evidence(
         snapshots=lambda: sorted(chain.from_iterable(one.evidence.snapshots() for one in firsts), key=itemgetter(0)),
         # of `__transaction_state` beside the sources
@@ -83,10 +82,8 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, made: Plan
     by_base = {base: lost[base] for base in lost if any(first <= base <= last for first, last in report.missing)}
     by_base |= {one.base_offset or 0: one for one in log.segments}
     bases = sorted(by_base)
-    segments = [
-        by_base[base].copy(evidence=of_sources.at_offset(base, index.within(Hole(base, end - 1))))
-        for base, end in pairwise([*bases, 2**63])
-    ]
+    segments = [by_base[base].copy(evidence=of_sources) for base in bases]
+    put_at_offsets(segments, partition.aborted)
     found = match_markers(segments, holes=_holes(bases, partition, made))
     report.proofs += [
         f"producer {one.producer_id}'s transaction from offset {one.first_offset} ended there"
@@ -104,18 +101,16 @@ def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolde
     report = made.report
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
     # the first and the last offset that are lost (0, -1: none; None: not known), and the file, position, length
-    fields = "lost_from", "lost_to", "file", "position", "length"
-    damage: list[tuple[Any, ...]] = [tuple(map(one.__getitem__, fields)) for one in report.damage]
+    fields = itemgetter("lost_from", "lost_to", "file", "position", "length")
+    damage: list[tuple[Any, ...]] = [*map(fields, report.damage)]
     unread = [(file, position, length) for file, position, length, _ in report.tails]
     # a wrong base offset at a segment's end: the batch behind it, which would tell, is in the next segment
     unread += [(one.file, one.position, one.size) for one in report.set_aside if one.reason == "outside_of_segment"]
+    ends, missing_before = ends_by_name([*segments.values()]), {one[1] + 1: one for one in report.missing}
     for place in unread:
         if place[0] in segments:  # the offsets that are missing between its segment and the next one
-            base = segments[place[0]].base_offset or 0
-            later = [one.base_offset or 0 for one in segments.values() if (one.base_offset or 0) > base]
-            following = min(later, default=None)
-            behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
-            damage.append((*behind, *place))
+            end = ends.get(segments[place[0]].base_offset or 0, 0)
+            damage.append((*missing_before.get(end, (0, -1)), *place))
     # those that no log cleaner made, which leaves gaps between segments, too
     gaps = {*report.missing, *report.inner_gaps}
     proven = gaps if report.never_compacted else {*made.proofs}
@@ -141,7 +136,7 @@ def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolde
         hole = Hole(first, last, tuple(range(begin, end)))
         if len(damaged) == 1 and damaged[0][0] in segments:
             [(file, position, length)] = damaged
-            hole = with_content(hole, length, marker_bytes(segments[file], position))
+            hole = with_content(hole, segments[file], position, length)
         holes.append(hole)
     return holes
 
@@ -275,7 +270,6 @@ def plain_batch_changes(log: PartitionFiles) -> Iterator[Change]:
             yield Change(step.segment.name, at, old, None, "transaction_open")
 
 
-_ZEROS = memoryview(bytes(1 << 20))
 _WITHOUT_PRODUCER = {"partition_leader_epoch": 0, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
 
 
@@ -324,8 +318,4 @@ def new_cluster_sentence(changed: list[Change]) -> str:
 
 def _crc_before_zeros(header: V2Header, size: int) -> int:
     """The CRC-32C of the checked part of a header and `size` zeros."""
-    crc = crc32c(V2.pack(*header)[V2_AT.attributes :])
-    while size > 0:
-        crc = crc32c(_ZEROS[:size], crc)
-        size -= len(_ZEROS)
-    return crc
+    return crc32c(bytes(size), crc32c(V2.pack(*header)[V2_AT.attributes :]))

@@ -7,7 +7,7 @@ OUT/orders-0/00000000000000000030.log
     new bytes                          a marker
 
 A range was read and checked just before it is copied, so its bytes are usually in the page cache. If reading fails now,
-the output is truncated to its previous size and Unreadable is raised. If writing fails, OSError is raised.
+Unreadable is raised; if writing fails, OSError.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import errno
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkarec._core import hash_of_batch
 from kafkarec.format.layout import LOG_OVERHEAD, V2, V2_OVERHEAD, V2Header
@@ -32,27 +32,13 @@ from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, NewFile
 
-from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange, add_counts
+from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
 
 _PIECE = 1 << 20
 
 
 class Unreadable(Exception):
     """The source could not be read a second time."""
-
-
-class Output(NewFile):
-    """A new file that ranges of a source are copied to."""
-
-    def copy(self, segment: SegmentFile, position: int, length: int) -> None:
-        """Appends a range of a source. Raises Unreadable, with nothing appended, or OSError if writing fails."""
-        old_size = self.size
-        try:
-            for data in _read_range(segment, position, length):
-                self.append(data)
-        except Unreadable:
-            self.cut(old_size)
-            raise
 
 
 def _read_range(segment: SegmentFile, position: int, length: int) -> Iterator[bytes]:
@@ -79,18 +65,23 @@ class Spool:
     def __init__(self, folder: str, name: str, from_start: bool) -> None:
         self.from_start = from_start
         self._folder, self._name = folder, name
-        self._output: Output | None = None
+        self._output: NewFile | None = None
         self._segment: SegmentFile | None = None
 
     def keep(self, segment: SegmentFile, position: int, length: int) -> tuple[SegmentFile, int]:
-        """Copies a range: the file that has it, and where. Raises Unreadable."""
+        """Copies a range: the file that has it, and where. Raises Unreadable, and keeps nothing of it then."""
         if self._output is None:
-            self._output = Output(self._folder, self._name)
+            self._output = NewFile(self._folder, self._name)
             folder = LocalFolder(self._folder)
             self._segment = SegmentFile(self._output.path + PART, self._name + PART, folder=folder)
         assert self._segment is not None
         at = self._output.size
-        self._output.copy(segment, position, length)
+        try:
+            for data in _read_range(segment, position, length):
+                self._output.append(data)
+        except Unreadable:
+            self._output.cut(at)
+            raise
         return self._segment, at
 
     def drop(self) -> None:
@@ -201,12 +192,14 @@ class FilePlan:
             new += count
         return self.name, position
 
-    def copy_to(
-        self, target: FilePlan | Output, position: int, length: int, each_part: Callable[[], None] = lambda: None
-    ) -> None:
-        """Appends a range to another file. Raises Unreadable if that is written and a source cannot be read."""
+    def content(self) -> Iterator[bytes]:
+        """Yields all of it, in pieces, without keeping a source open. Raises Unreadable."""
+        for source, first, count in self._source_ranges(0, self.size):
+            yield from (source,) if isinstance(source, bytes) else _read_range(source, first, count)
+
+    def copy_to(self, target: FilePlan, position: int, length: int) -> None:
+        """Appends a range to another file."""
         for source, first, count in self._source_ranges(position, length):
-            each_part()
             if isinstance(source, bytes):
                 target.append(source[first : first + count])
             else:
@@ -268,10 +261,11 @@ class PlannedFolder:
         self.report.start_offset = base if self.report.start_offset is None else self.report.start_offset
         self.report.next_offset = base
 
-    def _set_aside_file(self, name: str) -> tuple[str, FilePlan]:
-        """A file of batches that are set aside: its path in the output, and itself."""
+    def _aside(self, name: str, file: str, position: int, size: int, base: Any, last: Any, reason: str) -> FilePlan:
+        """The file `name` of batches that are set aside. The report gets the batch that is to be appended."""
         path = f"{SET_ASIDE}/{self.report.folder}/{name}"
-        return path, self.set_aside.setdefault(path, FilePlan(name))
+        self.report.set_aside.append(SetAsideRange(file, position, size, base, last, reason, path))
+        return self.set_aside.setdefault(path, FilePlan(name))
 
     def keep_aside(self, batch: SetAsideBatch, suffix: str = ".log") -> None:
         """Adds a batch to a file outside of the log, named by reason and source, and to the report."""
@@ -280,10 +274,8 @@ class PlannedFolder:
         except Unreadable:
             self.report.unread.append(partial_read_failure(batch.segment.path))
             return
-        saved_as, file = self._set_aside_file(f"{batch.reason}-{batch.source}{suffix}")
-        file.copy(segment, position, batch.size)
-        place = batch.segment.path, batch.position, batch.size, batch.base, batch.last
-        self.report.set_aside.append(SetAsideRange(*place, batch.reason, saved_as))
+        place = batch.segment.path, batch.position, batch.size, batch.base, batch.last, batch.reason
+        self._aside(f"{batch.reason}-{batch.source}{suffix}", *place).copy(segment, position, batch.size)
 
     def join_aside(self, first: int = 0) -> None:
         """Joins adjacent batches that are set aside, of those that the report has from `first` on."""
@@ -312,36 +304,33 @@ class PlannedFolder:
     def apply_changes(self, changes: Sequence[Change]) -> None:
         """Changes the logs, and the report. Batches that are removed for a reason are set aside."""
         report, moved = self.report, set[str]()
-        files = {file.name: file for file in report.files}
         for name, group in groupby(sorted(changes, key=lambda one: one[:2]), key=lambda one: one.name):
             in_file, old = list(group), self.files[name]
             for one in in_file:
                 if one.reason and one.old:
-                    saved_as, target = self._set_aside_file(f"{one.reason}-0.log")
-                    size = batch_size(one.old)
-                    old.copy_to(target, one.position, size)
-                    place = *old.origin(one.position, size), size
-                    offsets = one.old.base_offset, last_offset(one.old)
-                    report.set_aside.append(SetAsideRange(*place, *offsets, one.reason, saved_as))
-                if one.old and one.new:  # another header counts as before
-                    continue
-                moved.add(name)
-                for sign, header in ((-1, one.old), (1, one.new)):
-                    if header is not None:
-                        add_counts((files[name], report), sign, sign * header.record_count, sign * batch_size(header))
+                    size, offsets = batch_size(one.old), (one.old.base_offset, last_offset(one.old))
+                    place = *old.origin(one.position, size), size, *offsets, one.reason
+                    old.copy_to(self._aside(f"{one.reason}-0.log", *place), one.position, size)
+                if not (one.old and one.new):  # another header counts as before
+                    moved.add(name)
             self.add(old.changed(in_file))
         if not moved:
             return
-        for emptied in [file for file in report.files[:-1] if not file.batches]:  # only the last one has the log's end
-            report.files.remove(emptied)
-            del self.files[emptied.name]
         for file in (file for file in report.files if file.name in moved):
             segment = SegmentFile(self.join(file.name), file.name, folder=self)
             found = [table for table in batch_tables([segment]) if len(table)]
+            counts = [count for table in found for count in table.column("record_count")]
+            file.batches, file.size = len(counts), self.files[file.name].size
+            file.records = sum(1 if count is None else count for count in counts)
             file.last_offset = found[-1].column("last_offset")[-1] if found else None
             first = found[0].column("base_offset")[0] if found else None
             if first is not None or not found:  # a wrapper message has none: the first batch is then the same as before
                 file.first_offset = first
+        for emptied in [file for file in report.files[:-1] if not file.batches]:  # only the last one has the log's end
+            report.files.remove(emptied)
+            del self.files[emptied.name]
+        counted = ((file.batches, file.records, file.size) for file in report.files)
+        report.batches, report.records, report.size = map(sum, zip(*counted, strict=True))
         named = [file.base_offset for file in report.files]  # an empty segment's name has the log's end
         begins = [file.first_offset for file in report.files if file.first_offset is not None]
         ends = [file.last_offset + 1 for file in report.files if file.last_offset is not None]

@@ -122,36 +122,36 @@ def salvage(
             paths.append(os.fsdecode(one))
     named = {path if remote.is_url(path) else os.path.abspath(path) for path in paths}
     Inputs(sorted(named)).demand_apart(out, out)
-    found = find_partitions(given, topic, partition)
-    for one in found.partitions:
+    partitions, left_out, data_folders = find_partitions(given, topic, partition)
+    for one in partitions:
         arrange_segments(one, named)
-    rank_by_topic_id(found.partitions, merge_different)
-    for source in (source for one in found.partitions for source in one.sources if not source.unordered):
+    rank_by_topic_id(partitions, merge_different)
+    for source in (source for one in partitions for source in one.sources if not source.unordered):
         # an incomplete batch at their end is a loss, also if the files were named one by one
         source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
-    unnamed = [one.sources[0].path for one in found.partitions if one.topic is None]
+    unnamed = [one.sources[0].path for one in partitions if one.topic is None]
     if as_partition and unnamed:
         raise Refused(f"a broker's folder has the topic in its name: give --topic and --partition for {unnamed[0]}")
     sources = [str(getattr(one, "path", one)) for one in given]
     report = SalvageReport(out, sources, as_partition, dry_run, new_cluster=new_cluster)
-    known = named | {os.path.abspath(file.path) for one in found.partitions for file in one.beside}
-    known |= {os.path.abspath(filler.path) for one in found.partitions for filler in one.fillers}
-    report.source_ids = ids_in_meta_properties(found.partitions)
-    missing = recorded_ends.missing_folders(found.data_folders, found.partitions)
+    known = named | {os.path.abspath(file.path) for one in partitions for file in one.beside}
+    known |= {os.path.abspath(filler.path) for one in partitions for filler in one.fillers}
+    report.source_ids = ids_in_meta_properties(partitions)
+    missing = recorded_ends.missing_folders(data_folders, partitions)
     report.lost_folders = [(one.path, one.why) for one in missing if one.is_lost]
-    report.left_out = [(one.name, one.why) for one in found.left_out if os.path.abspath(one.name) not in known]
+    report.left_out = [(one.name, one.why) for one in left_out if os.path.abspath(one.name) not in known]
     report.left_out += [(one.path, one.why) for one in missing if not one.is_lost]
-    report.unread = [ReadFailure(one.name, one.cause, one.why) for one in found.left_out if one.cause]
+    report.unread = [ReadFailure(one.name, one.cause, one.why) for one in left_out if one.cause]
     choices = as_partition, new_cluster, max_decompressed_bytes, undecided, keep_end, restore
     options = SalvageOptions(out, *choices, threads, progress or no_progress)
     unfinished = None
     if not dry_run:
         if check_free_space:
-            _demand_space(out, [one.size for one in found.partitions], read_once)
+            _demand_space(out, [one.size for one in partitions], read_once)
         make_folder(out)
         unfinished = UnfinishedRun(out, sorted(named), [topic, partition, merge_different, *choices])
     try:
-        report.partitions = _salvage_all(found.partitions, options, unfinished, read_once)
+        report.partitions = _salvage_all(partitions, options, unfinished, read_once)
         for failure in (failure for one in report.partitions for failure in one.unread):
             if failure.path not in report.unreadable:
                 report.unread.append(failure)

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkarec._version import __version__
 from kafkarec.damage import begins_with_zeros, restored_text
-from kafkarec.report import Block, Commands, Document, ReportSection, text
+from kafkarec.report import Block, Commands, Document, ReportSection, jsonable, text
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.output_rules import STANDARD_INPUT, suggested_output
@@ -105,9 +105,9 @@ class SalvageReport:
         return sum(one.size for one in self.partitions)
 
     def to_dict(self) -> dict[str, Any]:
-        found = {name: value for name, value in vars(self).items() if name != "version"}
-        found["partitions"] = [one.to_dict() for one in self.partitions]
-        return {"kafkarec": self.version, **found, "unreadable": self.unreadable, "ok": self.ok}
+        """All data as dicts, lists, strings and numbers."""
+        found = jsonable(vars(self))
+        return {"kafkarec": found.pop("version"), **found, "unreadable": self.unreadable, "ok": self.ok}
 
     def __str__(self) -> str:
         return "".join(text(document(self))).rstrip("\n")

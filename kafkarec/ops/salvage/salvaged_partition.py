@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkarec.recover.marker_evidence import Decision
+from kafkarec.report import jsonable
 from kafkarec.sources.read_failures import ReadFailure
 from kafkarec.storage.recorded_ends import EndVerdict, LogEnd, RecordedEnd
 
@@ -158,40 +159,24 @@ class SalvagedPartition:
         """The number of damaged bytes of the sources."""
         return sum(int(damage["length"]) for damage in self.damage)
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON: `of` makes the object of it again."""
-        return {name: [*map(_as_json, one)] if isinstance(one, list) else one for name, one in vars(self).items()}
+    def to_dict(self) -> Any:
+        """All data as dicts, lists, strings and numbers: `of` makes the object of it again."""
+        return jsonable(self)
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> SalvagedPartition:
         """The object for a dict from `to_dict`, also after a conversion to and from JSON."""
-        known = {name.name: data[name.name] for name in fields(cls)}
-        return cls(**known | {name: [*map(made, data[name])] for name, made in _FROM_JSON.items()})
+        objects = {name: [kind(**entry) for entry in data[name]] for name, kind in _OBJECTS.items()}
+        return cls(**data | objects | {name: [*map(tuple, data[name])] for name in _TUPLES})
 
 
-def add_counts(to: Iterable[OutputFile | SalvagedPartition], batches: int, records: int, size: int) -> None:
-    for one in to:
-        one.batches += batches
-        one.records += records
-        one.size += size
-
-
-def _as_json(entry: Any) -> Any:
-    if isinstance(entry, Decision):
-        return entry._asdict() | {"proven": entry.proven}
-    return dict(vars(entry)) if is_dataclass(entry) else entry
-
-
-_FROM_JSON: dict[str, Callable[[Any], Any]] = {
-    "files": lambda entry: OutputFile(**entry),
-    "snapshots": lambda entry: OutputFile(**entry),
-    "set_aside": lambda entry: SetAsideRange(**entry),
-    "other_files": lambda entry: BesideFile(**entry),
-    "markers": lambda entry: Decision(*(entry[name] for name in Decision._fields)),
-    "unread": lambda entry: ReadFailure(*entry),
-    "lost": tuple,
-    "missing": tuple,
-    "inner_gaps": tuple,
-    "tails": tuple,
+_OBJECTS: dict[str, Callable[..., Any]] = {
+    "files": OutputFile,
+    "snapshots": OutputFile,
+    "set_aside": SetAsideRange,
+    "other_files": BesideFile,
+    "markers": lambda proven, **entry: Decision(**entry),
+    "unread": ReadFailure,
 }
-"""The lists of a partition whose entries JSON has in another form -> how an entry is made of that."""
+_TUPLES = "lost", "missing", "inner_gaps", "tails"
+"""The lists of a partition whose entries are objects, or arrays, in JSON."""

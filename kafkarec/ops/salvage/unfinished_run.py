@@ -1,7 +1,7 @@
 """What a later run knows of one that did not finish: a note for each partition, in OUT/.unfinished
 
     run.json            {"kafkarec": version, "given": [...], "options": [...]}    the run; the folder is locked
-    orders-0.json       {"sources": [[path, size, mtime], ...], "kept": [folder, ...],
+    orders-0.json       {"sources": {path: [size, mtime]}, "kept": [folder, ...],
                          "files": {path: null}}                                       written before its files are
                         {..., "files": {path: [size, SHA-256]}, "reports": [...]}     when they are on the disk
 
@@ -95,14 +95,14 @@ class PartitionNote:
         self._run, self._out = run, run.out
         folder = partition.folder  # that of the longest topic leaves no room for a suffix
         self.name = folder if len(folder) < _LONG_NAME else sha256(folder.encode()).hexdigest()
-        self._sources: list[list[Any]] = []  # path, size and time of modification of each
+        self._sources: dict[str, list[int]] = {}  # path -> size and time of modification
         for source in partition.sources:
             for segment in (*source.segments, *source.snapshots, *partition.fillers):
                 try:
                     state = os.stat(segment.path)
-                    self._sources.append([os.path.realpath(segment.path), state.st_size, state.st_mtime_ns])
+                    self._sources[os.path.realpath(segment.path)] = [state.st_size, state.st_mtime_ns]
                 except OSError:
-                    self._sources.append([segment.path, segment.size, 0])
+                    self._sources[segment.path] = [segment.size, 0]
         self._found = _read_note(os.path.join(run.folder, self._file)) or {}
         # folders in `out` with what earlier runs made of other sources, or to which a killed run would have moved it
         self._kept: list[str] = self._found.get("kept", [])
@@ -114,8 +114,7 @@ class PartitionNote:
 
     def load_finished(self) -> list[SalvagedPartition] | None:
         """The reports of an earlier run; None: the partition is to be made, and folders of other sources are moved."""
-        noted = {path: state for path, *state in self._found.get("sources", self._sources)}
-        now = {path: state for path, *state in self._sources}
+        now, noted = self._sources, self._found.get("sources", self._sources)
         self._changed = [f"the source {path}" for path in now | noted if now.get(path) != noted.get(path)]
         if self._changed:
             folders = dict.fromkeys(map(os.path.dirname, self._found["files"]))

@@ -7,7 +7,6 @@ import random
 from collections.abc import Sequence
 from itertools import combinations, pairwise, permutations
 from pathlib import Path
-from typing import NamedTuple
 
 import plain_logs
 import pytest
@@ -16,8 +15,6 @@ from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, committed_offset
 import kafkarec
 from kafkarec.read import isolation
 from kafkarec.read.walk import walk
-from kafkarec.recover.misplaced import judged
-from kafkarec.recover.offset_order import heaviest_rising
 
 EVENTS = [
     Event(DATA, 7, 0, 3),
@@ -100,49 +97,17 @@ def test_a_broken_order_is_read_twice(tmp_path, monkeypatch):
     assert len(read) == 2
 
 
-def heaviest_by_trying(batches: Sequence[tuple[int, int, float]], low: int) -> float:
-    chosen = (some for n in range(len(batches) + 1) for some in combinations(batches, n))
-    rising = (some for some in chosen if all(one[1] < other[0] for one, other in pairwise([(0, low - 1), *some])))
-    return max(sum(weight for *_, weight in some) for some in rising)
-
-
-@pytest.mark.parametrize("seed", range(200))
-def test_the_heaviest_rising_chain(seed):
-    chance = random.Random(seed)
-    bases = [chance.randrange(12) for _ in range(chance.randrange(9))]
-    batches = [(base, base + chance.randrange(3), chance.choice((1.0, 1.0, 2**-20))) for base in bases]
-    low = chance.choice((0, 0, 4))
-    found = [batches[at] for at in heaviest_rising(batches, low)]
-    assert all(one[1] < other[0] for one, other in pairwise([(0, low - 1), *found]))
-    assert sum(weight for *_, weight in found) == heaviest_by_trying(batches, low)
-
-
-class Row(NamedTuple):
-    base: int
-    last: int
-    is_unanchored: bool = False
-    batches: int = 1
-
-    def each(self):
-        return [self._replace(base=at, last=at, batches=1) for at in range(self.base, self.last + 1)]
-
-
-@pytest.mark.parametrize("wrong", [0, 5, 2047, 4000, 4095, 4096, 9000, 9999])
-def test_one_misplaced_batch_of_many(wrong):
-    rows = [Row(at, at) for at in range(10_000)]
-    rows.insert(wrong, Row(wrong + 3, wrong + 3))
-    assert [at for at, (_, is_placed) in enumerate(judged(rows)) if not is_placed] == [wrong]
-
-
-def test_several_batches_that_are_judged_together():
-    """Only where the order is broken each is judged alone."""
-    rows = [Row(0, 9, batches=10), Row(5, 6, batches=2), Row(10, 5009, batches=5000), Row(5010, 5010)]
-    found = [*judged(rows)]
-    assert [(row.base, row.last) for row, is_placed in found if not is_placed] == [(5, 5), (6, 6)]
-    assert found[-1] == (Row(5010, 5010), True)
-
-
-def test_what_was_only_found_excludes_nothing():
-    log, foreign = [Row(at, at) for at in (1, 2, 50)], [Row(at, at, is_unanchored=True) for at in range(40, 60)]
-    found = [*judged([*log[:2], *foreign, log[2]])]
-    assert [row for row, is_placed in found if not is_placed] == foreign[10:]
+def test_salvage_keeps_as_many_batches_as_rise(tmp_path):
+    """Of batches in any order, with nothing restored: compared with all choices."""
+    for seed in range(60):
+        chance = random.Random(seed)
+        spans = [(base, base + chance.randrange(1, 4)) for base in chance.choices(range(12), k=chance.randrange(1, 9))]
+        data = b"".join(plain_logs.batch(base, end - base) for base, end in spans)
+        [one] = kafkarec.salvage(
+            plain_logs.log(tmp_path / f"{seed}" / "a-0", (0, data)), tmp_path / f"out{seed}", restore=False
+        ).partitions
+        chosen = (some for n in range(9) for some in combinations(spans, n))
+        rising = (some for some in chosen if all(before[1] <= behind[0] for before, behind in pairwise(some)))
+        assert one.batches == max(map(len, rising)), seed
+        kept = [(file.first_offset, file.last_offset) for file in one.files]
+        assert kept == sorted(kept) and sum(each.batches for each in one.set_aside) == len(spans) - one.batches

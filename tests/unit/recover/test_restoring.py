@@ -149,6 +149,13 @@ CASES = {
     ),
     "the last one, before the next segment": Case(THREE, 2, ANY, 6, following=9),
     "the last one, before a segment that begins later": Case(THREE, 2, ANY, following=12),
+    # the batch before it is missing with all of its bytes, and the entry was that one's
+    "an index entry where the next segment begins behind the batch": Case(
+        [THREE[0], THREE[2]], 1, (6,), index=(5, 1), following=9
+    ),
+    "an index entry where the next segment begins later": Case(
+        [THREE[0], THREE[2]], 1, (6,), 3, INDEX, index=(5, 1), following=10
+    ),
 }
 
 
@@ -357,14 +364,3 @@ def test_the_leader_epoch_of_a_segments_last_batch(epoch, following, right, tmp_
     (tmp_path / f"{9:020d}.log").write_bytes(b"".join(behind))
     columns = in_file(tmp_path, hurt(12, epoch.to_bytes(4, "big"), 2))
     assert [one.fields for one in columns.restored] == [{"partition_leader_epoch": (epoch, 7)}] * right
-
-
-def test_an_index_entry_does_not_count_where_the_next_segment_begins_behind_the_batch(tmp_path):
-    """The batch before it is missing with all of its bytes, and the entry was that one's."""
-    positions = [len(THREE[0]), len(THREE[0]) + len(THREE[1])]
-    for end in (9, 10):
-        (tmp_path / f"{end:020d}.log").write_bytes(b"")
-        columns = in_file(tmp_path, [THREE[0], THREE[2]], [(5, positions[0])])
-        log = kafkarec.open(tmp_path).read(errors="skip", columns=["offset"])
-        assert offsets(log) == [0, 1, 2, *([6, 7, 8] if end == 9 else [3, 4, 5])], columns
-        (tmp_path / f"{end:020d}.log").unlink()

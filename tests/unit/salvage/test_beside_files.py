@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from builders import flipped
 from plain_logs import batch, exchange, log
+from salvage_runs import copied
 
 from kafkarec import salvage, verify
 
@@ -25,9 +26,8 @@ def folder(tmp_path):
 
 def saved(folder, **options):
     """The bytes of the new log, and the report."""
-    out = folder.parent.parent / "out"
-    report = salvage(folder, out, **options)
-    return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log"))), report
+    report = salvage(folder, folder.parent.parent / "out", **options)
+    return copied(folder.parent.parent / "out"), report
 
 
 def used(report):

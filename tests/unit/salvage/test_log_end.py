@@ -1,20 +1,17 @@
 """salvage: a log that was longer is no whole one; the new log's side files do not reach beyond its end."""
 
-import errno
 import json
-import os
 
 import builders
 import pytest
-from failing_calls import before, failing
-from plain_logs import batch, content, data_folder, exchange, log
-from salvage_runs import assert_kafka_loads, logs
+from plain_logs import batch, data_folder, exchange, log
+from salvage_runs import assert_kafka_loads
 from verify_reports import verified
-from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, small
+from witness_folders import BORDERS, HEALTHY, LOSSES, NO_PRODUCERS, cut, cut_golden, golden, put, small
 
 import kafkarec
 from kafkarec import salvage
-from kafkarec.sidecars import leader_epochs, producer_snapshot
+from kafkarec.sidecars import leader_epochs
 
 
 @pytest.mark.parametrize("name", HEALTHY)
@@ -61,7 +58,7 @@ def test_keep_end_lets_the_log_end_where_it_ended(name, tmp_path):
 def test_a_last_batch_that_was_not_checked_is_no_end(tmp_path, limit, is_checked):
     large = batch(2, 1, codec="gzip", value=bytes(9000))
     folder = log(tmp_path / "orders-0", [batch(0, 2), large])
-    (folder / f"{20:020}.snapshot").write_bytes(producer_snapshot.write([]))
+    put(folder, 20, snapshot=NO_PRODUCERS)
     report = salvage(folder, tmp_path / "out", max_decompressed_bytes=limit)
     assert bool(report.partitions[0].recorded_ends) == is_checked
 
@@ -115,18 +112,6 @@ def test_kafka_loads_a_log_with_its_end_kept(tmp_path, kafka):
     salvage(cut_golden(tmp_path / "in", ".snapshot"), tmp_path / "out", as_partition=True, keep_end=True)
     (tmp_path / "work").mkdir()
     assert_kafka_loads(kafka, tmp_path / "out" / "all-codecs-0", tmp_path / "work", 865)
-
-
-def test_a_run_with_keep_end_continues(tmp_path, monkeypatch):
-    folder = cut_golden(tmp_path / "in", ".snapshot")
-    salvage(folder, tmp_path / "whole", keep_end=True)
-    with monkeypatch.context() as patched:
-        before(patched, os, "open", failing(errno.ENOSPC, lambda path, *_: ".index" in str(path)))
-        with pytest.raises(OSError, match="No space"):
-            salvage(folder, tmp_path / "out", keep_end=True)
-    report = salvage(folder, tmp_path / "out", keep_end=True)
-    assert not report.ok and report.partitions[0].lost == [(345, 864)]
-    assert logs(content(tmp_path / "out")) == logs(content(tmp_path / "whole"))
 
 
 def test_a_replica_without_segments_takes_nothing_from_the_other_one(tmp_path):
@@ -192,7 +177,7 @@ def test_gaps_are_a_loss_where_verify_says_so(tmp_path, cleaner, segments, statu
 @pytest.mark.parametrize("timestamp", [-1, builders.NOW])
 def test_the_end_is_kept_behind_a_batch_with_or_without_a_time(timestamp, tmp_path):
     folder = log(tmp_path / "in" / "orders-0", [batch(0, 1, base_timestamp=timestamp)])
-    (folder / f"{6:020}.snapshot").write_bytes(producer_snapshot.write([]))
+    put(folder, 6, snapshot=NO_PRODUCERS)
     [one] = salvage(folder, tmp_path / "out", keep_end=True).partitions
     assert one.next_offset == 6
     assert [row["max_timestamp"] for row in kafkarec.open(tmp_path / "out" / one.folder).scan()] == [
@@ -217,7 +202,7 @@ def test_the_end_of_a_log_whose_last_names_are_exchanged(tmp_path):
 def test_the_leader_epoch_at_the_kept_end(tmp_path):
     """Another leader began in the part that is lost."""
     folder = log(tmp_path / "orders-0", [batch(0, epoch=0)], epochs=[(0, 0), (4, 12)])
-    (folder / f"{20:020}.snapshot").write_bytes(producer_snapshot.write([]))
+    put(folder, 20, snapshot=NO_PRODUCERS)
     salvage(folder, tmp_path / "out", as_partition=True, keep_end=True)
     [*_, last] = kafkarec.open(tmp_path / "out" / "orders-0").scan()
     assert (last["last_offset"], last["partition_leader_epoch"]) == (19, 4)

@@ -1,8 +1,8 @@
 """salvage refuses outputs that would endanger a source, or the output of an earlier run."""
 
+import fcntl
 import os
 import shutil
-from contextlib import contextmanager
 
 import pytest
 from paths import SEGMENTS
@@ -71,21 +71,13 @@ def test_the_unfinished_run_of_another_salvage(source, tmp_path):
     refused(source, out, "is not empty")
 
 
-@contextmanager
-def opened_folder(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    yield descriptor
-    os.close(descriptor)
-
-
 def test_one_run_at_a_time(source, tmp_path):
-    import fcntl
-
     out = tmp_path / "out"
     assert leave_unfinished(source, out)
-    with opened_folder(out / ".unfinished") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        refused(source, out, "another salvage is running")
+    held = os.open(out / ".unfinished", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    refused(source, out, "another salvage is running")
+    os.close(held)
     assert salvage(source, out).partitions
 
 

@@ -1,43 +1,24 @@
 """salvage of several damaged replicas: each batch that is whole in at least one is in the output."""
 
 import errno
-import random
-from itertools import pairwise, permutations
+from itertools import permutations
 
 import builders
-import damages
-import hurt_logs
 import pytest
 from failing_calls import before, failing
 from plain_logs import batch, batches, log
-from salvage_runs import FOLDERS, copied, set_aside
+from salvage_runs import copied, set_aside
 
 import kafkarec
 from kafkarec import salvage
 from kafkarec.sources.files import LocalFile
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_damaged_replicas(folder, tmp_path):
-    chance, log = random.Random(folder.name), hurt_logs.golden_log(folder)
-    for turn in range(6):
-        sources, alive = [], set()
-        for number in range(chance.randint(2, 3)):
-            sources.append(tmp_path / f"{turn}-{number}" / folder.name)
-            parts = hurt_logs.damaged(chance, log, chance.randint(0, 2))
-            hurt_logs.write_folder(sources[-1], log, parts)
-            for segment, part in zip(log.segments, parts, strict=True):
-                read = kafkarec.decode(part.data, errors="skip").batches.column("position")
-                alive |= {batch.raw for at, batch in damages.untouched(segment, part) if at in read}
-        out = tmp_path / f"out{turn}"
-        report = salvage(sources, out, as_partition=chance.random() < 0.5)
-        kept = copied(out)
-        table = list(kafkarec.scan(kept))
-        batches = {kept[row["position"] :][: row["size_in_bytes"]] for row in table}
-        assert alive <= batches, report.partitions[0].set_aside
-        assert all(one["last_offset"] < other["base_offset"] for one, other in pairwise(table))
-        beside = set_aside(out)
-        assert sum(one.size for one in report.partitions[0].set_aside) == len(beside)
+def merged(tmp_path, a, b, **options):
+    """Salvages two replicas in both orders: yields the report, and the output."""
+    for name, sources in {"ab": [a, b], "ba": [b, a]}.items():
+        [one] = salvage(sources, tmp_path / name, **options).partitions
+        yield one, tmp_path / name
 
 
 def wrappers(*firsts, magic=1):
@@ -112,9 +93,8 @@ def test_exchanged_batches_cost_none_of_another_replica(tmp_path, epoch):
     hurt = log(tmp_path / "a" / "orders-0", [batch(0, 10)], parts)
     (hurt / f"{10:020}.log").write_bytes(b"".join(reversed(parts)))
     assert kafkarec.open(hurt).read(errors="skip").restored == ()
-    for name, sources in {"ab": [hurt, healthy], "ba": [healthy, hurt]}.items():
-        salvage(sources, tmp_path / name)
-        assert copied(tmp_path / name) == b"".join([batch(0, 10), *parts])
+    for _, out in merged(tmp_path, hurt, healthy):
+        assert copied(out) == b"".join([batch(0, 10), *parts])
 
 
 @pytest.mark.parametrize("epoch", [-5, 0, 2, 1 << 30])
@@ -123,13 +103,10 @@ def test_a_leader_epoch_that_was_damaged_in_one_replica(tmp_path, epoch, hit):
     parts = batches(3, 10, epoch=1)
     wrong = [*parts]
     wrong[hit] = parts[hit][:12] + epoch.to_bytes(4, "big", signed=True) + parts[hit][16:]
-    a = log(tmp_path / "a" / "orders-0", parts)
-    b = log(tmp_path / "b" / "orders-0", wrong)
-    for name, sources in {"ab": [a, b], "ba": [b, a]}.items():
-        salvage(sources, tmp_path / name, as_partition=True)
-        restored = hit == 1  # its neighbours prove it
-        assert copied(tmp_path / name) == b"".join(parts)
-        assert set_aside(tmp_path / name) == (b"" if restored else wrong[hit])
+    a, b = (log(tmp_path / name / "orders-0", pieces) for name, pieces in (("a", parts), ("b", wrong)))
+    for _, out in merged(tmp_path, a, b, as_partition=True):
+        assert copied(out) == b"".join(parts)
+        assert set_aside(out) == (b"" if hit == 1 else wrong[hit]), "its neighbours prove the one in the middle"
 
 
 def test_a_stale_tail_stays_out_of_a_brokers_folder(tmp_path):
@@ -162,44 +139,36 @@ def test_a_gap_of_a_whole_replica_is_no_loss_of_the_other_one(tmp_path):
         batch(4, 1, transaction=7, base_sequence=1),
         builders.end_marker(5, 7, commit=True),
     ]
-    for name, pieces in {"a": parts, "b": [parts[0], builders.patched(parts[1], 60, b"?"), *parts[2:]]}.items():
-        log(tmp_path / name / "t-0", pieces)
-    for sources in ("ab", "ba"):
-        report = salvage([tmp_path / name / "t-0" for name in sources], tmp_path / sources).partitions[0]
+    whole = log(tmp_path / "a" / "t-0", parts)
+    hurt = log(tmp_path / "b" / "t-0", [parts[0], builders.patched(parts[1], 60, b"?"), *parts[2:]])
+    for report, out in merged(tmp_path, whole, hurt):
         assert (report.lost, report.markers) == ([], [])
-        kept = kafkarec.open(tmp_path / sources / "t-0").read(isolation="read_committed")
+        kept = kafkarec.open(out / "t-0").read(isolation="read_committed")
         assert [one.offset for one in kept] == [0, 2, 4]
 
 
 @pytest.mark.parametrize("first", [0, 20], ids=["a segment is missing", "it begins later"])
 def test_a_replica_that_has_nothing_there_does_not_show_that_nothing_was(first, tmp_path):
     data = batches(3, 10)
-    log(tmp_path / "a" / "t-0", [data[0], bytes(len(data[1]) - 1), b"x", data[2]])
-    log(tmp_path / "b" / "t-0", *([data[number]] for number in range(first // 10, 3, 2)))
-    for sources in ("ab", "ba"):
-        report = salvage([tmp_path / name / "t-0" for name in sources], tmp_path / sources).partitions[0]
-        assert report.lost == [(10, 19)]
+    hurt = log(tmp_path / "a" / "t-0", [data[0], bytes(len(data[1]) - 1), b"x", data[2]])
+    other = log(tmp_path / "b" / "t-0", *([data[number]] for number in range(first // 10, 3, 2)))
+    assert all(report.lost == [(10, 19)] for report, _ in merged(tmp_path, hurt, other))
 
 
 @pytest.mark.parametrize("with_file", ["ab", "a", "b"])
-@pytest.mark.parametrize("names", ["ab", "ba"])
-def test_the_leader_epoch_of_the_checkpoint_wins(names, with_file, tmp_path):
+def test_the_leader_epoch_of_the_checkpoint_wins(with_file, tmp_path):
     """Where one leader's last batch is, its neighbours prove nothing. The file of one source is enough."""
     parts = [batch(0, 1), batch(1, 1, epoch=1), batch(2, 1, epoch=3)]
     epochs = [(0, 0), (1, 1), (3, 2)]
-    wrong = [parts[0], batch(1, 1)]
-    sources = {
-        name: log(tmp_path / name / "orders-0", batches, epochs=epochs if name in with_file else None)
-        for name, batches in (("a", parts), ("b", wrong))
-    }
-    salvage([sources[name] for name in names], tmp_path / "out")
-    assert copied(tmp_path / "out") == b"".join(parts)
+    sources = [
+        log(tmp_path / name / "orders-0", batches, epochs=epochs if name in with_file else None)
+        for name, batches in (("a", parts), ("b", [parts[0], batch(1, 1)]))
+    ]
+    assert all(copied(out) == b"".join(parts) for _, out in merged(tmp_path, *sources))
 
 
-@pytest.mark.parametrize("names", ["ab", "ba"])
-def test_a_wrong_base_offset_behind_damage_costs_no_batch_of_another_replica(names, tmp_path):
+def test_a_wrong_base_offset_behind_damage_costs_no_batch_of_another_replica(tmp_path):
     parts = [batch(0, 1), batch(1, 4), batch(5, 4), batch(10, 3), batch(13, 3)]
     wrong = [bytes(len(parts[0] + parts[1])), builders.patched(parts[2], 0, bytes(8)), *parts[3:]]
-    sources = {"a": log(tmp_path / "a" / "orders-0", parts), "b": log(tmp_path / "b" / "orders-0", wrong)}
-    salvage([sources[name] for name in names], tmp_path / "out")
-    assert copied(tmp_path / "out") == b"".join(parts)
+    sources = (log(tmp_path / name / "orders-0", pieces) for name, pieces in (("a", parts), ("b", wrong)))
+    assert all(copied(out) == b"".join(parts) for _, out in merged(tmp_path, *sources))

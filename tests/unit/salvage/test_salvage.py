@@ -5,12 +5,13 @@ import random
 from itertools import pairwise
 
 import builders
+import damages
 import hurt_logs
 import pytest
 from builders import flipped
 from paths import SEGMENTS
 from plain_logs import batch, batches, log
-from salvage_runs import FOLDERS, copied, set_aside
+from salvage_runs import FOLDERS, content, copied, set_aside
 
 import kafkarec
 from kafkarec import salvage
@@ -24,21 +25,29 @@ GAPS |= {"epoch_goes_back", "leader_epoch_negative"}
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_random_damage(folder, tmp_path):
-    """Each batch once and in order, as the report says, in a log in which verify finds gaps only. That all undamaged
-    ones are there, and nothing else, is in tests/fuzz/test_damage_random.py."""
+    """Of one source, or of replicas: each batch that is whole in one of them is there once, as the report says, in a
+    log in which verify finds gaps only. That nothing else is there is in tests/fuzz/test_damage_random.py"""
     log = hurt_logs.golden_log(folder)
     for turn in range(20):
-        chance = random.Random(f"{folder.name} {turn}")
-        source, out = tmp_path / f"source{turn}" / folder.name, tmp_path / f"out{turn}"
-        hurt_logs.write_folder(source, log, hurt_logs.damaged(chance, log, chance.randint(1, 3)))
-        before = {file: file.read_bytes() for file in source.iterdir()}
-        [report] = salvage(source, out).partitions
-        assert {file: file.read_bytes() for file in source.iterdir()} == before
+        chance, sources, alive = random.Random(f"{folder.name} {turn}"), [], set()
+        for number in range(chance.randint(1, 3)):
+            sources.append(tmp_path / f"{turn}-{number}" / folder.name)
+            parts = hurt_logs.damaged(chance, log, chance.randint(0, 3))
+            hurt_logs.write_folder(sources[-1], log, parts)
+            for segment, part in zip(log.segments, parts, strict=True):
+                read = kafkarec.decode(part.data, errors="skip").batches.column("position")
+                alive |= {batch.raw for at, batch in damages.untouched(segment, part) if at in read}
+        before, out = [*map(content, sources)], tmp_path / f"out{turn}"
+        [report] = salvage(sources, out, as_partition=chance.random() < 0.5).partitions
+        assert [*map(content, sources)] == before
         kept = copied(out)
         batches = [bytes(batch.raw) for batch in kafkarec.batches(kept)]
+        with_transaction = b"".join(path.read_bytes() for path in out.glob("set-aside/*/transaction_*"))
+        assert all(raw in with_transaction for raw in alive - set(batches)), report.set_aside
         assert len(batches) == len(set(batches)) == report.batches
         assert sum(map(len, batches)) == len(kept) == report.size
         assert all(one["last_offset"] < other["base_offset"] for one, other in pairwise(kafkarec.scan(kept)))
+        assert sum(one.size for one in report.set_aside) == len(set_aside(out))
         checks = {finding.kind for finding in kafkarec.verify(out / folder.name).findings} if batches else set()
         assert checks <= GAPS, checks
 
@@ -62,14 +71,14 @@ def test_lost_offsets_at_segment_borders_and_ends(tmp_path):
     assert "offsets 100 to 109, offsets 120 to 139, offsets 160 to 169 (fewer if" in str(report)
 
 
-@pytest.mark.parametrize("count", [40, 5000])
-def test_blocks_of_another_file_do_not_exclude_the_logs_batches(tmp_path, count):
+@pytest.mark.parametrize("count, middle", [(40, (20,)), (5000, (2047, 4095))])
+def test_blocks_of_another_file_do_not_exclude_the_logs_batches(tmp_path, count, middle):
     """A file system error: batches with other offsets in the middle of a log. Of a long log 2048 batches are compared
     with each other at a time."""
     own = batches(count, 10)
     for number, start in enumerate((100_000, 0, 5)):
         foreign = [batch(start + i * 3, 3, epoch=7) for i in range(3)]
-        for at in (0, 1, count // 2, count - 2):
+        for at in (0, 1, *middle, count - 2):
             source = log(tmp_path / f"{number}-{at}" / "orders-0", [*own[:at], *foreign, *own[at:]])
             if at == 0:
                 (source / f"{start:020}.log").rename(source / f"{0:020}.log")
@@ -131,10 +140,7 @@ def test_opened_sources(tmp_path):
     with pytest.raises(FileNotFoundError):
         salvage(tmp_path / "nope", tmp_path / "d")
     with pytest.raises(Refused, match="nothing to salvage"):
-        salvage(
-            tmp_path / "a" / "set-aside" if (tmp_path / "a" / "set-aside").exists() else SEGMENTS.parent / "invalid",
-            tmp_path / "d",
-        )
+        salvage(SEGMENTS.parent / "invalid", tmp_path / "d")
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

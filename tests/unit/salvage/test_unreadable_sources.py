@@ -54,7 +54,8 @@ def test_the_other_files_are_saved_and_verify_says_why(source, tmp_path, monkeyp
         assert (made / NAMES[number]).with_suffix(".index").exists()
     assert sorted(path.name for path in (tmp_path / "out" / "other-1").glob("*.log")) == [NAMES[0], f"{5:020}.log"]
     written = json.loads((tmp_path / "out" / "salvage.json").read_text())
-    assert written["unreadable"] == [str(bad)] and written["unread"][0][1] == cause
+    assert written["unreadable"] == [str(bad)] and written["unread"][0]["cause"] == cause
+    assert written == report.to_dict()
     assert not (tmp_path / "out" / ".unfinished").exists()
 
 
