@@ -453,3 +453,18 @@ def test_a_compressed_copy_beside_its_segment_is_read_once(tmp_path, suffixes):
     assert left == dict.fromkeys(names[1:], ("copy", why))
     named = [tmp_path / "txn-0" / name for name in (f"{0:020}.log", names[-1])]
     assert list(kafkarec.open(named).read()) == whole, "a copy that is named is read"
+
+
+def test_what_has_no_partition_in_its_name_beside_copies_of_several_is_left_out_and_said(tmp_path):
+    data = (SEGMENTS / "txn-0" / f"{0:020}.log").read_bytes()
+    own = f"{0:020}.log"
+    for name in (f"a-0-{own}", f"a-1-{own}", own, "notes.txt", "partition.metadata"):
+        (tmp_path / name).write_bytes(data)
+    with kafkarec.open(tmp_path) as folder:
+        assert [(log.topic, log.partition, len(log.segments)) for log in folder] == [("a", 0, 1), ("a", 1, 1)]
+        assert [(one.name, one.kind) for one in folder.left_out] == [(own, "segment"), ("notes.txt", "foreign")]
+        assert {one.why for one in folder.left_out} == {
+            "its name has no topic and partition, as those of others here; left out, name it to read it"
+        }
+    report = kafkarec.verify(tmp_path)
+    assert [one.kind for one in report.findings if one.kind == "other_log_file"], "a log that is not verified is said"
