@@ -159,7 +159,17 @@ class Inputs:
             raise Refused(f"{shown} is a block device, and its content would be lost; name a file")
         if os.path.islink(os.path.realpath(path)):
             raise Refused(f"{shown} is a symbolic link to itself; choose another name")
-        if mode and _belongs_to_a_log(os.path.realpath(path)):
+        folder, name = os.path.split(os.path.realpath(path))
+        if (
+            mode
+            and _has_kafkas_name(name)
+            and (
+                name in names.OF_A_BROKER
+                or _holds_any(folder, names.OF_A_BROKER)
+                or _is_named_as_partition(folder)
+                or _has_partition_files(folder)
+            )
+        ):
             raise Refused(f"{shown} is a file of a Kafka log, which is never replaced alone; choose another name")
         if mode and not force:
             raise Refused(f"{shown} exists already; --force replaces it")
@@ -351,15 +361,6 @@ def _has_kafkas_suffix(name: str) -> bool:
 
 def _has_kafkas_name(name: str) -> bool:
     return name in names.FILES or names.segment(name) is not None
-
-
-def _belongs_to_a_log(path: str) -> bool:
-    """Whether a file has one of Kafka's names, and is in a partition folder or a data folder."""
-    folder, name = os.path.split(path)
-    if not _has_kafkas_name(name):
-        return False
-    in_data_folder = name in names.OF_A_BROKER or _holds_any(folder, names.OF_A_BROKER)
-    return in_data_folder or _is_named_as_partition(folder) or _has_partition_files(folder)
 
 
 def _holds_any(folder: str, files: Iterable[str]) -> bool:

@@ -39,13 +39,8 @@ MAX_OFFSETS = 2**31  # in one segment: an .index has offsets of 4 bytes, relativ
 
 _locks: WeakSet[Any] = WeakSet()  # of the segments that have been opened
 
-
-def _free_locks() -> None:
-    for lock in _locks:
-        lock._at_fork_reinit()
-
-
-os.register_at_fork(after_in_child=_free_locks)  # threads of the parent that hold one are not in a forked process
+# threads of the parent that hold one are not in a forked process
+os.register_at_fork(after_in_child=lambda: [lock._at_fork_reinit() for lock in _locks])
 
 
 def open_file(folder: Folder, name: str) -> ByteSource:
@@ -295,7 +290,17 @@ class SegmentFile(InFolder):
             return ()
         following = min(later, key=lambda one: (one.base_offset, one.packed_suffix))
         name = following.stem + following.suffix + following.packed_suffix
-        return _first_batches(SegmentFile(name, name, folder=self._folder), following.base_offset)
+        found, position, first = list[Offsets](), 0, following.base_offset
+        segment = SegmentFile(name, name, folder=self._folder)
+        with suppress(OSError, KafkaRecordError), segment.opened():
+            while len(found) < 2 and batch_start(head := segment.raw(position, V2_OVERHEAD)):
+                if not (header := batch_header(head)):
+                    break
+                first = header.base_offset if found else first
+                behind = header.base_offset + header.last_offset_delta + 1
+                found.append(Offsets(first, behind, header.partition_leader_epoch, header.crc))
+                position += LOG_OVERHEAD + header.batch_length
+        return found or [Offsets(first, first)]
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
@@ -345,20 +350,6 @@ def epoch_entries(folder: Folder | None) -> tuple[leader_epochs.EpochEntry, ...]
         return () if folder is None else leader_epochs.read(folder.read(leader_epochs.NAME) or b"")
     except (OSError, KafkaRecordError):
         return ()
-
-
-def _first_batches(segment: SegmentFile, base: int) -> list[Offsets]:
-    """The first two batches of a segment, by their frames, the first one at `base`."""
-    found, position = list[Offsets](), 0
-    with suppress(OSError, KafkaRecordError), segment.opened():
-        while len(found) < 2 and batch_start(head := segment.raw(position, V2_OVERHEAD)):
-            if not (header := batch_header(head)):
-                break
-            first = header.base_offset if found else base
-            behind = header.base_offset + header.last_offset_delta + 1
-            found.append(Offsets(first, behind, header.partition_leader_epoch, header.crc))
-            position += LOG_OVERHEAD + header.batch_length
-    return found or [Offsets(base, base)]
 
 
 def size_or_zero(segment: SegmentFile) -> int:
