@@ -149,14 +149,12 @@ def decode_each(
     Yields at least one RecordLists.
     """
     decode_request = request_of_locals(locals())
-    options = decode_request.options._replace(chunk_bytes=None, input_limit=decode_request.options.limit)
+    asked = decode_request.with_options(chunk_bytes=None, input_limit=decode_request.options.limit)
 
     def take_table(decoder: Decoder) -> RecordColumns:
         return RecordColumns(decode_request.layout, decoder.take(True, empty=True))
 
-    return _decode_values(
-        values, decode_request.decoder(options), min(max_output_bytes, 1 << 30), attrgetter("filled"), take_table
-    )
+    return _decode_values(values, asked.decoder(), min(max_output_bytes, 1 << 30), attrgetter("filled"), take_table)
 
 
 def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 << 20) -> Iterator[RecordLists]:

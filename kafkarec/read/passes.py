@@ -72,10 +72,10 @@ class Excluded(NamedTuple):
         for one in () if decode_request.skip else self.wrong_offsets:
             if one.is_within(*decode_request.options.within[:2], self.stable_offset):
                 raise one.error
-        options = decode_request.options._replace(aborted=self.aborted, stable_offset=self.stable_offset)
-        if options.check_crc == ALL_CHECKS or not self.damaged:
-            options = options._replace(highest_base=self.highest_base)
-        return decode_request._replace(options=options)
+        found = decode_request.with_options(aborted=self.aborted, stable_offset=self.stable_offset)
+        if found.options.check_crc == ALL_CHECKS or not self.damaged:
+            return found.with_options(highest_base=self.highest_base)
+        return found
 
 
 def as_columns(decode_request: DecodeRequest, part: PassResult, left_out: Excluded | None = None) -> RecordColumns:
@@ -143,7 +143,7 @@ def read_to_position(
 ) -> tuple[PassResult, ReadPosition]:
     """The parts of read_chunks_from up to the byte `end`, where a batch or damage begins, as one. What is behind it
     counts for damage before it, as it does there."""
-    by_batch = decode_request._replace(options=decode_request.options._replace(stretch_bytes=1))
+    by_batch = decode_request.with_options(stretch_bytes=1)
     parts = []
     for part, after in _read_chunks_from(by_batch, source, at):
         if after.position > end:
@@ -188,7 +188,7 @@ def _read_stretches(
     """As read_chunks, of stretches that end where a chunk ends for its stored bytes. Undamaged ones are read ahead by
     `decoders`, `each` for each thread; the others, and the end, by one decoder from the border before to the next
     border that it reaches without damage."""
-    walker = asked.decoder(layout=NO_COLUMNS)
+    walker = asked._replace(layout=NO_COLUMNS).decoder()
     walker.feed(source, start, stop)
     borders, before = deque[Any]([walker.border]), deque[BatchRows]()
 
@@ -241,8 +241,7 @@ def read_at_once(
     if threads == 1 or not worth_sharing(decode_request, size):
         return decode_request.decoders.read(source, start, stop)
     stretch = max(_LEAST_BYTES, min(CHUNK_BYTES, size // (_EACH * threads)))
-    options = decode_request.options._replace(chunk_bytes=_CHUNK_OF_STRETCH, stretch_bytes=stretch)
-    asked = decode_request._replace(options=options)
+    asked = decode_request.with_options(chunk_bytes=_CHUNK_OF_STRETCH, stretch_bytes=stretch)
     decoders = asked._replace(skip=False).decoders
     with closing(_read_stretches(asked, source, start, stop, threads, decoders, _EACH)) as parts:
         return join_results(list(parts))

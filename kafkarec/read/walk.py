@@ -63,7 +63,7 @@ CHECKED_MARKERS = MARKERS | Want(checks=PAYLOAD_CHECKS)
 def walk_request(want: Want, *, errors: str = "raise", restore: bool = True) -> DecodeRequest:
     """The request for a walk. restore: header fields are restored, as by a reader; a broker restores none."""
     found = request(columns=want.columns, control=True, errors=errors, restore=restore)
-    return found._replace(options=found.options._replace(payloads=want.payloads, check_crc=want.checks))
+    return found.with_options(payloads=want.payloads, check_crc=want.checks)
 
 
 class BytesSegment:

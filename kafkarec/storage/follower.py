@@ -155,8 +155,7 @@ class Follower:
         # with errors="raise" it ends at the first damage: nothing is restored before that
         restore = asked.options.restore and all(one.restore for one in log.segments)
         within = RecordRange(None, None, *self._range[2:])
-        options = asked.options._replace(within=within, restore=restore and asked.skip)
-        self._request = asked._replace(options=options, skip=True)
+        self._request = asked._replace(skip=True).with_options(within=within, restore=restore and asked.skip)
         # but by markers with the right offsets, as `read` matches them
         self._markers_request = walk_request(MARKERS | CHECKSUMS, errors="skip", restore=restore)
         self._reading = _Reading()

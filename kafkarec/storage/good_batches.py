@@ -361,7 +361,7 @@ class SourceReader:
         """
         restore, is_open = self.restored is not None, False
         every = request(columns=[], control=True, errors="skip", restore=restore, max_decompressed_bytes=self.cap)
-        every = every._replace(options=every.options._replace(chunk_bytes=_PIECE_BYTES))
+        every = every.with_options(chunk_bytes=_PIECE_BYTES)
         try:
             segment.hold_open()  # until the step has copied the file's batches: it may be renamed meanwhile
             is_open = True

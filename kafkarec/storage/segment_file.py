@@ -257,8 +257,8 @@ class SegmentFile(InFolder):
             "later_segment": self.later_segment,
             "facts": self.facts,
         }
-        options = decode_request.options if self.restore else decode_request.options._replace(restore=False)
-        return decode_request._replace(options=options, named=named)
+        asked = decode_request if self.restore else decode_request.with_options(restore=False)
+        return asked._replace(named=named)
 
     @property
     def display_path(self) -> str:
