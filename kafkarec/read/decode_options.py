@@ -86,7 +86,7 @@ class DecodeRequest(_RequestFields):
     def for_chunks(self) -> DecodeRequest:
         """The same for one chunk after the other, of which each begins where several threads would begin it."""
         of_chunk = self.options.chunk_bytes
-        if of_chunk is None or self.options.payloads != ALL_PAYLOADS:
+        if of_chunk is None or self.options.payloads != ALL_PAYLOADS or self.options.stretch_bytes is not None:
             return self
         return self.with_options(stretch_bytes=max(of_chunk, CHUNK_BYTES))
 

@@ -135,7 +135,16 @@ def read_chunks_from(
     decode_request: DecodeRequest, source: Source, at: ReadPosition
 ) -> Iterator[tuple[PassResult, ReadPosition]]:
     """As read_chunks, from where the input was read to; each part with how far it was read then."""
-    return _read_chunks_from(decode_request.for_chunks, source, at)
+    decoder = decode_request.for_chunks.decoder()
+    decoder.feed(source, at.position)
+    if at.border is not None:
+        decoder.continue_after(at.border, at.before)
+    before, parts = deque(at.before), list[PassResult]()
+    for part in _read_chunks(decoder):
+        parts.append(_keep_window(before, part))
+        if decoder.border is not None:  # else the next part has damage that is before it
+            yield join_results(parts), ReadPosition(decoder.border[0], decoder.border, tuple(before))
+            parts.clear()
 
 
 def read_to_position(
@@ -145,7 +154,7 @@ def read_to_position(
     counts for damage before it, as it does there."""
     by_batch = decode_request.with_options(stretch_bytes=1)
     parts = []
-    for part, after in _read_chunks_from(by_batch, source, at):
+    for part, after in read_chunks_from(by_batch, source, at):
         if after.position > end:
             break
         parts.append(part)
@@ -153,27 +162,13 @@ def read_to_position(
     return join_results(parts), at
 
 
-def _read_chunks_from(
-    asked: DecodeRequest, source: Source, at: ReadPosition
-) -> Iterator[tuple[PassResult, ReadPosition]]:
-    decoder = asked.decoder()
-    decoder.feed(source, at.position)
-    if at.border is not None:
-        decoder.continue_after(at.border, at.before)
-    before, parts = deque(at.before), list[PassResult]()
-    for part in _read_chunks(decoder):
-        parts.append(part)
-        _keep_window(before, part)
-        if decoder.border is not None:  # else the next part has damage that is before it
-            yield join_results(parts), ReadPosition(decoder.border[0], decoder.border, tuple(before))
-            parts.clear()
-
-
-def _keep_window(before: deque[BatchRows], part: PassResult) -> None:
-    """Adds the batches of a part, and drops those that a decoder does not compare with what it finds next."""
+def _keep_window(before: deque[BatchRows], part: PassResult) -> PassResult:
+    """Adds the batches of a part, which it returns, and drops those that a decoder does not compare with what it finds
+    next."""
     before.extend(part.tables)
     while sum(map(len, before)) - len(before[0]) >= WINDOW:
         before.popleft()
+    return part
 
 
 def _read_stretches(
@@ -199,24 +194,20 @@ def _read_stretches(
             yield partial(_read_stretch, decoders, source, begin, end[0])
             begin = end[0]
 
-    def passed(part: PassResult) -> PassResult:
-        _keep_window(before, part)
-        return part
-
     with closing(run_in_threads(calls(), threads, each)) as found:
         for stretch in chain(found, [None]):
             border = borders.popleft()
             if stretch is not None:
                 for rows in filter(len, stretch.tables):
                     chunks = [chunk for chunk in stretch.chunks if chunk.rows is rows]
-                    yield passed(PassResult(chunks, [rows], []))
+                    yield _keep_window(before, PassResult(chunks, [rows], []))
                 continue
             decoder = asked.decoder()
             decoder.feed(source, border[0], stop)
             decoder.continue_after(border, before)
             undamaged = True
             for part in _read_chunks(decoder):
-                yield passed(part)
+                yield _keep_window(before, part)
                 undamaged = undamaged and not part.damage and not part.restored
                 if undamaged and borders and decoder.border == borders[0]:
                     break

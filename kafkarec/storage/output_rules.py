@@ -102,11 +102,22 @@ def demand_different(outputs: Mapping[str, str | None]) -> None:
     """Raises Refused if two outputs are the same file. outputs: name for messages -> path."""
     seen: dict[tuple[object, ...], str] = {}
     for shown, path in outputs.items():
-        key = _file_key(path)
-        if key is not None and key in seen:
+        descriptor = descriptor_of(path)
+        try:
+            status = _status(path or "") if descriptor is None else os.fstat(descriptor)
+        except OSError:
+            continue
+        key: tuple[object, ...]
+        if status is None:
+            parent, name = os.path.split(os.path.realpath(path or ""))
+            key = identity(parent) or parent, name
+        elif stat.S_ISCHR(status.st_mode) or (descriptor is not None and not stat.S_ISREG(status.st_mode)):
+            continue
+        else:
+            key = status.st_dev, status.st_ino
+        if key in seen:
             raise Refused(f"{seen[key]} and {shown} are the same file; give each its own name")
-        if key is not None:
-            seen[key] = shown
+        seen[key] = shown
 
 
 def rename_into_place(part: str, place: str, force: bool) -> bool:
@@ -319,21 +330,6 @@ def _mode(path: str) -> int:
     """The type of a file with its permissions; 0: it does not exist."""
     status = _status(path)
     return status.st_mode if status else 0
-
-
-def _file_key(path: str | None) -> tuple[object, ...] | None:
-    """A key that is equal for all paths of one file; None for what is not a file."""
-    descriptor = descriptor_of(path)
-    try:
-        status = _status(path or "") if descriptor is None else os.fstat(descriptor)
-    except OSError:
-        return None
-    if status is None:
-        parent, name = os.path.split(os.path.realpath(path or ""))
-        return identity(parent) or parent, name
-    if stat.S_ISCHR(status.st_mode) or (descriptor is not None and not stat.S_ISREG(status.st_mode)):
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _real_parent_and_name(path: str) -> tuple[str, str]:

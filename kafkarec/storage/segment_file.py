@@ -157,8 +157,14 @@ class SegmentFile(InFolder):
             _locks.add(self._lock)
         with self._lock:
             if self._core is None:
-                self._open = self._given if self._given is not None else self._opened_source()
-                self._core = Source(file=self._open)
+                file = self._given
+                if file is None:
+                    if self._folder is None:
+                        raise ValueError(f"{self.path} was opened from a file object, which cannot be opened again")
+                    file = open_file(self._folder, self.name)
+                    if self._size_limit is not None and isinstance(file, LocalFile):
+                        file.size = min(file.size, self._size_limit)
+                self._open, self._core = file, Source(file=file)
             self._users += 1
             core = self._core
         try:
@@ -170,14 +176,6 @@ class SegmentFile(InFolder):
                     opened, self._open, self._core = self._open, None, None
                     if opened is not None and opened is not self._given:
                         opened.close()
-
-    def _opened_source(self) -> ByteSource:
-        if self._folder is None:
-            raise ValueError(f"{self.path} was opened from a file object, which cannot be opened again")
-        source = open_file(self._folder, self.name)
-        if self._size_limit is not None and isinstance(source, LocalFile):
-            source.size = min(source.size, self._size_limit)
-        return source
 
     def __enter__(self) -> Self:
         self._held = self.opened()
