@@ -468,3 +468,16 @@ def test_what_has_no_partition_in_its_name_beside_copies_of_several_is_left_out_
         }
     report = kafkarec.verify(tmp_path)
     assert [one.kind for one in report.findings if one.kind == "other_log_file"], "a log that is not verified is said"
+
+
+def test_a_file_object_may_return_fewer_bytes_than_it_is_asked_for(tmp_path):
+    """As a raw file of the io module does: what was read again was then taken for damage."""
+
+    class FewBytes(io.BytesIO):
+        def read(self, size=-1):
+            return super().read(min(size, 10) if size > 0 else size)
+
+    data = CODECS.read_bytes()
+    with kafkarec.open(FewBytes(data)) as segment, kafkarec.open(io.BytesIO(data)) as usual:
+        assert [bytes(batch.raw) for batch in segment.batches()] == [bytes(batch.raw) for batch in usual.batches()]
+        assert segment.raw(5, 60) == data[5:65] and segment.raw(len(data) - 3, 60) == data[-3:]
