@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -35,13 +36,12 @@ if TYPE_CHECKING:
 _OF_SEVERAL_LOGS = ("topic", "partition", "file")
 
 
-class Readable:
+class Readable(ABC):
     """The methods that Segment, Log and LogDir share: `read`, `stream`, `scan`, `batches`, ..."""
 
+    @abstractmethod
     def segments_by_log(self) -> Iterator[Sequence[Any]]:
         """The segments of each partition, in order."""
-        assert isinstance(self, opening.Opened)
-        return (log.segments for log in opening.logs(self))
 
     @property
     def _default_columns(self) -> tuple[str, ...] | None:
@@ -280,6 +280,9 @@ class Segment(SegmentFile, Readable):
     .begin, .end              the bytes that are read (see `between`); 0, None: the whole file
     """
 
+    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
+        yield (self,)
+
     def position_of(self, offset: int) -> int:
         """The position (bytes) at which reading from an offset may begin: that of a batch with no record at or above
         `offset` before it, by the segment's .index. 0 without an index, or if it does not match the log."""
@@ -308,6 +311,9 @@ class Log(PartitionFiles, Readable):
     segments: tuple[Segment, ...]
     checkpoints: tuple[Segment, ...]
 
+    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
+        yield self.segments
+
     def __iter__(self) -> Iterator[Segment]:
         return iter(self.segments)
 
@@ -320,6 +326,10 @@ class LogDir(DataFolderFiles, Readable):
 
     log_type = Log
     logs: tuple[Log, ...]
+
+    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
+        for log in self.logs:
+            yield log.segments
 
     def __iter__(self) -> Iterator[Log]:
         return iter(self.logs)

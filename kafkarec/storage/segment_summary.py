@@ -22,6 +22,7 @@ from struct import Struct
 from typing import Any
 
 from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, batch_length
 from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, is_preallocated, walk, walk_request
 from kafkarec.recover.steps import Step
@@ -87,7 +88,7 @@ class SegmentSummary:
         self.first_timestamp = least_known(self.first_timestamp, *begins)
         self.max_timestamp = largest_known(self.max_timestamp, *step.column("max_timestamp"))
         if self.first_offset is None:
-            self.first_offset = step.first_offset
+            self.first_offset = _first_offset(step)
         self.next_offset = step.cell("next_offset", len(step) - 1)
 
 
@@ -258,7 +259,7 @@ def _read_last_batches(segment: SegmentFile, summary: SegmentSummary) -> bool:
         summary.damage += [one.detail for one in damage]
         sure = not damage and not any(step.restored for step in steps)
         if start:
-            first, end, base = batches[0].first_offset, summary.next_offset or 0, segment.base_offset
+            first, end, base = _first_offset(batches[0]), summary.next_offset or 0, segment.base_offset
             low, high = (0, None) if base is None else (base, base + MAX_OFFSETS)
             fits = max(low, summary.first_offset or 0) <= first < end and (high is None or end <= high)
             sure = sure and indexed in (None, start) and fits
@@ -270,6 +271,11 @@ def _read_last_batches(segment: SegmentFile, summary: SegmentSummary) -> bool:
     if entry is not None and summary.next_offset is not None and entry[0] >= 0:
         summary.max_timestamp = largest_known(summary.max_timestamp, entry[0])
     return sure
+
+
+def _first_offset(step: Step) -> int:
+    """As it is stored, even below 0; of a wrapper message its last one."""
+    return step.first_offsets(LONG_MAX)[0]
 
 
 def _note_tail(summary: SegmentSummary, segment: SegmentFile, tail: tuple[int, int] | None) -> None:
