@@ -119,7 +119,7 @@ class Readable(ABC):
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
         wanted = for_keys(self._request(options), keys)
-        return wanted._replace(options=wanted.options._replace(chunk_bytes=min(batch_bytes, 2**62)))
+        return wanted.with_options(chunk_bytes=min(batch_bytes, 2**62))
 
     def follow(
         self,

@@ -332,7 +332,7 @@ class Format:
             header_keys=header_keys,
         )
         options, parts = asked.options, list[PassResult]()
-        decoder = asked.decoder(options._replace(check_crc=NO_CHECKS))
+        decoder = asked.with_options(check_crc=NO_CHECKS).decoder()
         for batch in whole_batches(checked_bytes(data), MAGIC, options.check_crc != NO_CHECKS):
             decoder.feed(self._as_v2(batch, options.limit, compressed=False))
             try:

@@ -75,21 +75,25 @@ class DecodeRequest(_RequestFields):
         make = partial(engine_decoder, self.layout, self.options, skip=self.skip, **self.named)
         return Decoders(make, self.layout)
 
-    def decoder(self, options: EngineOptions | None = None, layout: Layout | None = None) -> Decoder:
-        return engine_decoder(layout or self.layout, options or self.options, skip=self.skip, **self.named)
+    def decoder(self) -> Decoder:
+        return engine_decoder(self.layout, self.options, skip=self.skip, **self.named)
+
+    def with_options(self, **changes: Any) -> DecodeRequest:
+        """The same with other options of the Decoder."""
+        return self._replace(options=self.options._replace(**changes))
 
     @cached_property
     def for_chunks(self) -> DecodeRequest:
         """The same for one chunk after the other, of which each begins where several threads would begin it."""
         of_chunk = self.options.chunk_bytes
-        if of_chunk is None or self.options.payloads != ALL_PAYLOADS:
+        if of_chunk is None or self.options.payloads != ALL_PAYLOADS or self.options.stretch_bytes is not None:
             return self
-        return self._replace(options=self.options._replace(stretch_bytes=max(of_chunk, CHUNK_BYTES)))
+        return self.with_options(stretch_bytes=max(of_chunk, CHUNK_BYTES))
 
     @cached_property
     def for_read_ahead(self) -> DecodeRequest:
         """The same for stretches: raises damage, and what would take much memory."""
-        return self._replace(options=self.options._replace(input_limit=MOST_OF_STRETCH), skip=False)
+        return self._replace(skip=False).with_options(input_limit=MOST_OF_STRETCH)
 
 
 def engine_decoder(layout: Layout, options: EngineOptions, *, skip: bool, **named: Any) -> Decoder:
@@ -153,7 +157,7 @@ def for_keys(decode_request: DecodeRequest, keys: Iterable[Any] | None) -> Decod
     table = LastOffsets()
     for blob in blobs:
         table.set(blob, -LONG_MAX - 1)  # any offset
-    return decode_request._replace(options=decode_request.options._replace(keys=table))
+    return decode_request.with_options(keys=table)
 
 
 def request(**options: Any) -> DecodeRequest:
@@ -235,9 +239,7 @@ def forget_requests() -> None:
 @lru_cache(8)
 def scan_request(errors: str) -> DecodeRequest:
     """The request of `scan`: headers alone, in one piece."""
-    found = request(columns=(), errors=errors)
-    options = found.options._replace(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
-    return found._replace(options=options)
+    return request(columns=(), errors=errors).with_options(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
 
 
 def request_of_locals(arguments: dict[str, Any]) -> DecodeRequest:

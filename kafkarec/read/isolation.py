@@ -124,16 +124,6 @@ def _without_overlaps(spans: Iterable[Span]) -> Iterator[Span]:
         yield last
 
 
-def _abort_markers(matched: MatchedTransactions) -> dict[int, list[int]]:
-    """Producer id -> offsets of its ABORT markers, including those of transactions that began before the input."""
-    markers: dict[int, list[int]] = {}
-    rows = matched.ended + matched.without_data
-    for code, producer, marker in columns_of(rows, "code", "producer_id", "marker_offset"):
-        if code == ABORT:
-            markers.setdefault(producer, []).append(marker)
-    return markers
-
-
 def excluded(
     segments: Iterable[Any],
     aborted: Iterable[tuple[int, int] | Span] | None = None,
@@ -161,7 +151,11 @@ def excluded(
     matched = match_markers(segments, raises=not skip, check_all=skip, restore=restore)
     found = _excluded(matched, matched.open)
     if known is not None:
-        markers = _abort_markers(matched)
+        markers: dict[int, list[int]] = {}  # of a producer's ABORTs, also of transactions that began before the input
+        rows = matched.ended + matched.without_data
+        for code, producer, marker in columns_of(rows, "code", "producer_id", "marker_offset"):
+            if code == ABORT:
+                markers.setdefault(producer, []).append(marker)
         spans = tuple(
             (producer, first, min((at for at in markers.get(producer, ()) if at >= first), default=_NEVER))
             for producer, first, *_ in known

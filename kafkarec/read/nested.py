@@ -19,16 +19,6 @@ from .passes import incomplete_batch
 _BATCH_ROW_BYTES = 128
 
 
-def _getter(values: Any) -> tuple[int, Any]:
-    """(length, function from index to value) of an Arrow binary array or a sequence of buffers and None."""
-    if hasattr(values, "__arrow_c_array__"):
-        values = BinaryArray(*values.__arrow_c_array__())
-        return len(values), values.__getitem__
-    if isinstance(values, Sequence) and not isinstance(values, (bytes, str)):
-        return len(values), values.__getitem__
-    raise TypeError(f"values: an Arrow binary array or a sequence of buffers, not {type(values).__name__}")
-
-
 # Of a value that ends in mid-batch: its index, the row after its last one, the row of its last good batch (None: it has
 # none), and of the bytes behind that one the first 12, where they begin and how many they are.
 _Incomplete = tuple[int, int, int | None, tuple[bytes, int, int]]
@@ -100,7 +90,11 @@ def _decode_values(
 ) -> Iterator[RecordLists]:
     """Decodes value after value. filled: (rows, batches, bytes) decoded so far; take_table: moves these rows from the
     decoder to a table."""
-    count, get = _getter(values)
+    if hasattr(values, "__arrow_c_array__"):
+        values = BinaryArray(*values.__arrow_c_array__())
+    elif isinstance(values, bytes | str) or not isinstance(values, Sequence):
+        raise TypeError(f"values: an Arrow binary array or a sequence of buffers, not {type(values).__name__}")
+    count, get = len(values), values.__getitem__
     start, offsets = 0, [0]
     nulls: list[int] = []
     damage: list[tuple[int, int, Damage]] = []
@@ -155,14 +149,12 @@ def decode_each(
     Yields at least one RecordLists.
     """
     decode_request = request_of_locals(locals())
-    options = decode_request.options._replace(chunk_bytes=None, input_limit=decode_request.options.limit)
+    asked = decode_request.with_options(chunk_bytes=None, input_limit=decode_request.options.limit)
 
     def take_table(decoder: Decoder) -> RecordColumns:
         return RecordColumns(decode_request.layout, decoder.take(True, empty=True))
 
-    return _decode_values(
-        values, decode_request.decoder(options), min(max_output_bytes, 1 << 30), attrgetter("filled"), take_table
-    )
+    return _decode_values(values, asked.decoder(), min(max_output_bytes, 1 << 30), attrgetter("filled"), take_table)
 
 
 def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 << 20) -> Iterator[RecordLists]:

@@ -72,10 +72,10 @@ class Excluded(NamedTuple):
         for one in () if decode_request.skip else self.wrong_offsets:
             if one.is_within(*decode_request.options.within[:2], self.stable_offset):
                 raise one.error
-        options = decode_request.options._replace(aborted=self.aborted, stable_offset=self.stable_offset)
-        if options.check_crc == ALL_CHECKS or not self.damaged:
-            options = options._replace(highest_base=self.highest_base)
-        return decode_request._replace(options=options)
+        found = decode_request.with_options(aborted=self.aborted, stable_offset=self.stable_offset)
+        if found.options.check_crc == ALL_CHECKS or not self.damaged:
+            return found.with_options(highest_base=self.highest_base)
+        return found
 
 
 def as_columns(decode_request: DecodeRequest, part: PassResult, left_out: Excluded | None = None) -> RecordColumns:
@@ -135,7 +135,16 @@ def read_chunks_from(
     decode_request: DecodeRequest, source: Source, at: ReadPosition
 ) -> Iterator[tuple[PassResult, ReadPosition]]:
     """As read_chunks, from where the input was read to; each part with how far it was read then."""
-    return _read_chunks_from(decode_request.for_chunks, source, at)
+    decoder = decode_request.for_chunks.decoder()
+    decoder.feed(source, at.position)
+    if at.border is not None:
+        decoder.continue_after(at.border, at.before)
+    before, parts = deque(at.before), list[PassResult]()
+    for part in _read_chunks(decoder):
+        parts.append(_keep_window(before, part))
+        if decoder.border is not None:  # else the next part has damage that is before it
+            yield join_results(parts), ReadPosition(decoder.border[0], decoder.border, tuple(before))
+            parts.clear()
 
 
 def read_to_position(
@@ -143,9 +152,9 @@ def read_to_position(
 ) -> tuple[PassResult, ReadPosition]:
     """The parts of read_chunks_from up to the byte `end`, where a batch or damage begins, as one. What is behind it
     counts for damage before it, as it does there."""
-    by_batch = decode_request._replace(options=decode_request.options._replace(stretch_bytes=1))
+    by_batch = decode_request.with_options(stretch_bytes=1)
     parts = []
-    for part, after in _read_chunks_from(by_batch, source, at):
+    for part, after in read_chunks_from(by_batch, source, at):
         if after.position > end:
             break
         parts.append(part)
@@ -153,27 +162,13 @@ def read_to_position(
     return join_results(parts), at
 
 
-def _read_chunks_from(
-    asked: DecodeRequest, source: Source, at: ReadPosition
-) -> Iterator[tuple[PassResult, ReadPosition]]:
-    decoder = asked.decoder()
-    decoder.feed(source, at.position)
-    if at.border is not None:
-        decoder.continue_after(at.border, at.before)
-    before, parts = deque(at.before), list[PassResult]()
-    for part in _read_chunks(decoder):
-        parts.append(part)
-        _keep_window(before, part)
-        if decoder.border is not None:  # else the next part has damage that is before it
-            yield join_results(parts), ReadPosition(decoder.border[0], decoder.border, tuple(before))
-            parts.clear()
-
-
-def _keep_window(before: deque[BatchRows], part: PassResult) -> None:
-    """Adds the batches of a part, and drops those that a decoder does not compare with what it finds next."""
+def _keep_window(before: deque[BatchRows], part: PassResult) -> PassResult:
+    """Adds the batches of a part, which it returns, and drops those that a decoder does not compare with what it finds
+    next."""
     before.extend(part.tables)
     while sum(map(len, before)) - len(before[0]) >= WINDOW:
         before.popleft()
+    return part
 
 
 def _read_stretches(
@@ -188,7 +183,7 @@ def _read_stretches(
     """As read_chunks, of stretches that end where a chunk ends for its stored bytes. Undamaged ones are read ahead by
     `decoders`, `each` for each thread; the others, and the end, by one decoder from the border before to the next
     border that it reaches without damage."""
-    walker = asked.decoder(layout=NO_COLUMNS)
+    walker = asked._replace(layout=NO_COLUMNS).decoder()
     walker.feed(source, start, stop)
     borders, before = deque[Any]([walker.border]), deque[BatchRows]()
 
@@ -199,24 +194,20 @@ def _read_stretches(
             yield partial(_read_stretch, decoders, source, begin, end[0])
             begin = end[0]
 
-    def passed(part: PassResult) -> PassResult:
-        _keep_window(before, part)
-        return part
-
     with closing(run_in_threads(calls(), threads, each)) as found:
         for stretch in chain(found, [None]):
             border = borders.popleft()
             if stretch is not None:
                 for rows in filter(len, stretch.tables):
                     chunks = [chunk for chunk in stretch.chunks if chunk.rows is rows]
-                    yield passed(PassResult(chunks, [rows], []))
+                    yield _keep_window(before, PassResult(chunks, [rows], []))
                 continue
             decoder = asked.decoder()
             decoder.feed(source, border[0], stop)
             decoder.continue_after(border, before)
             undamaged = True
             for part in _read_chunks(decoder):
-                yield passed(part)
+                yield _keep_window(before, part)
                 undamaged = undamaged and not part.damage and not part.restored
                 if undamaged and borders and decoder.border == borders[0]:
                     break
@@ -241,8 +232,7 @@ def read_at_once(
     if threads == 1 or not worth_sharing(decode_request, size):
         return decode_request.decoders.read(source, start, stop)
     stretch = max(_LEAST_BYTES, min(CHUNK_BYTES, size // (_EACH * threads)))
-    options = decode_request.options._replace(chunk_bytes=_CHUNK_OF_STRETCH, stretch_bytes=stretch)
-    asked = decode_request._replace(options=options)
+    asked = decode_request.with_options(chunk_bytes=_CHUNK_OF_STRETCH, stretch_bytes=stretch)
     decoders = asked._replace(skip=False).decoders
     with closing(_read_stretches(asked, source, start, stop, threads, decoders, _EACH)) as parts:
         return join_results(list(parts))

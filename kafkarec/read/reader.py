@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from kafkarec._core import Batches, BatchesInMemory, BatchRows, PassResult, Source, attach_decode
@@ -24,30 +25,36 @@ from .passes import Excluded, as_columns, read_at_once, read_chunks
 attach_decode(checked_request, RecordColumns)
 
 
-def _apply_isolation(
-    decode_request: DecodeRequest,
-    data: Any,
-    source: Source,
-    isolation: Isolation | str,
-    aborted: Any,
-    last_stable_offset: int | None,
-) -> tuple[DecodeRequest, Excluded | None]:
-    """The request with what read_committed excludes, and the latter. Where offsets fall, and it is proven that one of
-    them is wrong, the data are read as a file of one log: an aborted batch with a wrong one would be none. But not if
-    they fall with the right one, too: then they are of several logs, or requests, and it may fit by chance."""
-    if Isolation.of(isolation) is Isolation.READ_UNCOMMITTED:
-        return decode_request, None
+def _request_and_source(arguments: dict[str, Any]) -> tuple[DecodeRequest, Source, Excluded | None]:
+    """The request, the source of its data, and what read_committed excludes, which is in the request, too. arguments:
+    the `locals()` of a function with the parameters of `decode`.
+
+    Where offsets fall, and it is proven that one of them is wrong, the data are read as a file of one log: an aborted
+    batch with a wrong one would be none. But not if they fall with the right one, too: then they are of several logs,
+    or requests, and it may fit by chance.
+    """
+    decode_request, data = request_of_locals(arguments), arguments["data"]
+    source = Source(data)
+    if Isolation.of(arguments["isolation"]) is Isolation.READ_UNCOMMITTED:
+        return decode_request, source, None
     from .isolation import excluded  # not at the top: with what it imports a seventh of `import kafkarec`
     from .walk import BytesSegment
 
-    skip, restore = decode_request.skip, decode_request.options.restore
-    found = excluded([BytesSegment(data, source)], aborted, last_stable_offset, skip=skip, restore=restore)
+    aborted = arguments["aborted"]
+    excluded_of = partial(
+        excluded,
+        aborted=None if aborted is None else list(aborted),
+        last_stable_offset=arguments["last_stable_offset"],
+        skip=decode_request.skip,
+        restore=decode_request.options.restore,
+    )
+    found = excluded_of([BytesSegment(data, source)])
     if found.falls and (found.aborted or found.stable_offset is not None):  # else nothing is left out
         of_log = BytesSegment(data, source, base_offset=0)
-        by_order = excluded([of_log], aborted, last_stable_offset, skip=skip, restore=restore)
+        by_order = excluded_of([of_log])
         if by_order.wrong_offsets and not by_order.falls:
-            return by_order.applied_to(of_log.named_request(decode_request)), by_order
-    return found.applied_to(decode_request), found
+            return by_order.applied_to(of_log.named_request(decode_request)), source, by_order
+    return found.applied_to(decode_request), source, found
 
 
 def decode(
@@ -104,8 +111,7 @@ def decode(
             layout,
         )
     checked_threads(threads)
-    decode_request, source = request_of_locals(locals()), Source(data)
-    decode_request, left_out = _apply_isolation(decode_request, data, source, isolation, aborted, last_stable_offset)
+    decode_request, source, left_out = _request_and_source(locals())
     return as_columns(decode_request, read_at_once(decode_request, source, threads=threads), left_out)
 
 
@@ -131,8 +137,7 @@ def stream(
 
     `.remaining` is 0 except on the last piece. With errors="raise" it yields everything before the damage, then raises.
     """
-    decode_request, source = request_of_locals(locals()), Source(data)
-    decode_request, left_out = _apply_isolation(decode_request, data, source, isolation, aborted, last_stable_offset)
+    decode_request, source, left_out = _request_and_source(locals())
     parts = read_chunks(decode_request, source, threads=checked_threads(threads))
     return (as_columns(decode_request, part, left_out) for part in parts)
 

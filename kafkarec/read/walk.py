@@ -63,7 +63,7 @@ CHECKED_MARKERS = MARKERS | Want(checks=PAYLOAD_CHECKS)
 def walk_request(want: Want, *, errors: str = "raise", restore: bool = True) -> DecodeRequest:
     """The request for a walk. restore: header fields are restored, as by a reader; a broker restores none."""
     found = request(columns=want.columns, control=True, errors=errors, restore=restore)
-    return found._replace(options=found.options._replace(payloads=want.payloads, check_crc=want.checks))
+    return found.with_options(payloads=want.payloads, check_crc=want.checks)
 
 
 class BytesSegment:
@@ -95,11 +95,6 @@ class BytesSegment:
         return self._bytes[position : position + length]
 
 
-def as_segment(data: Any) -> Any:
-    """A segment as it is; a buffer as a BytesSegment."""
-    return data if hasattr(data, "opened") else BytesSegment(data)
-
-
 def walk(
     segments: Iterable[Any],
     decode_request: DecodeRequest,
@@ -112,6 +107,7 @@ def walk(
     """Yields the steps of the segments, at least one of each, in order, in constant memory. An error is raised after
     the good batches before it.
 
+    segments      also buffers
     start, stop   positions: only what is between them is read, of each segment
     start_of      a segment -> its start
     threads       how many read ahead, the calling one included, also in the next segments; the steps are the same
@@ -134,7 +130,7 @@ def walk(
                 return found if len(found) <= _MOST_AHEAD else None
         return None
 
-    numbered = enumerate(map(as_segment, segments))
+    numbered = enumerate(one if hasattr(one, "opened") else BytesSegment(one) for one in segments)
     first = list(islice(numbered, 2 if threads > 1 else 0))
     if len(first) > 1:
         several, also_ahead = tee(chain(first, numbered))

@@ -49,18 +49,18 @@ def _unescaped(text: str) -> str:
 def properties(data: bytes) -> dict[str, str]:
     """Name -> value as java.util.Properties.load reads bytes (ISO 8859-1), which accepts any bytes."""
     values = {}
-    for line in _logical_lines(data.decode("latin-1")):
+    for line in _logical_lines(data):
         entry = _ENTRY.fullmatch(line)
         if entry:
             values[_unescaped(entry[1])] = _unescaped(entry[2])
     return values
 
 
-def _logical_lines(text: str) -> Iterator[str]:
+def _logical_lines(data: bytes) -> Iterator[str]:
     """Lines without comments and leading blanks; a line that ends in an odd number of backslashes is joined with the
     next."""
     logical, continues = "", False
-    for natural in re.split(r"\r\n?|\n", text):
+    for natural in re.split(r"\r\n?|\n", data.decode("latin-1")):
         line = natural.lstrip(" \t\f")
         if not continues and line[:1] in ("", "#", "!"):
             continue
@@ -78,7 +78,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 def read(data: bytes, file: str | None = NAME) -> MetaProperties:
     """Parses the file's bytes; CorruptRecordError (metadata_invalid) if Kafka 4.4 would not start with it."""
-    if any("u" in _ESCAPE.findall(line) for line in _logical_lines(data.decode("latin-1"))):
+    if any("u" in _ESCAPE.findall(line) for line in _logical_lines(data)):
         refuse("metadata_invalid", "a \\u is not followed by four hexadecimal digits", file=file)
     known = properties(data)
     known["version"] = known.get("version", "0").strip(_TRIMMED)

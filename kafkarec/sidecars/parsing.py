@@ -11,7 +11,7 @@ do.
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kafkarec.damage import error
 
@@ -19,19 +19,12 @@ VERSION = 0
 INT32, INT64 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
 
 
-def refuse(
-    reason: str,
-    detail: str,
-    *,
-    position: int = 0,
-    expected: int | None = None,
-    found: int | None = None,
-    file: str | None = None,
-) -> NoReturn:
-    """Raises CorruptRecordError for byte `position` of the file; detail: the text for its message."""
-    raise error(
-        reason, {"position": position, "expected": expected, "found": found, "detail": detail, "file": file}
-    ) from None
+def refuse(reason: str, detail: str, **fields: Any) -> NoReturn:
+    """Raises CorruptRecordError; detail: the text for its message.
+
+    fields: position (in the file; 0 without it), expected, found, file
+    """
+    raise error(reason, {"position": 0, "detail": detail, **fields}) from None
 
 
 def demand_whole_entries(data: bytes, size: int, file: str | None) -> None:

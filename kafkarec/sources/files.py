@@ -18,6 +18,7 @@ import errno
 import os
 import stat
 import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 _WINDOW = 1 << 20
@@ -75,6 +76,16 @@ def non_file_kind(path: str, disk: bool = False) -> str | None:
     return None if disk and kind == stat.S_IFBLK else _NOT_FILES.get(kind)
 
 
+def _read_all(read: Callable[[int, int], bytes], position: int, length: int) -> bytes:
+    """Bytes by as many reads as that takes: each may return fewer, and returns none at the end."""
+    pieces = []
+    while length > 0 and (piece := read(position, length)):
+        pieces.append(piece)
+        position += len(piece)
+        length -= len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
 class LocalFile:
     """A file or disk image, read by pread. Not mapped, so a bad sector or a file that shrinks is an OSError and not a
     SIGBUS. disk: a block device is read, too."""
@@ -99,17 +110,10 @@ class LocalFile:
             raise
 
     def read_at(self, position: int, length: int) -> bytes:
-        if self.descriptor is None:
+        descriptor = self.descriptor
+        if descriptor is None:
             raise ValueError(f"{self.name} is closed")
-        pieces = []
-        while length > 0:
-            piece = os.pread(self.descriptor, min(length, 1 << 30), position)
-            if not piece:
-                break
-            pieces.append(piece)
-            position += len(piece)
-            length -= len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return _read_all(lambda at, count: os.pread(descriptor, min(count, 1 << 30), at), position, length)
 
     def is_damage(self, error: OSError) -> bool:
         return True
@@ -145,13 +149,14 @@ class FileObject:
         self.size = file.tell() if end is None else end  # None of a memory map, before Python 3.13
 
     def read_at(self, position: int, length: int) -> bytes:
-        with self._lock:
+        def read(at: int, count: int) -> bytes:
             if hasattr(self._file, "read_at"):
-                data = self._file.read_at(position, length)
-            else:
-                self._file.seek(position)
-                data = self._file.read(length)
-        return bytes(data)
+                return bytes(self._file.read_at(at, count))
+            self._file.seek(at)
+            return bytes(self._file.read(count))
+
+        with self._lock:
+            return _read_all(read, position, length)
 
     def is_damage(self, error: OSError) -> bool:
         return error.errno == errno.EIO or not isinstance(error, _NO_DAMAGE)

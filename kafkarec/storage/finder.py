@@ -247,19 +247,15 @@ class Finder:
         for first, second in borders:
             base, end = second.base_offset or 0, self._ends[first.path, first.listed_size]
             if first.base_offset == second.base_offset or (end is not None and end > base):
-                raise self._overlap_error(first, second)
+                values = ((name, value, first.keys.get(name)) for name, value in second.keys.items())
+                # a comparison leaves nulls out, too
+                differing = ((name, one) for name, one, other in values if one != other and None not in (one, other))
+                condition = next(("{} <> '{}'".format(*one) for one in differing), "")
+                name, copy = f"{first.topic}-{first.partition}", self._path_and_offsets(second)
+                raise overlap(name, self._path_and_offsets(first), copy, condition)
             if end is None:
                 self.unchecked[first.path] = second.path, base
         return [self._log_of_segments(several[key]) if key in several else parts[key][0] for key in sorted(parts)]
-
-    def _overlap_error(self, first: SegmentFile, second: SegmentFile) -> ValueError:
-        values = [(name, value, first.keys.get(name)) for name, value in second.keys.items()]
-        # a comparison leaves nulls out, too
-        differing = [(name, one) for name, one, other in values if one != other and None not in (one, other)]
-        condition = "{} <> '{}'".format(*differing[0]) if differing else ""
-        return overlap(
-            f"{first.topic}-{first.partition}", self._path_and_offsets(first), self._path_and_offsets(second), condition
-        )
 
     def _path_and_offsets(self, segment: SegmentFile) -> tuple[str, str]:
         base, end = segment.base_offset, self._end_offset(segment)

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.read.decode_options import request
@@ -26,16 +26,14 @@ from .segment_file import SegmentFile
 from .segment_summary import least_known
 
 AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
-AnySegment = TypeVar("AnySegment", bound=SegmentFile)
+_Piece = tuple[Any, AnyTable]  # a segment, and some of its rows
 _GROWTH = 8  # by how much the range is extended
 
 
-def limited(
-    pieces: Generator[tuple[AnySegment, AnyTable]], first: int | None, last: int | None
-) -> Generator[tuple[AnySegment, AnyTable]]:
+def limited(pieces: Generator[_Piece[AnyTable]], first: int | None, last: int | None) -> Generator[_Piece[AnyTable]]:
     """The last rows of pieces (segment, table), of these the first; None: all of them."""
     with closing(pieces):
-        chosen: Iterable[tuple[AnySegment, AnyTable]] = pieces if last is None else last_rows(pieces, last)
+        chosen: Iterable[_Piece[AnyTable]] = pieces if last is None else last_rows(pieces, last)
         if first is None:
             yield from chosen
             return
@@ -46,9 +44,9 @@ def limited(
                 return
 
 
-def last_rows(pieces: Iterable[tuple[AnySegment, AnyTable]], count: int) -> Iterator[tuple[AnySegment, AnyTable]]:
+def last_rows(pieces: Iterable[_Piece[AnyTable]], count: int) -> Iterator[_Piece[AnyTable]]:
     """The last `count` rows; only the pieces that they are in are kept. An error is raised after them."""
-    kept: deque[tuple[AnySegment, AnyTable]] = deque()
+    kept: deque[_Piece[AnyTable]] = deque()
     total, raised = 0, None
     try:
         for piece in pieces:
@@ -153,31 +151,24 @@ def _count_last_batches(
 ) -> tuple[int, int | None, int | None]:
     """(record count, least offset, position of the first) of the last batches with at least `needed` records, or of
     all; no position: the count in a wrapper of magic 0 or 1 is not known."""
-    low = record_range.first_offset
+    low, end = record_range[:2]
     # not all headers are read where the index has an offset near the end
-    entries = segment.index_entries(offset_index) if record_range.end_offset is None else ()
+    entries = segment.index_entries(offset_index) if end is None else ()
     hints = [entries[-back].offset for back in (2, 64, 2048) if back < len(entries)]
     for first in [*(hint for hint in hints if low is None or low < hint), low]:
-        counted = _count_in_range(segment, needed, RecordRange(first, record_range.end_offset), control)
-        if counted[0] >= needed:
+        kept, total = deque[tuple[int, int | None, int]](), 0
+        for table in log_reading.batch_tables([segment], errors="skip", record_range=RecordRange(first, end)):
+            for count, is_control, base, position in table.zip_columns(
+                "record_count", "is_control", "base_offset", "position"
+            ):
+                # 1 for a message of magic 0 or 1, which may have more
+                rows = 0 if is_control and not control else 1 if count is None else max(count, 0)
+                kept.append((rows, base, position))
+                total += rows
+                while total - kept[0][0] >= needed:
+                    total -= kept.popleft()[0]
+        if total >= needed:
             break
-    return counted
-
-
-def _count_in_range(
-    segment: SegmentFile, needed: int, offsets: RecordRange, control: bool
-) -> tuple[int, int | None, int | None]:
-    kept, total = deque[tuple[int, int | None, int]](), 0
-    for table in log_reading.batch_tables([segment], errors="skip", record_range=offsets):
-        for count, is_control, base, position in table.zip_columns(
-            "record_count", "is_control", "base_offset", "position"
-        ):
-            # 1 for a message of magic 0 or 1, which may have more
-            rows = 0 if is_control and not control else 1 if count is None else max(count, 0)
-            kept.append((rows, base, position))
-            total += rows
-            while total - kept[0][0] >= needed:
-                total -= kept.popleft()[0]
     bases = [base for _, base, _ in kept]
     position = None if None in bases else kept[0][2] if kept else 0
     return total, least_known(*bases), position

@@ -95,17 +95,17 @@ def files_with_batches(path: str) -> Iterator[tuple[str, int]]:
 
 def _offset_of_first_batch(path: str) -> int | None:
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode):
             return None
         with open(path, "rb") as file:
             head = file.read(V2_OVERHEAD)
-            size = os.fstat(file.fileno()).st_size
     except OSError:
         return None
     if len(head) < LEAST_SIZES[0]:
         return None
     start, header = batch_start(head), batch_header(head)
-    if start is None or start.base_offset < 0 or start.batch_length > size:
+    if start is None or start.base_offset < 0 or start.batch_length > about.st_size:
         return None
     if header is None:
         attributes, is_batch = head[MESSAGE_AT.attributes], start.magic < BATCH_MAGIC

@@ -115,6 +115,7 @@ class _Markers:
     needed_from   the segment in which the first open transaction may begin
     match         with errors="raise" it ends before a marker that cannot be read, which is `unreadable`
     last          the last batch before `at`
+    left_out      what read_committed leaves out by them
     """
 
     start: str
@@ -124,6 +125,7 @@ class _Markers:
     unreadable: KafkaRecordError | None = None
     at: ReadPosition = field(default_factory=ReadPosition)
     last: BatchMark | None = None
+    left_out: Excluded = field(default_factory=partial(Excluded, (), None, None))
 
 
 class Follower:
@@ -155,8 +157,7 @@ class Follower:
         # with errors="raise" it ends at the first damage: nothing is restored before that
         restore = asked.options.restore and all(one.restore for one in log.segments)
         within = RecordRange(None, None, *self._range[2:])
-        options = asked.options._replace(within=within, restore=restore and asked.skip)
-        self._request = asked._replace(options=options, skip=True)
+        self._request = asked._replace(skip=True).with_options(within=within, restore=restore and asked.skip)
         # but by markers with the right offsets, as `read` matches them
         self._markers_request = walk_request(MARKERS | CHECKSUMS, errors="skip", restore=restore)
         self._reading = _Reading()
@@ -200,15 +201,15 @@ class Follower:
             settled = reading.size_seen[1]
         if reading.name == listed[-1] and about.st_size <= reading.at.position:
             return
-        left_out = self._excluded(listed, settled) if self._committed else None
+        known = self._markers_of(listed, settled) if self._committed else None
         while True:
             later = [name for name in listed if _sort_key(name) > _sort_key(self._reading.name)]
-            is_read = yield from self._read_current_segment(None if later else settled, left_out)
+            is_read = yield from self._read_current_segment(None if later else settled, known)
             if not (later and is_read):
                 break
             self._enter(later[0])
-        if self._markers is not None and self._markers.unreadable is not None:
-            raise self._markers.unreadable
+        if known is not None and known.unreadable is not None:
+            raise known.unreadable
         self._reading.judged = judged if settled == _ALL else None
 
     # ---- the position in the log
@@ -391,9 +392,10 @@ class Follower:
                 next_offset, epoch = after, as_stored(own)
         return min(doubts, default=_ALL)
 
-    def _excluded(self, listed: Sequence[str], settled: int) -> Excluded:
-        """What read_committed leaves out now: the markers are read once, from the segment of the first open transaction
-        on; again from a later one when it begins there, and where something is decided by what is behind it."""
+    def _markers_of(self, listed: Sequence[str], settled: int) -> _Markers:
+        """The markers, and what read_committed leaves out now. They are read once, from the segment of the first open
+        transaction on; again from a later one when it begins there, and where something is decided by what is behind
+        it."""
         known = self._markers
         start = known.needed_from if known and known.needed_from in listed else listed[0]
         if known is None or known.start != start or known.name not in listed or not self._log_has(known.last):
@@ -411,10 +413,10 @@ class Follower:
             group.append(self._segment_named(known.name).between(0, known.at.position, has_grown=True))
             restore = self._markers_request.options.restore
             left_out = isolation.excluded(group, skip=not self._raises, restore=restore)
-        stable = left_out.stable_offset
+        known.left_out, stable = left_out, left_out.stable_offset
         reached = self._last_mark.next_offset if self._last_mark else 0
         known.needed_from = _first_segment_with(listed, reached if stable is None else min(reached, stable))
-        return left_out
+        return known
 
     def _read_markers(self, known: _Markers, chosen: Sequence[str], settled: int) -> None:
         """Takes the markers behind those that were read, up to what waits."""
@@ -440,23 +442,26 @@ class Follower:
 
     # ---- reading
 
-    def _read_current_segment(self, settled: int | None, left_out: Excluded | None) -> Generator[_Piece, None, bool]:
-        """Yields what may be judged of the current segment; returns whether that is all of it."""
-        reading, stable = self._reading, None if left_out is None else left_out.stable_offset
-        with self._segment_named(reading.name, later_segment=settled is None) as segment:
-            wrong, unread, asked, log_end = dict[int, WrongOffset](), _ALL, self._request, 0
-            next_offset = reading.at.border[1] if reading.at.border else -1
-            if left_out is not None and self._markers is not None:
-                if self._raises:
-                    wrong = {_place_in(segment, one.error): one for one in left_out.wrong_offsets}
-                unread = self._markers.at.position if self._markers.name == segment.name else _ALL
-                asked = left_out.applied_to(asked)
-                log_end = self._markers.match.next_offset or 0
-            raised = sorted(at for at, one in wrong.items() if one.is_within(self._range.first_offset, stable))
-            if raised and raised[0] < reading.at.position:  # it was proven after it was read
-                raise wrong[raised[0]].error
-            if settled is not None and stable is not None and stable <= next_offset <= log_end:
-                return False  # all that is behind the last batch
+    def _read_current_segment(self, settled: int | None, known: _Markers | None) -> Generator[_Piece, None, bool]:
+        """Yields what may be judged of the current segment; returns whether that is all of it. known: the markers, for
+        read_committed"""
+        reading, left_out = self._reading, None if known is None else known.left_out
+        stable = None if left_out is None else left_out.stable_offset
+        segment = self._segment_named(reading.name, later_segment=settled is None)
+        wrong, unread, asked, log_end = dict[int, WrongOffset](), _ALL, self._request, 0
+        next_offset = reading.at.border[1] if reading.at.border else -1
+        if known is not None:
+            if self._raises:
+                wrong = {_place_in(segment, one.error): one for one in known.left_out.wrong_offsets}
+            unread = known.at.position if known.name == segment.name else _ALL
+            asked = known.left_out.applied_to(asked)
+            log_end = known.match.next_offset or 0
+        raised = sorted(at for at, one in wrong.items() if one.is_within(self._range.first_offset, stable))
+        if raised and raised[0] < reading.at.position:  # it was proven after it was read
+            raise wrong[raised[0]].error
+        if settled is not None and stable is not None and stable <= next_offset <= log_end:
+            return False  # all that is behind the last batch
+        with segment:
             decode_request = segment.named_request(asked)
             source = self._source_without_tail(segment, reading.at.position, settled)
             fails_at = waits_at = _ALL
@@ -464,12 +469,14 @@ class Follower:
                 failing = raised[:1] + [one.position for one in part.damage[:1] if self._raises]
                 fails_at = min((at for at in failing if at < after.position), default=_ALL)
                 waits_at = self._first_doubtful_position(decode_request, part, reading.at, settled)
-                if left_out is not None:
+                if known is not None:
                     waits_at = min(waits_at, _first_undecided_position(part, stable, unread, wrong))
                 stop = min(fails_at, waits_at)
                 if stop < _ALL:
                     part, after = read_to_position(decode_request, source, reading.at, stop)
-                if self._is_truncated(segment, left_out):
+                mark = self._last_mark
+                is_there = mark is None or mark.name != segment.name or _segment_has(segment, mark)
+                if not is_there or (known is not None and not self._log_has(known.last)):
                     raise _LogTruncated
                 without_tail = PassResult(part.chunks, part.tables, part.damage, 0, part.restored)
                 records = as_columns(decode_request, without_tail, left_out)
@@ -491,13 +498,6 @@ class Follower:
             if settled is not None and min(reading.size_seen[1], segment.size) <= max(settled, reading.at.position):
                 reading.size_seen = time.time(), segment.size
         return waits_at == _ALL
-
-    def _is_truncated(self, segment: SegmentFile, left_out: Excluded | None) -> bool:
-        """Whether the last batch that was read, or the last one whose markers were, is no longer where it was."""
-        mark = self._last_mark
-        if mark is not None and mark.name == segment.name and not _segment_has(segment, mark):
-            return True
-        return left_out is not None and self._markers is not None and not self._log_has(self._markers.last)
 
     def _count_below(self, decode_request: DecodeRequest, source: Source, batches: BatchTable) -> int:
         """How many records of the batches that were read are below the range of offsets."""

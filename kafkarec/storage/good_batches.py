@@ -229,7 +229,7 @@ class SourceReader:
         several   the file has several logs: where offsets are missing behind damage, another one may begin
         """
         runs: list[list[GoodBatches]] = []
-        sequences: dict[tuple[int, int], int] = {}
+        sequences: dict[tuple[int, int], int] = {}  # (producer id, epoch) -> the last one
         rows = list(self.read_file(segment))
         for at, row in enumerate(rows):
             if not 0 <= row.base <= row.last:  # its first bytes are in another piece of the file
@@ -242,7 +242,12 @@ class SourceReader:
             epochs = [one.epoch for one in rows[max(at - 2, 0) : at + 2]]
             epochs_fall = len(epochs) == 4 and min(epochs[:2]) > max(epochs[2:]) >= 0
             begins = not run or row.base <= run[-1].last or epochs_fall
-            begins = not _advance_sequence(row, sequences) or begins
+            header = batch_header(row.segment.raw(row.position, V2_OVERHEAD))
+            if header is not None and header.base_sequence >= 0:
+                producer, first = (header.producer_id, header.producer_epoch), header.base_sequence
+                before = sequences.get(producer, -1)
+                sequences[producer] = increment_sequence(first, header.last_offset_delta)
+                begins = begins or (first <= before and before - first <= 1 << 30)  # else they begin again at 0
             if begins or (several and row.follows_damage and row.base != run[-1].last + 1):
                 run = []
                 runs.append(run)
@@ -361,7 +366,7 @@ class SourceReader:
         """
         restore, is_open = self.restored is not None, False
         every = request(columns=[], control=True, errors="skip", restore=restore, max_decompressed_bytes=self.cap)
-        every = every._replace(options=every.options._replace(chunk_bytes=_PIECE_BYTES))
+        every = every.with_options(chunk_bytes=_PIECE_BYTES)
         try:
             segment.hold_open()  # until the step has copied the file's batches: it may be renamed meanwhile
             is_open = True
@@ -436,14 +441,3 @@ def _can_be_opened(segment: SegmentFile) -> bool:
             return True
     except (OSError, KafkaRecordError):
         return False
-
-
-def _advance_sequence(row: GoodBatches, sequences: dict[tuple[int, int], int]) -> bool:
-    """Whether the producer's sequence numbers do not fall back. sequences: (producer id, epoch) -> the last one"""
-    header = batch_header(row.segment.raw(row.position, V2_OVERHEAD))
-    if header is None or header.base_sequence < 0:
-        return True
-    producer = header.producer_id, header.producer_epoch
-    before = sequences.get(producer, -1)
-    sequences[producer] = increment_sequence(header.base_sequence, header.last_offset_delta)
-    return header.base_sequence > before or before - header.base_sequence > 1 << 30  # they begin again at 0

@@ -65,7 +65,7 @@ def _logs_to_read(
 ) -> Iterator[tuple[Generator[SegmentFile], DecodeRequest, Excluded | None]]:
     """Yields of each log the segments that may have records of the range, the request for each of these, and what
     read_committed leaves out."""
-    in_range = ranges.request_within(chosen.request, chosen.record_range)
+    in_range = chosen.request.with_options(within=chosen.record_range)
     for group in groups:
         left_out = None
         if chosen.is_committed:
@@ -129,7 +129,7 @@ def batch_tables(
 
 
 def _headers(segments: Sequence[SegmentFile], want: Want, errors: str, record_range: RecordRange) -> Generator[Step]:
-    headers = ranges.request_within(walk_request(want, errors=errors), record_range)
+    headers = walk_request(want, errors=errors).with_options(within=record_range)
     start_of = partial(ranges.start_position, record_range=record_range)
     with closing(_segments_in_range(segments, record_range)) as chosen:
         yield from walk(chosen, headers, start_of=start_of)

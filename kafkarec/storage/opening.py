@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 from kafkarec.format.java_integers import INT_MAX, number_or_none
@@ -18,10 +17,11 @@ from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.tables.records import RecordColumns
 
 from . import log_reading, names
-from .log_folders import DataFolderFiles, FolderFiles, PartitionFiles, folder_name, tiered_partition_folders
+from .log_folders import DataFolderFiles, FolderFiles, LeftOut, PartitionFiles, folder_name, tiered_partition_folders
 from .segment_file import SegmentFile
 
 Opened = SegmentFile | PartitionFiles | DataFolderFiles
+_NO_OWNER = (None, None)
 
 
 class Opener:
@@ -68,6 +68,8 @@ class Opener:
             )
         text = os.fsdecode(path)
         local = remote.local_path(text)
+        folder: Folder
+        size: int | None
         if local is None:
             _demand_batches(text)
             options = storage_options or {}
@@ -75,40 +77,53 @@ class Opener:
             if info.is_dir:
                 return self._open_folder(RemoteFolder(text, options), topic, number)
             above, _, name = text.rpartition("/")
-            return self._segment_of_file(RemoteFolder(above, options), name, info.size, topic, number)
-        if os.path.isdir(local):
-            return self._open_folder(LocalFolder(local), topic, number)
-        _demand_batches(local)
-        folder, name = os.path.split(local)
-        size = os.stat(local).st_size or None  # 0 for a block device is not its size; raises the system's error early
-        return self._segment_of_file(LocalFolder(folder), name, size, topic, number)
-
-    def _segment_of_file(
-        self, folder: Folder, name: str, size: int | None, topic: str | None, partition: int | None
-    ) -> SegmentFile:
-        """The segment of a file of a folder."""
-        path = folder.join(name)
-        named = names.topic_partition_of_path(full_path(path))
+            folder, size = RemoteFolder(above, options), info.size
+        else:
+            if os.path.isdir(local):
+                return self._open_folder(LocalFolder(local), topic, number)
+            _demand_batches(local)
+            above, name = os.path.split(local)
+            # 0 for a block device is not its size; raises the system's error early
+            folder, size = LocalFolder(above), os.stat(local).st_size or None
+        place = folder.join(name)
+        named = names.topic_partition_of_path(full_path(place))
         return self.make(
-            path,
+            place,
             name,
             folder=folder,
             topic=named[0] if topic is None else topic,
-            partition=named[1] if partition is None else partition,
+            partition=named[1] if number is None else number,
             size=None if names.is_packed(name) else size,
         )
 
     def _open_folder(self, folder: Folder, topic: str | None, partition: int | None) -> Opened:
-        """A log for a partition folder; a data folder also for copies of several partitions in one folder."""
+        """A log for a partition folder; a data folder also for copies of several partitions in one folder, with topic
+        and partition in their names: orders-7-00000000000000000030.log."""
         entries = folder.entries()
-        segments = [entry for entry in entries if not entry.is_dir and names.is_segment(entry.name)]
-        flat = {(one.topic, one.partition) for entry in segments if (one := names.segment(entry.name)) and one.topic}
-        if len(flat) > 1:
-            return self._open_flat_copies(folder, entries)
+        by_owner: dict[tuple[str | None, int | None], list[FolderEntry]] = {}  # files by the partition in their names
+        copied = set()  # the partitions of segments
+        for entry in entries:
+            parsed = names.segment(entry.name)
+            owner = (parsed.topic, parsed.partition) if parsed else _NO_OWNER
+            by_owner.setdefault(owner, []).append(entry)
+            if not entry.is_dir and names.is_segment(entry.name):
+                copied.add(owner)
+        has_segments = bool(copied)
+        copied.discard(_NO_OWNER)
+        if len(copied) > 1:
+            left_out = []
+            for entry in by_owner.pop(_NO_OWNER, ()):
+                if (kind := names.explain(entry.name, entry.is_dir).kind) != "file":
+                    why = "its name has no topic and partition, as those of others here; left out, name it to read it"
+                    left_out.append(LeftOut(entry.name, why, kind, entry.is_dir))
+            logs = [
+                self.log_type.of(folder, *owner, entries=files, make=self.make) for owner, files in by_owner.items()
+            ]
+            return self.folder_type(folder.path, logs, left_out, folder)
         name = folder_name(folder)
         own = None if names.tiered_topic(name) and tiered_partition_folders(entries) else names.folder(name)
-        if segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
-            named = next(iter(flat)) if flat else (None, None)
+        if has_segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
+            named = next(iter(copied), _NO_OWNER)
             return self.log_type.of(
                 folder,
                 named[0] if topic is None else topic,
@@ -117,20 +132,6 @@ class Opener:
                 make=self.make,
             )
         return self.folder_type.of(folder, entries, self.make)
-
-    def _open_flat_copies(self, folder: Folder, entries: Sequence[FolderEntry]) -> DataFolderFiles:
-        """Copies in one folder with topic and partition in their names: orders-7-00000000000000000030.log."""
-
-        def topic_partition(entry: FolderEntry) -> tuple[str, int]:
-            parsed = names.segment(entry.name)
-            return (parsed.topic or "", parsed.partition or 0) if parsed else ("", 0)
-
-        logs = [
-            self.log_type.of(folder, topic, partition, entries=list(group), make=self.make)
-            for (topic, partition), group in groupby(sorted(entries, key=topic_partition), key=topic_partition)
-            if topic
-        ]
-        return self.folder_type(folder.path, logs, (), folder)
 
     def logs(self, opened: Opened) -> list[PartitionFiles]:
         """The logs of what was opened; a segment alone becomes a log of one segment."""

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from kafkarec.format.java_integers import number_or_none
 from kafkarec.format.layout import BATCH_MAGIC, V2_OVERHEAD, batch_header, batch_start
-from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.walk import HEADERS, walk, walk_request
 from kafkarec.sidecars import offset_index, time_index
 
@@ -77,11 +76,6 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
     return -((_EPOCH - value) // timedelta(milliseconds=1))
 
 
-def request_within(decode_request: DecodeRequest, record_range: RecordRange) -> DecodeRequest:
-    """The request for what may be in the range."""
-    return decode_request._replace(options=decode_request.options._replace(within=record_range))
-
-
 def start_position(segment: SegmentFile, record_range: RecordRange) -> int:
     """The position of a batch such that no record before it is in the range, among the bytes that are read of the
     segment: their begin without an index, their end if what follows them has the range."""
@@ -125,7 +119,7 @@ def _offset_from_time_index(segment: SegmentFile, timestamp: int) -> int:
             one = RecordRange(entry.offset, entry.offset + 1)
             steps = walk(
                 [segment],
-                request_within(walk_request(HEADERS), one),
+                walk_request(HEADERS).with_options(within=one),
                 start_of=partial(start_position, record_range=one),
             )
             step = next(filter(len, steps), None)

@@ -39,13 +39,8 @@ MAX_OFFSETS = 2**31  # in one segment: an .index has offsets of 4 bytes, relativ
 
 _locks: WeakSet[Any] = WeakSet()  # of the segments that have been opened
 
-
-def _free_locks() -> None:
-    for lock in _locks:
-        lock._at_fork_reinit()
-
-
-os.register_at_fork(after_in_child=_free_locks)  # threads of the parent that hold one are not in a forked process
+# threads of the parent that hold one are not in a forked process
+os.register_at_fork(after_in_child=lambda: [lock._at_fork_reinit() for lock in _locks])
 
 
 def open_file(folder: Folder, name: str) -> ByteSource:
@@ -162,8 +157,14 @@ class SegmentFile(InFolder):
             _locks.add(self._lock)
         with self._lock:
             if self._core is None:
-                self._open = self._given if self._given is not None else self._opened_source()
-                self._core = Source(file=self._open)
+                file = self._given
+                if file is None:
+                    if self._folder is None:
+                        raise ValueError(f"{self.path} was opened from a file object, which cannot be opened again")
+                    file = open_file(self._folder, self.name)
+                    if self._size_limit is not None and isinstance(file, LocalFile):
+                        file.size = min(file.size, self._size_limit)
+                self._open, self._core = file, Source(file=file)
             self._users += 1
             core = self._core
         try:
@@ -175,14 +176,6 @@ class SegmentFile(InFolder):
                     opened, self._open, self._core = self._open, None, None
                     if opened is not None and opened is not self._given:
                         opened.close()
-
-    def _opened_source(self) -> ByteSource:
-        if self._folder is None:
-            raise ValueError(f"{self.path} was opened from a file object, which cannot be opened again")
-        source = open_file(self._folder, self.name)
-        if self._size_limit is not None and isinstance(source, LocalFile):
-            source.size = min(source.size, self._size_limit)
-        return source
 
     def __enter__(self) -> Self:
         self._held = self.opened()
@@ -262,8 +255,8 @@ class SegmentFile(InFolder):
             "later_segment": self.later_segment,
             "facts": self.facts,
         }
-        options = decode_request.options if self.restore else decode_request.options._replace(restore=False)
-        return decode_request._replace(options=options, named=named)
+        asked = decode_request if self.restore else decode_request.with_options(restore=False)
+        return asked._replace(named=named)
 
     @property
     def display_path(self) -> str:
@@ -295,7 +288,17 @@ class SegmentFile(InFolder):
             return ()
         following = min(later, key=lambda one: (one.base_offset, one.packed_suffix))
         name = following.stem + following.suffix + following.packed_suffix
-        return _first_batches(SegmentFile(name, name, folder=self._folder), following.base_offset)
+        found, position, first = list[Offsets](), 0, following.base_offset
+        segment = SegmentFile(name, name, folder=self._folder)
+        with suppress(OSError, KafkaRecordError), segment.opened():
+            while len(found) < 2 and batch_start(head := segment.raw(position, V2_OVERHEAD)):
+                if not (header := batch_header(head)):
+                    break
+                first = header.base_offset if found else first
+                behind = header.base_offset + header.last_offset_delta + 1
+                found.append(Offsets(first, behind, header.partition_leader_epoch, header.crc))
+                position += LOG_OVERHEAD + header.batch_length
+        return found or [Offsets(first, first)]
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
@@ -345,20 +348,6 @@ def epoch_entries(folder: Folder | None) -> tuple[leader_epochs.EpochEntry, ...]
         return () if folder is None else leader_epochs.read(folder.read(leader_epochs.NAME) or b"")
     except (OSError, KafkaRecordError):
         return ()
-
-
-def _first_batches(segment: SegmentFile, base: int) -> list[Offsets]:
-    """The first two batches of a segment, by their frames, the first one at `base`."""
-    found, position = list[Offsets](), 0
-    with suppress(OSError, KafkaRecordError), segment.opened():
-        while len(found) < 2 and batch_start(head := segment.raw(position, V2_OVERHEAD)):
-            if not (header := batch_header(head)):
-                break
-            first = header.base_offset if found else base
-            behind = header.base_offset + header.last_offset_delta + 1
-            found.append(Offsets(first, behind, header.partition_leader_epoch, header.crc))
-            position += LOG_OVERHEAD + header.batch_length
-    return found or [Offsets(base, base)]
 
 
 def size_or_zero(segment: SegmentFile) -> int:

@@ -22,8 +22,10 @@ from struct import Struct
 from typing import Any
 
 from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, batch_length
-from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, walk, walk_request
+from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, is_preallocated, walk, walk_request
+from kafkarec.recover.steps import Step
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.sources.packed import Unpacked
@@ -71,25 +73,23 @@ class SegmentSummary:
     notes: list[str] = field(default_factory=list)
     complete: bool = False
 
-    def take(self, table: BatchTable) -> None:
-        """Adds the rows of a batch table."""
-        if not len(table):
+    def take(self, step: Step) -> None:
+        """Adds batches."""
+        if not len(step):
             return
-        for number in dict.fromkeys(attributes & CODEC_MASK for attributes in table.column("attributes")):
+        for number in dict.fromkeys(attributes & CODEC_MASK for attributes in step.column("attributes")):
             codec = CODEC_NAMES[number] if number < len(CODEC_NAMES) else f"codec {number}"
             self.codecs += [codec] if codec not in self.codecs else []
-        self.magics += [magic for magic in dict.fromkeys(table.column("magic")) if magic not in self.magics]
-        kinds, bases = table.column("timestamp_type"), table.column("base_timestamp")
-        ends = table.column("max_timestamp")
+        self.magics += [magic for magic in dict.fromkeys(step.column("magic")) if magic not in self.magics]
         begins = (
             base if kind == 0 and base is not None else max_timestamp
-            for kind, base, max_timestamp in zip(kinds, bases, ends, strict=True)
+            for kind, base, max_timestamp in step.zip_columns("timestamp_type", "base_timestamp", "max_timestamp")
         )
         self.first_timestamp = least_known(self.first_timestamp, *begins)
-        self.max_timestamp = largest_known(self.max_timestamp, *ends)
+        self.max_timestamp = largest_known(self.max_timestamp, *step.column("max_timestamp"))
         if self.first_offset is None:
-            self.first_offset = _first_offset(table[0])
-        self.next_offset = table[-1]["next_offset"]
+            self.first_offset = _first_offset(step)
+        self.next_offset = step.cell("next_offset", len(step) - 1)
 
 
 def summarize(segment: SegmentFile, complete: bool = False) -> SegmentSummary:
@@ -135,8 +135,8 @@ def next_offset(segment: SegmentFile) -> int | None:
 def last_batch(segment: SegmentFile) -> dict[str, Any] | None:
     """The columns of the last batch, from the headers alone; None: there is none. OSError if it cannot be read."""
     last = None
-    for table in _batch_tables(segment, HEADERS):
-        last = table[-1] if len(table) else last
+    for step in _steps(segment, HEADERS):
+        last = BatchTable(step.part)[-1] if len(step) else last
     return last
 
 
@@ -154,12 +154,12 @@ def start_of_last_batches(segment: SegmentFile, timestamp: int) -> int | None:
         if start is None or isinstance(segment.source, Unpacked):
             return None
         offset, confirmed = segment.base_offset + entry[1], False
-        for table in _batch_tables(segment, HEADERS, start):
-            for row in table:
-                if row["max_timestamp"] is not None and row["max_timestamp"] >= timestamp:
+        for step in _steps(segment, HEADERS, start):
+            for base, last, newest in step.zip_columns("base_offset", "last_offset", "max_timestamp"):
+                if newest is not None and newest >= timestamp:
                     return None
-                confirmed |= _first_offset(row) <= offset <= row["last_offset"] and row["max_timestamp"] == entry[0]
-            if table.damage:
+                confirmed |= (last if base is None else base) <= offset <= last and newest == entry[0]
+            if step.damage:
                 return None
     return start if confirmed else None
 
@@ -178,21 +178,20 @@ def _read_all_headers(segment: SegmentFile, summary: SegmentSummary, want: Want)
     """False: the offsets of the batches fall, or are not those of a segment of this name."""
     base = segment.base_offset
     expected, end = (0, None) if base is None else (base, base + MAX_OFFSETS)
-    in_order, remaining = True, 0
+    in_order = True
     summary.batches = summary.records = 0
-    for table in _batch_tables(segment, want):
-        if summary.first_offset is None and len(table) and table[0]["position"]:
+    for step in _steps(segment, want):
+        if summary.first_offset is None and len(step) and step.column("position")[0]:
             summary.notes.append(_NOT_AT_START)
-        summary.take(table)
-        summary.batches += len(table)
-        summary.records += sum(1 if count is None else count for count in table.column("record_count"))
-        summary.damage += [one.detail for one in table.damage]
-        summary.damage += [f"{segment.path}, batch at byte {one.position}: {one}" for one in table.restored]
-        for first, following in table.zip_columns("base_offset", "next_offset"):
+        summary.take(step)
+        summary.batches += len(step)
+        summary.records += sum(1 if count is None else count for count in step.column("record_count"))
+        summary.damage += [one.detail for one in step.damage]
+        summary.damage += [f"{segment.path}, batch at byte {one.position}: {one}" for one in step.restored]
+        for first, following in step.zip_columns("base_offset", "next_offset"):
             in_order = in_order and (first is None or first >= expected) and (end is None or following <= end)
             expected = following
-        remaining = table.remaining
-    _note_tail(summary, remaining, not any(segment.raw(segment.size - remaining, _HEAD)))
+    _note_tail(summary, segment, step.tail)
     return in_order
 
 
@@ -213,16 +212,16 @@ def _read_first_batch(segment: SegmentFile, summary: SegmentSummary) -> bool:
     # The header alone, as a batch that ends with it: the records are not read.
     rest = head[LOG_OVERHEAD:stop]
     header = head[:8] + len(rest).to_bytes(4, "big") + rest
-    tables = list(_batch_tables(header, HEADERS)) if stop <= size else []
-    if sum(map(len, tables)) != 1 or any(table.damage for table in tables):
+    steps = list(_steps(header, HEADERS)) if stop <= size else []
+    if sum(map(len, steps)) != 1 or any(step.damage for step in steps):
         return _note_no_batch_at_start(segment, summary)
-    for table in tables:
-        summary.take(table)
+    for step in steps:
+        summary.take(step)
     next_offset, summary.next_offset = summary.next_offset or 0, None
     if segment.fetch_counter is not None or summary.packed:
         return True
     follows = begins_with_batch(source.read_at(stop, _HEAD), next_offset)
-    return follows or not any(table.damage or table.restored for table in _batch_tables(segment, CHECKSUMS, 0, stop))
+    return follows or not any(step.damage or step.restored for step in _steps(segment, CHECKSUMS, 0, stop))
 
 
 def _note_no_batch_at_start(segment: SegmentFile, summary: SegmentSummary) -> bool:
@@ -243,25 +242,28 @@ def _read_last_batches(segment: SegmentFile, summary: SegmentSummary) -> bool:
     for start in dict.fromkeys(starts):
         # After damage a batch counts only with a right checksum, and damage may be before the index's last batch.
         want = CHECKSUMS if start == indexed and segment.fetch_counter is None else HEADERS
-        tables = list(_batch_tables(segment, want, start))
-        remaining = tables[-1].remaining if tables else 0
-        zeros = not any(segment.raw(size - remaining, _HEAD))
-        row = next((table[0] for table in tables if len(table)), None)
+        steps = list(_steps(segment, want, start))
+        batches, tail = list(filter(len, steps)), steps[-1].tail
+        is_whole = tail is None or is_preallocated(segment, tail)
         # If no batch begins at `start`, it may be inside a value that contains batches itself. In a batch of magic 2
         # these never end at the file's end, as a record ends with its headers.
-        at_border = start == 0 or (row is not None and row["position"] == start)
-        if row is None or not (at_border or zeros):
+        at_border = start == 0 or (bool(batches) and batches[0].column("position")[0] == start)
+        if not (batches and (at_border or is_whole)):
             continue
         # Damage before the last batches may reach into the first ones of them.
-        if not at_border and sum(map(len, tables)) < _LEAST_BATCHES and start != starts[-1]:
+        if not at_border and sum(map(len, batches)) < _LEAST_BATCHES and start != starts[-1]:
             continue
-        for table in tables:
-            summary.take(table)
-        damage = [one for table in tables for one in table.damage if at_border or one.position > start]
+        for step in batches:
+            summary.take(step)
+        damage = [one for step in steps for one in step.damage if at_border or one.position > start]
         summary.damage += [one.detail for one in damage]
-        sure = not damage and not any(table.restored for table in tables)
-        sure = sure and (start == 0 or (indexed in (None, start) and _offsets_fit(segment, summary, row)))
-        _note_tail(summary, remaining, zeros)
+        sure = not damage and not any(step.restored for step in steps)
+        if start:
+            first, end, base = _first_offset(batches[0]), summary.next_offset or 0, segment.base_offset
+            low, high = (0, None) if base is None else (base, base + MAX_OFFSETS)
+            fits = max(low, summary.first_offset or 0) <= first < end and (high is None or end <= high)
+            sure = sure and indexed in (None, start) and fits
+        _note_tail(summary, segment, tail)
         break
     else:
         summary.notes.append("the last batch was not found, --full reads all headers")
@@ -271,24 +273,20 @@ def _read_last_batches(segment: SegmentFile, summary: SegmentSummary) -> bool:
     return sure
 
 
-def _offsets_fit(segment: SegmentFile, summary: SegmentSummary, row: dict[str, Any]) -> bool:
-    """Whether the offsets of the last batches, of which `row` is the first, may be right."""
-    base, end, first = segment.base_offset, summary.next_offset, _first_offset(row)
-    if end is None or not (summary.first_offset or 0) <= first < end:
-        return False
-    return base is None or base <= first < end <= base + MAX_OFFSETS
+def _first_offset(step: Step) -> int:
+    """As it is stored, even below 0; of a wrapper message its last one."""
+    return step.first_offsets(LONG_MAX)[0]
 
 
-def _first_offset(row: dict[str, Any]) -> int:
-    """The first offset that is known of a batch: of a wrapper message its last one."""
-    return int(row["last_offset"] if row["base_offset"] is None else row["base_offset"])
-
-
-def _note_tail(summary: SegmentSummary, remaining: int, zeros: bool) -> None:
-    if remaining and zeros:
+def _note_tail(summary: SegmentSummary, segment: SegmentFile, tail: tuple[int, int] | None) -> None:
+    """tail: of the last step"""
+    if tail is None:
+        return
+    remaining = tail[1]
+    if is_preallocated(segment, tail):
         summary.preallocated = remaining
         summary.notes.append(f"{remaining} bytes of preallocated zeros at its end")
-    elif remaining:
+    else:
         summary.notes.append(f"ends inside a batch: {remaining} bytes after the last complete one")
 
 
@@ -320,10 +318,8 @@ def _last_entry(segment: SegmentFile, suffix: str, layout: Struct) -> tuple[int,
         return entry(count - 1) if count else None
 
 
-def _batch_tables(segment: Any, want: Want, start: int = 0, stop: int | None = None) -> Iterator[BatchTable]:
-    return (
-        BatchTable(step.part) for step in walk([segment], walk_request(want, errors="skip"), start=start, stop=stop)
-    )
+def _steps(segment: Any, want: Want, start: int = 0, stop: int | None = None) -> Iterator[Step]:
+    return walk([segment], walk_request(want, errors="skip"), start=start, stop=stop)
 
 
 def least_known(*values: Any) -> int | None:

@@ -51,25 +51,32 @@ def demand_plain_segment(source: ByteSource, name: str, read: Callable[[str], by
     if begins_with_batch(head, parsed.base_offset):
         return
     manifest = _manifest(read(parsed.stem + _MANIFEST)) if parsed.segment_id else None
+    encrypted = False
     if manifest is not None:
         encryption = manifest.get("encryption")
+        encrypted = encryption is not None
         encodings = ["compressed in chunks with zstd"] if manifest["compression"] else []
-        if encryption is not None:
+        if encrypted:
             # `dataKey` is "<id of the key>:<the data key, encrypted by it>"
             data_key = encryption.get("dataKey") if isinstance(encryption, dict) else None
             key_id, colon, _ = data_key.partition(":") if isinstance(data_key, str) else ("", "", "")
             is_shown = colon and key_id and key_id.isprintable() and len(key_id) <= 100
             encodings.append("encrypted in chunks with AES-GCM" + (f" under key {key_id}" if is_shown else ""))
-        if encodings:
-            what = f"by its {_MANIFEST} it is {' and '.join(encodings)}"
-            raise _refusal(source.name, parsed, what, encryption is not None)
-        return
-    if head.startswith(ZSTD_MAGIC):
+        if not encodings:
+            return
+        what = f"by its {_MANIFEST} it is {' and '.join(encodings)}"
+    elif head.startswith(ZSTD_MAGIC):
         what = "it begins with a zstd frame, so it is compressed in chunks (or packed as a whole)"
-        raise _refusal(source.name, parsed, what, False)
-    if parsed.segment_id and looks_encrypted(source.read_at(0, _SAMPLE)):
+    elif parsed.segment_id and looks_encrypted(source.read_at(0, _SAMPLE)):
         what = f"its bytes look random, so it is encrypted (there is no {_MANIFEST} with details)"
-        raise _refusal(source.name, parsed, what, True)
+        encrypted = True
+    else:
+        return
+    advice = f"copy it as {parsed.base_offset:020}.log.zst, which kafkarec reads, or read the topic through a broker"
+    if encrypted:
+        advice = "read the topic through a broker that has the plugin and its key"
+    message = f"{source.name} is a tiered-storage object and no plain log segment: {what}; {advice}"
+    raise UnsupportedCompressionError(message, reason="tiered_object", position=0, file=source.name)
 
 
 def demand_no_store(path: str, file_names: Iterable[str]) -> None:
@@ -110,12 +117,3 @@ def _manifest(data: bytes | None) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) and isinstance(fields.get("compression"), bool) else None
-
-
-def _refusal(path: str, name: names.SegmentName, what: str, encrypted: bool) -> UnsupportedCompressionError:
-    if encrypted:
-        advice = "read the topic through a broker that has the plugin and its key"
-    else:
-        advice = f"copy it as {name.base_offset:020}.log.zst, which kafkarec reads, or read the topic through a broker"
-    message = f"{path} is a tiered-storage object and no plain log segment: {what}; {advice}"
-    return UnsupportedCompressionError(message, reason="tiered_object", position=0, file=path)

@@ -122,6 +122,7 @@ class PartitionedFiles:
 
     def _write_group(self, folder: str) -> None:
         import pyarrow as pa
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
         file = self._files[folder] = self._files.pop(folder)
         table = pa.Table.from_batches(file.held)
@@ -131,34 +132,29 @@ class PartitionedFiles:
             is_open = [each for each, other in self._files.items() if other.writer is not None]
             if len(is_open) >= MOST_OPEN:
                 self._close_file(is_open[0])
-            self._open_file(file, folder, table.schema)
+            path = self._root
+            for part in filter(None, folder.split("/")):  # not the root itself: when it is gone, nothing is written
+                path = os.path.join(path, part)
+                with suppress(FileExistsError):
+                    os.mkdir(path)
+            file.path = os.path.join(folder, f"{self._name}-{self._made}.parquet{self._suffix}")
+            self._made += 1
+            types = {each.name: each.type for each in table.schema}
+            numbers = [name for name, of in types.items() if pa.types.is_int64(of) or pa.types.is_timestamp(of)]
+            nested = [name for name, of in types.items() if pa.types.is_list(of)]
+            file.sink = pa.OSFile(os.path.join(self._root, file.path), "wb")
+            file.writer = pq.ParquetWriter(
+                file.sink,
+                table.schema,
+                compression=self._compression,
+                use_dictionary=[name for name in types if name not in ("key", "value", *numbers, *nested)],
+                write_statistics=[name for name in types if name not in ("value", *nested)],
+                column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+            )
         file.writer.write_table(table, row_group_size=len(table))
         file.rows += len(table)
         if file.sink.tell() >= FILE_BYTES:
             self._close_file(folder)
-
-    def _open_file(self, file: _File, folder: str, schema: Any) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
-        path = self._root
-        for part in filter(None, folder.split("/")):  # not the root itself: when it is gone, nothing is written
-            path = os.path.join(path, part)
-            with suppress(FileExistsError):
-                os.mkdir(path)
-        file.path = os.path.join(folder, f"{self._name}-{self._made}.parquet{self._suffix}")
-        self._made += 1
-        numbers = [each.name for each in schema if pa.types.is_int64(each.type) or pa.types.is_timestamp(each.type)]
-        nested = [each.name for each in schema if pa.types.is_list(each.type)]
-        file.sink = pa.OSFile(os.path.join(self._root, file.path), "wb")
-        file.writer = pq.ParquetWriter(
-            file.sink,
-            schema,
-            compression=self._compression,
-            use_dictionary=[name for name in schema.names if name not in ("key", "value", *numbers, *nested)],
-            write_statistics=[name for name in schema.names if name not in ("value", *nested)],
-            column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
-        )
 
     def _close_file(self, folder: str) -> None:
         if self._files[folder].held:

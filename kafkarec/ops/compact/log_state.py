@@ -72,7 +72,7 @@ def read_last_offsets(
         check_crcs=settings.check_crcs,
         max_decompressed_bytes=settings.max_decompressed_bytes,
     )
-    committed = of_keys._replace(options=of_keys.options._replace(aborted=tuple(aborted)))
+    committed = of_keys.with_options(aborted=tuple(aborted))
     for segment, stop in zip(segments, stops, strict=True):
         for step in steps(segment, committed, progress, stop) if stop != 0 else ():
             chunk = step.chunk

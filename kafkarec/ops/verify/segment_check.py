@@ -56,7 +56,7 @@ def verify_request(limit: int) -> DecodeRequest:
         check_crcs="all",
         max_decompressed_bytes=limit,
     )
-    return found._replace(options=found.options._replace(audit=True, chunk_bytes=_STEP_BYTES))
+    return found.with_options(audit=True, chunk_bytes=_STEP_BYTES)
 
 
 class SegmentCheck:

@@ -116,6 +116,16 @@ def test_in_a_buffer_an_aborted_batch_with_a_wrong_base_offset_is_left_out(store
     assert decode_and_stream(twice, "raise") == ([0, 1, 2, 6, 7, 8] * 2, [])
 
 
+def test_in_a_buffer_with_a_wrong_base_offset_the_callers_aborted_list_may_be_an_iterator():
+    """The data are read a second time, as a file: it was empty then, and what was aborted was shown."""
+    events = [Event(PLAIN, -1, 0, 3), Event(DATA, 7, 3, 3), Event(PLAIN, -1, 6, 3), Event(ABORT, 7, 9, 1)]
+    before, own, *behind = [event.batch for event in events]
+    data = b"".join([before, patched(own, 0, (64).to_bytes(8, "big")), *behind])
+    for aborted in ([(7, 3)], iter([(7, 3)])):
+        found = kafkarec.decode(data, isolation="read_committed", errors="skip", aborted=aborted)
+        assert found.column("offset") == [0, 1, 2, 6, 7, 8]
+
+
 def test_in_a_buffer_a_base_offset_that_fits_by_chance_is_not_wrong():
     """Batches of several logs or requests: offsets fall elsewhere, too, or no transaction was aborted or is open."""
     fits = [Event(PLAIN, -1, base, 3) for base in (0, 64, 6)]  # 3, not 64, would fit in the middle

@@ -453,3 +453,31 @@ def test_a_compressed_copy_beside_its_segment_is_read_once(tmp_path, suffixes):
     assert left == dict.fromkeys(names[1:], ("copy", why))
     named = [tmp_path / "txn-0" / name for name in (f"{0:020}.log", names[-1])]
     assert list(kafkarec.open(named).read()) == whole, "a copy that is named is read"
+
+
+def test_what_has_no_partition_in_its_name_beside_copies_of_several_is_left_out_and_said(tmp_path):
+    data = (SEGMENTS / "txn-0" / f"{0:020}.log").read_bytes()
+    own = f"{0:020}.log"
+    for name in (f"a-0-{own}", f"a-1-{own}", own, "notes.txt", "partition.metadata"):
+        (tmp_path / name).write_bytes(data)
+    with kafkarec.open(tmp_path) as folder:
+        assert [(log.topic, log.partition, len(log.segments)) for log in folder] == [("a", 0, 1), ("a", 1, 1)]
+        assert [(one.name, one.kind) for one in folder.left_out] == [(own, "segment"), ("notes.txt", "foreign")]
+        assert {one.why for one in folder.left_out} == {
+            "its name has no topic and partition, as those of others here; left out, name it to read it"
+        }
+    report = kafkarec.verify(tmp_path)
+    assert [one.kind for one in report.findings if one.kind == "other_log_file"], "a log that is not verified is said"
+
+
+def test_a_file_object_may_return_fewer_bytes_than_it_is_asked_for(tmp_path):
+    """As a raw file of the io module does: what was read again was then taken for damage."""
+
+    class FewBytes(io.BytesIO):
+        def read(self, size=-1):
+            return super().read(min(size, 10) if size > 0 else size)
+
+    data = CODECS.read_bytes()
+    with kafkarec.open(FewBytes(data)) as segment, kafkarec.open(io.BytesIO(data)) as usual:
+        assert [bytes(batch.raw) for batch in segment.batches()] == [bytes(batch.raw) for batch in usual.batches()]
+        assert segment.raw(5, 60) == data[5:65] and segment.raw(len(data) - 3, 60) == data[-3:]

@@ -221,19 +221,19 @@ def test_a_fork_while_another_thread_opens_a_file(tmp_path):
 path = {str(tmp_path / "0.log")!r}
 with open(path, "wb") as file: file.write(data)
 segment, held, done = kafkarec.open(path), threading.Event(), threading.Event()
-open_at_once = segment._opened_source
-def open_slowly():
+open_at_once = segment.folder.open
+def open_slowly(*which, **how):
     held.set()
     done.wait()
-    return open_at_once()
-segment._opened_source = open_slowly
+    return open_at_once(*which, **how)
+segment.folder.open = open_slowly
 opener = threading.Thread(target=segment.read)
 opener.start()
 held.wait()
 child = os.fork()
 if child == 0:
     signal.alarm(30)
-    segment._opened_source = open_at_once
+    segment.folder.open = open_at_once
     assert segment.read().column("offset") == wanted
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
