@@ -5,14 +5,12 @@ import pytest
 import reading
 from builders import NOW
 from core_reading import assert_agree, with_right_checksums
-from long_run import LONG, fewer
+from long_run import seeds
 from random_logs import Maker
 
 import kafkarec
 
 pytestmark = pytest.mark.core
-
-SEEDS = range(20_000 if LONG else fewer(1500, 250))
 
 
 def random_input(seed):
@@ -25,14 +23,14 @@ def random_input(seed):
 
 def test_all_is_read_or_refused_as_by_the_oracle():
     """Also with bytes changed under a right checksum."""
-    for seed in SEEDS:
+    for seed in seeds(1500, 250):
         maker, data = random_input(seed)
         assert_agree(data)
         assert_agree(with_right_checksums(maker.damaged(data)), deep=False)
 
 
 def test_a_projection_is_a_subset_of_all_columns():
-    for seed in SEEDS:
+    for seed in seeds(1500, 250):
         maker, data = random_input(seed)
         names = maker.random.sample(reading.RECORD_FIELDS, 4)
         try:
