@@ -9,7 +9,7 @@ ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
 
 CORE_TESTS = $$(grep -rlE '^(pytestmark = \[?|@)pytest\.mark\.core' --include='test_*.py' tests)
-PROPERTY_TESTS = $$(grep -rlE "^(import|from) hypothesis" --include="test_*.py" --exclude-dir=spark tests)
+PROPERTY_TESTS = $$(grep -rlE "^((import|from) hypothesis|from long_run import .*seeds)" --include="test_*.py" --exclude-dir=spark tests)
 
 help: ## this list
 	@echo "kafkarec: Kafka's record batches in columns, without a broker"

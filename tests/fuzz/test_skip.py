@@ -3,7 +3,6 @@
 import builders
 import plain_logs
 import pytest
-import reading
 
 import kafkarec
 
@@ -17,23 +16,6 @@ def test_length_prefixed_batches_are_found():
     skipped = kafkarec.decode(archive, errors="skip")
     assert [record.offset for record in skipped] == list(range(12))
     assert [damage.length for damage in skipped.damage] == [4] * 4
-
-
-def test_codec_errors_and_exceeded_limits_are_damage():
-    bad = [
-        builders.batch(codec="lz4", payload=b"no frame", count=1, base_offset=1),
-        builders.batch(codec=6, payload=b"?", count=1, base_offset=2),
-        plain_logs.batch(3, 1, codec="gzip", value=bytes(100_000)),
-    ]
-    data = plain_logs.batch(0, 1) + b"".join(bad) + plain_logs.batch(4, 1)
-    skipped = kafkarec.decode(data, errors="skip", max_decompressed_bytes=10_000)
-    assert [record.offset for record in skipped] == [0, 4]
-    assert [damage.reason for damage in skipped.damage] == [
-        "payload_corrupt",
-        "unsupported_codec",
-        "limit_exceeded",
-    ]
-    reading.assert_tiles(data, skipped)
 
 
 GOOD_BATCH = plain_logs.batch(0, 3)
@@ -53,10 +35,3 @@ def test_batches_whose_offsets_restart_are_recovered(kind):
     skipped = kafkarec.decode(data, errors="skip", restore=False)
     assert [record.offset for record in skipped] == [0, 1, 2] * 5
     assert sum(damage.length for damage in skipped.damage) == len(BETWEEN[kind])
-
-
-def test_scan_skips_framing_damage_and_keeps_the_rest():
-    good = plain_logs.batch(0, 2)
-    table = kafkarec.scan(good + b"garbage, garbage, garbage" + plain_logs.batch(2, 1), errors="skip")
-    assert [row["base_offset"] for row in reading.arrow_rows(table)] == [0, 2]
-    assert [damage.length for damage in table.damage] == [25]

@@ -4,7 +4,9 @@ The tests change fields of the C structs by ctypes and make buffers that pyarrow
 test_arrow_check.py has offsets, views and lists of every shape.
 """
 
+import ast
 import ctypes
+import re
 import struct
 
 import c_stream
@@ -50,77 +52,74 @@ def test_the_usual_batch_is_accepted():
     ]
 
 
-def setting(path, field, value, schema=False):
-    def change(made):
-        setattr(made.schema_child(*path) if schema else made.child(*path), field, value)
-
-    return change
-
-
-def without_buffer(path, i):
-    def change(made):
-        made.child(*path).buffers[i] = None
-
-    return change
-
-
-# the change, the column that is named, words of the message
-CHANGES = {
-    "the array has one child, the schema four": (setting((), "n_children", 1), None, "'\\+s' with 1 children, 4 are"),
-    "the schema has three children, the array four": (setting((), "n_children", 3, True), None, "4 children, 3 are"),
-    "a negative number of children": (setting((), "n_children", -1), None, "-1 children"),
-    "missing children": (setting((), "children", None), None, "has none"),
-    "a schema without its children": (setting((), "children", None, True), None, "has none"),
-    "a struct without validity buffer": (setting((), "n_buffers", 0), None, "'\\+s' with 0 buffers, 1 are"),
-    "a negative length": (setting((), "length", -1), None, "-1 rows"),
-    "a negative offset": (setting((), "offset", -1), None, "from row -1 on"),
-    "more rows than memory has": (setting((), "length", 2**62), None, "4611686018427387904 rows"),
-    "a struct longer than its columns": (setting((), "length", 4), "key", "3 rows where 4 are needed"),
-    "a struct that begins after its columns": (setting((), "offset", 1), "key", "3 rows where 4 are needed"),
-    "binary over int64": (setting((3,), "format", b"z", True), "offset", ""),
-    "int64 over binary": (setting((0,), "format", b"l", True), "key", ""),
-    "a struct over a primitive": (setting((0,), "format", b"+s", True), "key", ""),
-    "large offsets over views": (setting((1,), "format", b"Z", True), "value", "4 buffers, 3 are"),
-    "too few buffers of a binary": (setting((0,), "n_buffers", 2), "key", "2 buffers, 3 are"),
-    "too few buffers of views": (setting((1,), "n_buffers", 2), "value", "2 buffers, 3 are"),
-    "too few buffers of integers": (setting((3,), "n_buffers", 1), "offset", "1 buffers, 2 are"),
-    "no buffers": (setting((0,), "buffers", None), "key", "has none"),
-    "missing offsets": (without_buffer((0,), 1), "key", "no buffer of values or offsets"),
-    "missing views": (without_buffer((1,), 1), "value", "no buffer of values or offsets"),
-    "missing integers": (without_buffer((3,), 1), "offset", "no buffer of values or offsets"),
-    "missing data": (without_buffer((0,), 2), "key", "its offsets need 4 bytes of data"),
-    "missing sizes of views' data": (without_buffer((1,), 3), "value", "no sizes of them"),
-    "missing list offsets": (without_buffer((2,), 1), "headers", "no buffer of values or offsets"),
-    "nulls without bits": (without_buffer((0,), 0), "key", "1 nulls and has no validity bits"),
-    "fewer nulls than bits": (setting((0,), "null_count", 0), "key", "0 nulls, its validity bits have 1"),
-    "more nulls than bits": (setting((0,), "null_count", 2), "key", "2 nulls, its validity bits have 1"),
-    "more nulls than rows": (setting((0,), "null_count", 4), "key", "4 nulls in 3 rows"),
-    "a null_count below -1": (setting((0,), "null_count", -2), "key", "-2 nulls in 3 rows"),
-    "a released child": (setting((0,), "release", c_stream.ReleaseArray()), "key", "already released"),
-    "fewer rows than the table": (setting((0,), "length", 2), "key", "2 rows where 3 are needed"),
-    "an unknown schema format": (setting((0,), "format", None, True), "key", ""),
-    "entries shorter than lists": (setting((2, 0), "length", 2), "headers", "3 entries, and there are 2"),
-    "keys shorter than entries": (setting((2, 0, 0), "length", 2), "headers.key", "2 rows where 3 are needed"),
-    "entries that begin later": (setting((2, 0), "offset", 1), "headers.key", "3 rows where 4 are needed"),
-    "missing keys of entries": (without_buffer((2, 0, 0), 1), "headers.key", "no buffer of values or"),
-    "no entries": (setting((2,), "children", None), "headers", "has none"),
-    "entries without children": (setting((2, 0), "n_children", 0), "headers.entry", "0 children, 2 are"),
-    "a dictionary in the array alone": (
-        lambda made: setattr(made.child(0), "dictionary", made.array.children[1]),
-        "key",
-        "dictionary",
-    ),
+# What is changed of which struct, the column that is named, words of the message; none: a type that is not supported.
+CHANGES = r"""
+array n_children = 1                    |               | '\+s' with 1 children, 4 are
+schema n_children = 3                   |               | 4 children, 3 are
+array n_children = -1                   |               | -1 children
+array children = None                   |               | has none
+schema children = None                  |               | has none
+array n_buffers = 0                     |               | '\+s' with 0 buffers, 1 are
+array length = -1                       |               | -1 rows
+array offset = -1                       |               | from row -1 on
+array length = 4611686018427387904      |               | 4611686018427387904 rows
+array length = 4                        | key           | 3 rows where 4 are needed
+array offset = 1                        | key           | 3 rows where 4 are needed
+schema offset.format = b"z"             | offset        |
+schema key.format = b"l"                | key           |
+schema key.format = b"+s"               | key           |
+schema value.format = b"Z"              | value         | 4 buffers, 3 are
+array key.n_buffers = 2                 | key           | 2 buffers, 3 are
+array value.n_buffers = 2               | value         | 2 buffers, 3 are
+array offset.n_buffers = 1              | offset        | 1 buffers, 2 are
+array key.buffers = None                | key           | has none
+array key.buffers[1] = None             | key           | no buffer of values or offsets
+array value.buffers[1] = None           | value         | no buffer of values or offsets
+array offset.buffers[1] = None          | offset        | no buffer of values or offsets
+array key.buffers[2] = None             | key           | its offsets need 4 bytes of data
+array value.buffers[3] = None           | value         | no sizes of them
+array headers.buffers[1] = None         | headers       | no buffer of values or offsets
+array key.buffers[0] = None             | key           | 1 nulls and has no validity bits
+array key.null_count = 0                | key           | 0 nulls, its validity bits have 1
+array key.null_count = 2                | key           | 2 nulls, its validity bits have 1
+array key.null_count = 4                | key           | 4 nulls in 3 rows
+array key.null_count = -2               | key           | -2 nulls in 3 rows
+array key.release = released            | key           | already released
+array key.length = 2                    | key           | 2 rows where 3 are needed
+schema key.format = None                | key           |
+array headers.entry.length = 2          | headers       | 3 entries, and there are 2
+array headers.key.length = 2            | headers.key   | 2 rows where 3 are needed
+array headers.entry.offset = 1          | headers.key   | 3 rows where 4 are needed
+array headers.key.buffers[1] = None     | headers.key   | no buffer of values or
+array headers.children = None           | headers       | has none
+array headers.entry.n_children = 0      | headers.entry | 0 children, 2 are
+array key.dictionary = the column value | key           | dictionary
+"""
+ROW = re.compile(r"(array|schema) (?:([\w.]+)\.)?(\w+)(?:\[(\d)\])? = (.+?) +\| (\S*) +\|(?: (.+))?")
+PLACES = {
+    None: (),
+    "key": (0,),
+    "value": (1,),
+    "headers": (2,),
+    "offset": (3,),
+    "headers.entry": (2, 0),
+    "headers.key": (2, 0, 0),
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_wrong_fields_of_the_structs_are_refused(change):
-    apply, column, words = CHANGES[change]
+@pytest.mark.parametrize("row", CHANGES.strip().splitlines(), ids=lambda row: row.partition("|")[0].strip())
+def test_wrong_fields_of_the_structs_are_refused(row):
+    kind, place, field, buffer, value, column, words = ROW.fullmatch(row).groups()
     made = usual()
-    apply(made)
+    changed = (made.child if kind == "array" else made.schema_child)(*PLACES[place])
+    special = {"release": c_stream.ReleaseArray(), "dictionary": made.array.children[1]}
+    if buffer:
+        changed.buffers[int(buffer)] = None
+    else:
+        setattr(changed, field, special[field] if field in special else ast.literal_eval(value))
     try:
         if words:
-            assert_refused(made, column, None, words)
+            assert_refused(made, column or None, None, words)
         else:  # an unsupported type has its own message
             with pytest.raises((TypeError, kafkarec.InvalidArrowError), match=f"{column!r}"):
                 kafkarec.encode(made)

@@ -2,7 +2,6 @@
 
 import io
 import tracemalloc
-from pathlib import Path
 
 import plain_logs
 import pytest
@@ -14,27 +13,17 @@ from kafkarec.ops.dump import DumpOptions, dump
 from kafkarec.sources.files import FileObject, LocalFile
 
 STEM = "00000000000000000000"
-DECODED = {"__consumer_offsets-0": "--offsets-decoder"}
+PRINTED = sorted([*SEGMENTS.glob("*/*.dump.txt"), *SEGMENTS.glob("*/*.decoded.txt")])
 
 
-def texts(suffix):
-    result = sorted(SEGMENTS.glob(f"*/*{suffix}"))
-    return [str(path.relative_to(SEGMENTS)).removesuffix(suffix) for path in result]
-
-
-@pytest.mark.parametrize("name", texts(".dump.txt"))
-def test_what_kafkas_tool_printed(name, monkeypatch):
+@pytest.mark.parametrize("path", PRINTED, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_kafkas_tool_printed(path, monkeypatch):
+    """With --print-data-log, or with the topic's decoder."""
     monkeypatch.chdir(SEGMENTS)
-    wanted = Path(f"{name}.dump.txt").read_bytes().decode()
-    assert ours([name], print_data=True).out == wanted
-
-
-@pytest.mark.parametrize("name", texts(".decoded.txt"))
-def test_what_kafkas_tool_printed_with_a_decoder(name, monkeypatch):
-    monkeypatch.chdir(SEGMENTS)
-    flag = DECODED.get(name.split("/")[0], "--cluster-metadata-decoder")
-    wanted = Path(f"{name}.decoded.txt").read_bytes().decode()
-    assert ours([name], flag).out == wanted
+    folder, (name, form) = path.parent.name, path.name.removesuffix(".txt").rsplit(".", 1)
+    decoder = "--offsets-decoder" if folder == "__consumer_offsets-0" else "--cluster-metadata-decoder"
+    printed = ours([f"{folder}/{name}"], *[decoder] * (form == "decoded"), print_data=form == "dump")
+    assert printed.out == path.read_bytes().decode()
 
 
 def log(folder, *parts, stem=STEM):

@@ -98,28 +98,6 @@ def refused(form, data, reason, **fields):
     return error
 
 
-V3_FIELDS = {
-    "record_length_invalid": {"length": 10_000},
-    "record_structure_invalid": {"more": b"\0"},
-    "key_length_invalid": {"key_length": 77},
-    "value_length_invalid": {"value_length": 77},
-    "header_count_invalid": {"header_count": 1000},
-    "header_key_invalid": {"headers": HEADERS, "header_key_length": -1},
-    "header_value_invalid": {"headers": [(b"h", b"x")], "header_value_length": 50},
-}
-
-
-@pytest.mark.parametrize("reason", V3_FIELDS)
-@pytest.mark.parametrize("keep", [True, False])
-def test_wrong_records_of_v3_are_refused_as_in_magic_2(reason, keep):
-    fields = {**V3_FIELDS[reason]}
-    length, more = fields.pop("length", None), fields.pop("more", b"")
-    bodies = [builders.record_body(), builders.record_body(**fields) + more]
-    parts = [builders.sized(body[not keep :], of) for body, of in zip(bodies, (None, length), strict=True)]
-    good = v3.from_v2(small(), keep_attributes=keep)
-    refused(Form(v3, {"keep_attributes": keep}), with_payload(good, b"".join(parts), count=2), reason, record=1)
-
-
 def split(*, extra=b"", data=None, **fields):
     """The fields and the data of a header-first record without attributes: key "k", value "v", a header; `fields`
     replace the numbers."""

@@ -43,23 +43,15 @@ T = UndecidedTransaction(7, 0, 0, 2, 3, 3, NOTHING)
 
 
 def test_without_proof_it_is_left_out_and_listed(tmp_path):
-    found = read(write_log(tmp_path / "a-0", LOST, [3]))
-    assert found.column("offset") == [4, 5, 7]
-    assert found.undecided == (T,)
-    assert found[:1].undecided == (T,)
-    assert (found.last_stable_offset, len(found.damage)) == (8, 1)
-
-
-def test_a_buffer_and_pieces_have_it_too(tmp_path):
-    folder = write_log(tmp_path / "a-0", LOST, [3])
+    """Of a log, of its pieces, of two logs and of a buffer."""
+    folder, other = (write_log(tmp_path / name, LOST, [3]) for name in ("a-0", "b-0"))
     data = (folder / f"{0:020}.log").read_bytes()
-    decoded = kafkarec.decode(data, isolation="read_committed", errors="skip", columns=["offset"])
-    assert (decoded.column("offset"), decoded.undecided) == ([4, 5, 7], (T,))
+    for found in (read(folder), kafkarec.decode(data, isolation="read_committed", errors="skip", columns=["offset"])):
+        assert (found.column("offset"), found.undecided, found[:1].undecided) == ([4, 5, 7], (T,), (T,))
+        assert (found.last_stable_offset, len(found.damage)) == (8, 1)
     [piece] = kafkarec.open(folder).stream(isolation="read_committed", errors="skip")
-    assert piece.undecided == (T,)
-    assert kafkarec.open([folder, write_log(tmp_path / "b-0", LOST, [3])]).read(
-        isolation="read_committed", errors="skip"
-    ).undecided == (T, T)
+    both = kafkarec.open([folder, other]).read(isolation="read_committed", errors="skip")
+    assert piece.undecided == (T,) and both.undecided == (T, T)
     assert kafkarec.decode(data, errors="skip").undecided == ()
 
 

@@ -40,13 +40,6 @@ def test_the_first_record_of_a_control_batch_counts(types, offsets):
     assert committed(data_batch(0, 1) + control_batch(2, *types)) == offsets
 
 
-def test_the_last_stable_offset_is_that_of_the_first_open_transaction():
-    log = data_batch(0, 1) + data_batch(2, 2) + end_marker(4, 1, commit=True) + batch(5, 2)
-    columns = kafkarec.decode(log, isolation="read_committed")
-    assert columns.last_stable_offset == 2 and columns.column("offset") == [0, 1]
-    assert len(columns.batches) == 4
-
-
 def test_an_unreadable_marker_is_an_error():
     flags = builders.TRANSACTIONAL | builders.CONTROL
     bad = batch(2, 1, attributes=flags, producer_id=1, key=b"\0\0")
@@ -77,14 +70,6 @@ def test_the_callers_aborted_list_and_last_stable_offset_override_the_markers():
 def test_numbers_that_are_no_offsets_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         kafkarec.decode(data_batch(0, 1), isolation="read_committed", **wrong)
-
-
-def test_control_records_are_left_out_unless_asked_for():
-    log = data_batch(0, 1) + end_marker(2, 1, commit=True)
-    assert committed(log) == [0, 1]
-    assert committed(log, control=True) == [0, 1, 2]
-    [marker] = [record for record in kafkarec.decode(log, control=True) if record.control is not None]
-    assert marker.control.type.name == "COMMIT"
 
 
 @pytest.mark.parametrize("missing", [["key"], ["value"], ["key", "value"]])

@@ -1,5 +1,6 @@
 """The side files of a log: read, written back byte for byte, looked up, and refused when damaged."""
 
+import ast
 import random
 
 import pytest
@@ -93,47 +94,48 @@ def test_meta_properties():
 
 # ---- what is refused
 
-REFUSED = {
-    "index: half an entry": ("index", bytes(7) + b"\1\1", "index_invalid", "no multiple of 8"),
-    "timeindex: half an entry": ("timeindex", b"\1" * 13, "index_invalid", "no multiple of 12"),
-    "txnindex: half an entry": ("txnindex", bytes(35), "index_invalid", "no multiple of 34"),
-    "txnindex: version 1": ("txnindex", b"\0\1" + bytes(32), "index_invalid", "version 1"),
-    "snapshot: nothing": ("snapshot", b"", "snapshot_invalid", "0 bytes"),
-    "snapshot: version 2": ("snapshot", b"\0\2" + bytes(8), "snapshot_invalid", "version 2"),
-    "snapshot: crc": ("snapshot", b"\0\1" + bytes(8), "crc_mismatch", "stored 0x00000000"),
-    "snapshot: count": ("snapshot", b"\0\1" + bytes(4) + b"\x7f\xff\xff\xff", "snapshot_invalid", "2147483647 entries"),
-    "snapshot: negative": ("snapshot", b"\0\1" + bytes(4) + b"\xff\xff\xff\xff", "snapshot_invalid", "-1 entries"),
-    "epochs: version": ("epochs", b"1\n0\n", "checkpoint_invalid", "line 1: version 1"),
-    "epochs: count": ("epochs", b"0\n2\n0 0\n", "checkpoint_invalid", "2 entries are declared and 1"),
-    "epochs: words": ("epochs", b"0\n1\n0\n", "checkpoint_invalid", "line 3: 1 fields"),
-    "epochs: number": ("epochs", b"0\n1\n0 x\n", "checkpoint_invalid", "line 3: the start offset is no number"),
-    "epochs: range": ("epochs", b"0\n1\n2147483648 0\n", "checkpoint_invalid", "outside"),
-    "epochs: zeros": ("epochs", bytes(512), "checkpoint_invalid", "512 zero bytes"),
-    "epochs: no text": ("epochs", b"0\n1\n\xff 0\n", "checkpoint_invalid", "not UTF-8"),
-    "epochs: digits": ("epochs", "0\n1\n\u00b2 0\n".encode(), "checkpoint_invalid", "no number"),
-    "epochs: blank before": ("epochs", b"0\n1\n 7 12\n", "checkpoint_invalid", "line 3: 3 fields"),
-    "epochs: other blank": ("epochs", "0\n1\n7\u00a0 12\n".encode(), "checkpoint_invalid", "no number"),
-    "checkpoint: words": ("checkpoint", b"0\n1\na 0\n", "checkpoint_invalid", "2 fields"),
-    "metadata: empty": ("partition.metadata", b"", "metadata_invalid", "'version' is missing"),
-    "metadata: no id": ("partition.metadata", b"version: 0\n", "metadata_invalid", "'topic_id' is missing"),
-    "metadata: id": ("partition.metadata", b"version: 0\ntopic_id: x\n", "metadata_invalid", "16 bytes"),
-    "metadata: +": ("partition.metadata", b"version: 0\ntopic_id: +" + b"A" * 21, "metadata_invalid", "16 bytes"),
-    "metadata: blank": ("partition.metadata", b"version: 0 \ntopic_id: " + b"B" * 22, "metadata_invalid", "no number"),
-    "metadata: no blank": ("partition.metadata", b"version:0\ntopic_id:x", "metadata_invalid", "'version: value'"),
-    "metadata: zero id": ("partition.metadata", b"version: 0\ntopic_id: " + b"A" * 22, "metadata_invalid", "all zeros"),
-    "properties: version": ("meta.properties", b"version=9\n", "metadata_invalid", "neither 0 nor 1"),
-    "properties: node": ("meta.properties", b"version=1\ncluster.id=x\n", "metadata_invalid", "node.id missing"),
-    "properties: \\u": ("meta.properties", b"version=0\nx=\\u12\n", "metadata_invalid", "four hexadecimal digits"),
-    "properties: directory": ("meta.properties", b"version=0\ndirectory.id=x\n", "metadata_invalid", "16 bytes"),
-    "properties: number": ("meta.properties", b"version=1\nnode.id=one\n", "metadata_invalid", "no number"),
-}
+# What is read, the reason, words of the message, the bytes.
+REFUSED = r"""
+index              | index_invalid      | no multiple of 8 | b"\0\0\0\0\0\0\0\1\1"
+timeindex          | index_invalid      | no multiple of 12 | b"\1\1\1\1\1\1\1\1\1\1\1\1\1"
+txnindex           | index_invalid      | no multiple of 34 | b"\0\1\0"
+txnindex           | index_invalid      | version 1 | b"\0\1xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+snapshot           | snapshot_invalid   | 0 bytes | b""
+snapshot           | snapshot_invalid   | version 2 | b"\0\2\0\0\0\0\0\0\0\0"
+snapshot           | crc_mismatch       | stored 0x00000000 | b"\0\1\0\0\0\0\0\0\0\0"
+snapshot           | snapshot_invalid   | 2147483647 entries | b"\0\1\0\0\0\0\x7f\xff\xff\xff"
+snapshot           | snapshot_invalid   | -1 entries | b"\0\1\0\0\0\0\xff\xff\xff\xff"
+epochs             | checkpoint_invalid | line 1: version 1 | b"1\n0\n"
+epochs             | checkpoint_invalid | 2 entries are declared and 1 | b"0\n2\n0 0\n"
+epochs             | checkpoint_invalid | line 3: 1 fields | b"0\n1\n0\n"
+epochs             | checkpoint_invalid | line 3: the start offset is no number | b"0\n1\n0 x\n"
+epochs             | checkpoint_invalid | outside | b"0\n1\n2147483648 0\n"
+epochs             | checkpoint_invalid | 3 zero bytes | b"\0\0\0"
+epochs             | checkpoint_invalid | not UTF-8 | b"0\n1\n\xff 0\n"
+epochs             | checkpoint_invalid | no number | b"0\n1\n\xc2\xb2 0\n"
+epochs             | checkpoint_invalid | line 3: 3 fields | b"0\n1\n 7 12\n"
+epochs             | checkpoint_invalid | no number | b"0\n1\n7\xc2\xa0 12\n"
+checkpoint         | checkpoint_invalid | 2 fields | b"0\n1\na 0\n"
+partition.metadata | metadata_invalid   | 'version' is missing | b""
+partition.metadata | metadata_invalid   | 'topic_id' is missing | b"version: 0\n"
+partition.metadata | metadata_invalid   | 16 bytes | b"version: 0\ntopic_id: x\n"
+partition.metadata | metadata_invalid   | 16 bytes | b"version: 0\ntopic_id: +AAAAAAAAAAAAAAAAAAAAA"
+partition.metadata | metadata_invalid   | no number | b"version: 0 \ntopic_id: BBBBBBBBBBBBBBBBBBBBBB"
+partition.metadata | metadata_invalid   | 'version: value' | b"version:0\ntopic_id:x"
+partition.metadata | metadata_invalid   | all zeros | b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"
+meta.properties    | metadata_invalid   | neither 0 nor 1 | b"version=9\n"
+meta.properties    | metadata_invalid   | node.id missing | b"version=1\ncluster.id=x\n"
+meta.properties    | metadata_invalid   | four hexadecimal digits | b"version=0\nx=\\u12\n"
+meta.properties    | metadata_invalid   | 16 bytes | b"version=0\ndirectory.id=x\n"
+meta.properties    | metadata_invalid   | no number | b"version=1\nnode.id=one\n"
+"""
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
-    reader, data, reason, words = REFUSED[name]
+@pytest.mark.parametrize("row", REFUSED.strip().splitlines())
+def test_refused(row):
+    reader, reason, words, data = (cell.strip() for cell in row.split(" | "))
     with pytest.raises(errors.CorruptRecordError, match=words) as caught:
-        READERS[reader](data)
+        READERS[reader](ast.literal_eval(data))
     assert caught.value.reason == reason
     assert reason in errors.REASONS
 

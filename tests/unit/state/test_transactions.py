@@ -6,18 +6,16 @@ from datetime import timedelta
 from itertools import islice
 
 import builders
-import golden
 import pytest
 import transaction_logs as txns
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_logs import batch
 from reading import FileInMemory
-from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, LogState
+from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event
 
 import kafkarec
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.logs import logs_of
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.marker_matching import NOTES
 from kafkarec.sidecars import producer_snapshot, txn_index
@@ -25,38 +23,12 @@ from kafkarec.state.transactions import listing
 
 pytestmark = pytest.mark.core
 
-KAFKAS = sorted((golden.VECTORS / "transactions").glob("orders-*"))
-DELETED = sorted((golden.VECTORS / "transactions").glob("deleted-*"))
-
 
 def committed(path, **more):
     return kafkarec.open(path).read(isolation="read_committed", columns=["offset"], **more).column("offset")
 
 
-def of_folder(path, **more):
-    [log] = logs_of(kafkarec.open(path))
-    return listing(log.segments, **more)
-
-
 # ---- what Kafka wrote
-
-
-@pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)
-def test_kafkas_log_class_has_the_same_state(folder):
-    """Folders and expected states were made by tests/support/jvm/TransactionLogs.java: UnifiedLog of Kafka 4.3.0."""
-    answers = LogState.read(folder / "expected.json")
-    assert LogState.of(folder) == answers
-    assert of_folder(folder).notes == ()
-
-
-@pytest.mark.parametrize("folder", DELETED, ids=lambda folder: folder.name)
-def test_what_was_open_before_deleted_segments(folder):
-    """Kafka deleted the first segments (DeleteRecords); its producer snapshot has the transactions open there."""
-    answers, result = LogState.read(folder / "expected.json"), LogState.of(folder)
-    assert (result.open, result.aborted_from(answers.start_offset)) == (answers.open, answers.aborted)
-    listed = of_folder(folder)
-    without = {txn.producer_id for txn in listed.ongoing if not txn.batches}
-    assert without == {note.producer_id for note in listed.notes if note.reason == "begun_before"}
 
 
 def test_a_snapshot_that_cannot_be_read_is_a_note():

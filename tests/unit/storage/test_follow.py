@@ -295,24 +295,6 @@ def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path, monkeypatc
     assert appended(b"\0") == [5], "after two seconds"
 
 
-def test_a_batch_waits_in_each_segment(tmp_path, monkeypatch):
-    now = [1e9]
-    monkeypatch.setattr(time, "time", lambda: now[0])
-
-    def polled_after(seconds, base, *batches):
-        now[0] += seconds
-        path = tmp_path / f"{base:020}.log"
-        path.write_bytes(b"".join(batches))
-        os.utime(path, (now[0], now[0]))
-        return polled_offsets(one)
-
-    (tmp_path / f"{0:020}.log").touch()
-    one = follower(tmp_path, restore=True)
-    assert polled_after(0, 0, good(0)) == []
-    assert polled_after(3, 1, good(1)) == [0]
-    assert polled_after(2, 1, good(1), good(2)) == [1, 2]
-
-
 def test_a_range_that_begins_behind_the_end(tmp_path):
     """What arrives below it is left out, batch for batch and within the first one in it."""
     first, *later = plain_logs.batches(6)
@@ -327,13 +309,6 @@ def test_damage_before_the_range_is_not_reported(tmp_path):
     old, new = ({"base_timestamp": time, "max_timestamp": time} for time in (1000, 2000))
     folder = log_folder(tmp_path, good(0, **old), bad(1), good(2, **old), good(3, **new))
     assert polled_offsets(follower(folder, start_timestamp=2000)) == [3]
-
-
-@pytest.mark.parametrize("restore, second", [(True, 1), (False, 900)])
-def test_a_log_that_was_opened_without_restoring(tmp_path, restore, second):
-    folder = log_folder(tmp_path, good(0), good(900), good(2), good(3))
-    (one,) = kafkarec.open(folder, restore=restore).followers(columns=["offset"], errors="skip")
-    assert offsets(piece for _, piece in one.poll()) == [0, second, 2, 3]
 
 
 def test_each_file_that_is_named_is_followed(tmp_path):
@@ -356,15 +331,6 @@ def test_a_log_that_does_not_change_is_not_read_again(tmp_path, end, monkeypatch
     readings = counted_files.counted(monkeypatch)
     assert polled(one) == []
     assert {one.position for one in readings} == {0}, "the last batch is compared"
-
-
-def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path, monkeypatch):
-    folder = log_folder(tmp_path, of(1, 0), bad(1))
-    one = follower(folder, isolation="read_committed")
-    after_a_day(monkeypatch)
-    assert polled(one) == []
-    append(folder, end_marker(2, 1, commit=True))
-    assert offsets(piece for _, piece in one.poll()) == [0]
 
 
 WRONG = 1 << 40
@@ -420,16 +386,6 @@ def test_read_committed_that_restores_nothing_raises_at_a_wrong_base_offset(stor
             assert polled_offsets(follower(folder, **chosen)) == expected, options
 
 
-def test_a_wrong_base_offset_that_is_proven_after_the_batch_was_read_is_raised(tmp_path, monkeypatch):
-    after_a_day(monkeypatch)
-    folder = log_folder(tmp_path, good(0), good(1), builders.patched(good(2), 0, (8).to_bytes(8, "big")))
-    one = follower(folder, errors="raise", restore=True, isolation="read_committed")
-    assert polled_offsets(one) == [0, 1, 8], "nothing is behind it"
-    append(folder, good(3), good(4))
-    with pytest.raises(CorruptRecordError, match="base offset is 2, not 8"):
-        list(one.poll())
-
-
 def test_a_batch_whose_offset_is_far_too_high_holds_up_none_behind_it(tmp_path, monkeypatch):
     """It was read at the end of the log, and the offsets behind it prove nothing: one is missing."""
     after_a_day(monkeypatch)
@@ -468,28 +424,6 @@ def test_a_marker_that_cannot_be_read_is_raised_after_what_is_before_it(tmp_path
     assert vars(of_read.value) == vars(raised.value)
     folder.joinpath(f"{0:020}.log").write_bytes(b"".join([good(0), of(8, 1), end_marker(2, 8, commit=True), good(3)]))
     assert polled_offsets(one) == [1, 3], "the log was truncated"
-
-
-def test_markers_of_a_log_that_was_truncated(tmp_path):
-    """Those that were cut off no longer count: also behind an open transaction, where nothing was returned."""
-    begin = good(0) + of(1, 1) + of(2, 2)
-    folder = log_folder(tmp_path, begin, end_marker(3, 2, commit=True))
-    one = follower(folder, isolation="read_committed")
-    assert polled_offsets(one) == [0]
-    os.truncate(folder / f"{0:020}.log", len(begin))
-    append(folder, end_marker(3, 2, commit=False) + end_marker(4, 1, commit=True) + good(5))
-    assert polled_offsets(one) == [1, 5]
-
-
-def test_an_index_entry_ends_no_later_transaction(tmp_path):
-    """The .txnindex is read again at each poll."""
-    folder = log_folder(tmp_path, of(7, 0), end_marker(1, 7, commit=False))
-    (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([AbortedTransaction(7, 0, 1, 2)]))
-    one = follower(folder, isolation="read_committed")
-    for batch in (of(7, 2), good(3), end_marker(4, 7, commit=False)):
-        assert not polled(one)
-        append(folder, batch)
-    assert polled_offsets(one) == [3]
 
 
 @pytest.mark.parametrize("preallocate", [False, True])
@@ -592,16 +526,6 @@ def test_a_transaction_whose_marker_was_truncated_is_open_again(tmp_path):
     assert polled_offsets(one) == [1]
 
 
-def test_after_a_cut_below_the_start_offset_the_new_records_are_read(tmp_path):
-    notes = []
-    write_segments(tmp_path, {0: [good(base) for base in range(4)]})
-    one = follower(tmp_path, start_offset=3, on_note=notes.append)
-    assert polled_offsets(one) == [3]
-    write_segments(tmp_path, {0: [good(0), *(good(base, epoch=1) for base in range(1, 4))]}, cut=True)
-    assert polled_offsets(one) == [1, 2, 3]
-    assert [note.partition(": ")[2] for note in notes] == ["the log was truncated; continuing from offset 1"]
-
-
 def before_opening(monkeypatch, number, name, change):
     """Runs `change` before a segment is opened for the `number`th time."""
     opened = []
@@ -612,31 +536,6 @@ def before_opening(monkeypatch, number, name, change):
             len(opened) == number and change()
 
     before(monkeypatch, os, "open", act)
-
-
-@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_a_log_that_is_truncated_after_its_last_batch_was_compared(tmp_path, monkeypatch, isolation):
-    again = {0: [good(0), *(good(offset, epoch=1) for offset in (1, 2, 3))]}
-    for number in range(1, 5):
-        write_segments(tmp_path, {0: [good(0), good(1)]})
-        one = follower(tmp_path, isolation=isolation)
-        assert polled_offsets(one) == [0, 1]
-        append(tmp_path, good(2))
-        before_opening(monkeypatch, number, ".log", lambda: write_segments(tmp_path, again, cut=True))
-        assert polled_offsets(one) in ([], [2], [1, 2, 3])
-        monkeypatch.undo()
-        write_segments(tmp_path, again, cut=True)
-        assert polled_offsets(one) in ([], [1, 2, 3])
-
-
-def test_a_segment_that_is_merged_while_its_markers_are_read(tmp_path, monkeypatch):
-    data, commit = of(1, 0), end_marker(1, 1, commit=True)
-    write_segments(tmp_path, {0: [data], 1: [commit], 2: [good(2)]})
-    one = follower(tmp_path, isolation="read_committed")
-    merged = {0: [data, commit], 2: [good(2)]}
-    before_opening(monkeypatch, 1, f"{1:020}.log", lambda: write_segments(tmp_path, merged))
-    assert polled(one) == []
-    assert polled_offsets(one) == [0, 2]
 
 
 def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(tmp_path, monkeypatch):

@@ -17,27 +17,28 @@ SEGMENT_UUID = "tqimKeZwStOEOwRzT3L5oQ"
 OFFSET = "00000000000000000030"
 
 
-@pytest.mark.parametrize(
-    "name, topic, partition, state",
-    [
-        ("orders-7", "orders", 7, ""),
-        ("a-b-c-0", "a-b-c", 0, ""),
-        ("a--1", "a-", 1, ""),
-        ("my.topic_x-2147483647", "my.topic_x", 2147483647, ""),
-        ("__consumer_offsets-49", "__consumer_offsets", 49, ""),
-        ("__cluster_metadata-0", "__cluster_metadata", 0, ""),
-        ("-future-3", "-future", 3, ""),
-        ("x-delete-3", "x-delete", 3, ""),
-        (f"orders-7.{HEX}-delete", "orders", 7, "delete"),
-        (f"orders-7.{HEX}-future", "orders", 7, "future"),
-        (f"orders-7.{HEX}-stray", "orders", 7, "stray"),
-        (f"a.b-c-7.{HEX}-stray", "a.b-c", 7, "stray"),
-        ("t" * 249 + "-0", "t" * 249, 0, ""),
-    ],
-)
-def test_partition_folders(name, topic, partition, state):
-    parsed = names.folder(name)
-    assert (parsed.topic, parsed.partition, parsed.state, parsed.cut) == (topic, partition, state, False)
+# name, topic, partition, state
+FOLDERS = f"""
+orders-7                orders                7
+a-b-c-0                 a-b-c                 0
+a--1                    a-                    1
+my.topic_x-2147483647   my.topic_x            2147483647
+__consumer_offsets-49   __consumer_offsets    49
+__cluster_metadata-0    __cluster_metadata    0
+-future-3               -future               3
+x-delete-3              x-delete              3
+orders-7.{HEX}-delete   orders                7             delete
+orders-7.{HEX}-future   orders                7             future
+orders-7.{HEX}-stray    orders                7             stray
+a.b-c-7.{HEX}-stray     a.b-c                 7             stray
+{"t" * 249}-0           {"t" * 249}           0
+"""
+
+
+@pytest.mark.parametrize("row", FOLDERS.split("\n")[1:-1])
+def test_partition_folders(row):
+    name, topic, partition, *state = row.split()
+    assert names.folder(name) == names.FolderName(topic, int(partition), *state)
 
 
 def test_a_topic_name_that_the_broker_truncated_is_reported():
@@ -49,26 +50,13 @@ def test_a_topic_name_that_the_broker_truncated_is_reported():
     assert "cut" in names.explain(topic + suffix, is_dir=True).sentence
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "orders",
-        "orders-",
-        "-7",
-        "orders-x",
-        "backup-2024-01",
-        "orders-07",
-        "orders-2147483648",
-        "orders-٣",
-        "my orders-7",
-        "orders-7.delete",
-        "orders-7-delete",
-        f"orders-7.{HEX}-gone",
-        "t" * 250 + "-0",
-        "..-0",
-        "",
-    ],
-)
+OTHERS = f"""
+orders  orders-  -7  orders-x  backup-2024-01  orders-07  orders-2147483648  orders-٣
+orders-7.delete  orders-7-delete  orders-7.{HEX}-gone  {"t" * 250}-0  ..-0
+"""
+
+
+@pytest.mark.parametrize("name", ["", "my orders-7", *OTHERS.split()])
 def test_no_partition_folders(name):
     assert names.folder(name) is None
 
@@ -100,30 +88,30 @@ def test_every_uuid_is_distinguished_from_a_partition(value, partition, topic):
     assert plain == names.FolderName(topic, partition)
 
 
-@pytest.mark.parametrize(
-    "name, expected",
-    [
-        (f"{OFFSET}.log", (30, ".log", "", "", OFFSET)),
-        (f"{OFFSET}.log.gz", (30, ".log", "", ".gz", OFFSET)),
-        (f"{OFFSET}.log.zst", (30, ".log", "", ".zst", OFFSET)),
-        (f"{OFFSET}.log.deleted", (30, ".log", ".deleted", "", OFFSET)),
-        (f"{OFFSET}.index.swap", (30, ".index", ".swap", "", OFFSET)),
-        (f"{OFFSET}.txnindex.cleaned", (30, ".txnindex", ".cleaned", "", OFFSET)),
-        (f"{OFFSET}.snapshot", (30, ".snapshot", "", "", OFFSET)),
-        (f"{OFFSET}-{SEGMENT_UUID}.rsm-manifest", (30, ".rsm-manifest", "", "", f"{OFFSET}-{SEGMENT_UUID}")),
-        (f"{OFFSET}-{SEGMENT_UUID}.indexes", (30, ".indexes", "", "", f"{OFFSET}-{SEGMENT_UUID}")),
-        (f"{OFFSET}-0000000003.checkpoint", (30, ".checkpoint", "", "", f"{OFFSET}-0000000003")),
-        (f"{OFFSET}-0000000003.checkpoint.deleted", (30, ".checkpoint", ".deleted", "", f"{OFFSET}-0000000003")),
-        (
-            f"{OFFSET}-0000000003-1234567.checkpoint.part",
-            (30, ".checkpoint", ".part", "", f"{OFFSET}-0000000003-1234567"),
-        ),
-        ("09223372036854775807.log", (2**63 - 1, ".log", "", "", "09223372036854775807")),
-    ],
-)
-def test_segment_names(name, expected):
+# name, base offset, suffix, state, how it is packed, stem
+SEGMENTS = f"""
+{OFFSET}.log                                  30 .log          .        .    {OFFSET}
+{OFFSET}.log.gz                               30 .log          .        .gz  {OFFSET}
+{OFFSET}.log.zst                              30 .log          .        .zst {OFFSET}
+{OFFSET}.log.deleted                          30 .log          .deleted .    {OFFSET}
+{OFFSET}.index.swap                           30 .index        .swap    .    {OFFSET}
+{OFFSET}.txnindex.cleaned                     30 .txnindex     .cleaned .    {OFFSET}
+{OFFSET}.snapshot                             30 .snapshot     .        .    {OFFSET}
+{OFFSET}-{SEGMENT_UUID}.rsm-manifest          30 .rsm-manifest .        .    {OFFSET}-{SEGMENT_UUID}
+{OFFSET}-{SEGMENT_UUID}.indexes               30 .indexes      .        .    {OFFSET}-{SEGMENT_UUID}
+{OFFSET}-0000000003.checkpoint                30 .checkpoint   .        .    {OFFSET}-0000000003
+{OFFSET}-0000000003.checkpoint.deleted        30 .checkpoint   .deleted .    {OFFSET}-0000000003
+{OFFSET}-0000000003-1234567.checkpoint.part   30 .checkpoint   .part    .    {OFFSET}-0000000003-1234567
+09223372036854775807.log     9223372036854775807 .log          .        .    09223372036854775807
+"""
+
+
+@pytest.mark.parametrize("row", SEGMENTS.split("\n")[1:-1])
+def test_segment_names(row):
+    name, offset, *words, stem = row.split()
     parsed = names.segment(name)
-    assert parsed is not None and parsed[:5] == expected
+    assert parsed is not None
+    assert parsed[:5] == (int(offset), *("" if word == "." else word for word in words), stem)
 
 
 def test_the_page_about_layouts_names_everything():

@@ -1,5 +1,5 @@
-"""Indexes made from the batches, byte for byte as LogSegment.recover() of Kafka 4.4 made them (vectors/indexes), and
-as the broker that wrote the log left them (vectors/segments)."""
+"""Indexes made from the batches, byte for byte as the broker that wrote the log left them (vectors/segments);
+tests/jvm/test_segments.py compares those of random partitions with what LogSegment.recover() makes."""
 
 import builders
 import golden
@@ -20,7 +20,6 @@ BROKER = {
     "logappend-0": 256,
     "txn-0": 256,
 }
-RECOVERED = sorted(path.name for path in (VECTORS / "indexes").iterdir() if path.is_dir())
 SMALL = {".index", ".timeindex", ".txnindex", ".snapshot"}
 
 
@@ -43,19 +42,6 @@ def test_rebuilt_files_are_as_the_broker_left_them(name, alone, tmp_path):
     assert made.pop(leader_epochs.NAME) == (folder / leader_epochs.NAME).read_bytes()
     assert made == small_files(folder)
     assert not any(part.damage or part.problems for part in parts)
-
-
-@pytest.mark.parametrize("name", RECOVERED)
-def test_rebuilt_files_are_as_recovery_makes_them(name, tmp_path):
-    folder = VECTORS / "indexes" / name
-    interval = int((folder / "interval").read_text())
-    made, parts = rebuilt(golden.copied(folder, tmp_path / "alone", [".log"]), interval)
-    assert [part.problems for part in parts if part.problems] == []
-    epochs = leader_epochs.read(made.pop(leader_epochs.NAME))
-    expected = leader_epochs.read((folder / leader_epochs.NAME).read_bytes())
-    assert epochs[1:] == expected[1:]
-    assert epochs[0].epoch == expected[0].epoch and epochs[0].start_offset <= expected[0].start_offset
-    assert made == small_files(folder)
 
 
 def test_a_transaction_that_begins_in_an_earlier_segment():

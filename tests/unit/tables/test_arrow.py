@@ -1,6 +1,5 @@
 """The Arrow export: documented types and nulls, shared addresses, any number of exports."""
 
-import ctypes
 import gc
 
 import builders
@@ -79,25 +78,6 @@ def test_batch_columns_have_the_contracts_types(source):
     assert table.schema.names == list(BATCH_TYPES)
 
 
-def test_null_slots_hold_zeros():
-    """CVE-2019-12408: no uninitialised memory under a null."""
-    data = builders.batch(
-        [builders.record(key=None, value=None, offset_delta=i) for i in range(50)],
-        base_timestamp=-1,
-        max_timestamp=-1,
-        attributes=builders.LOG_APPEND,
-    )
-    junk = batch(0, 200)
-    pa.table(kafkarec.decode(junk))
-    table = reading.arrow_table(kafkarec.decode(data, columns=["timestamp", "key", "sequence"]))
-    for name, width in (("timestamp", 8), ("sequence", 4)):
-        for chunk in table.column(name).chunks:
-            assert chunk.null_count == len(chunk) == 50
-            assert bytes(chunk.buffers()[1])[: 50 * width] == bytes(50 * width)
-    for chunk in table.column("key").chunks:
-        assert bytes(chunk.buffers()[1])[: 51 * 4] == bytes(51 * 4)
-
-
 def test_pyarrow_uses_the_exported_buffers_without_a_copy(big):
     """The addresses in the C structs are those of pyarrow's buffers."""
     columns = kafkarec.decode(big, columns=["offset", "value"])
@@ -120,11 +100,3 @@ def test_an_import_outlives_the_exported_objects(big):
         kafkarec.decode(batch(0, 500) * 20)
     table.validate(full=True)
     assert table.slice(0, 500).to_pylist() == wanted
-
-
-def test_released_stream_struct_may_be_released_only_once():
-    capsule = kafkarec.decode(golden.vector("v2-none-single").bytes).__arrow_c_stream__()
-    stream = c_stream.stream_of(capsule)
-    stream.release(ctypes.byref(stream))
-    assert not stream.release
-    del capsule  # the capsule's destructor must see that the struct is released already

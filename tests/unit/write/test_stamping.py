@@ -46,17 +46,6 @@ def test_offsets_of_magic_0_and_1():
             stamp(wrapper, base_offset=1)
 
 
-@pytest.mark.parametrize("options", [{}, {"compression": "lz4"}, {"magic": 1}, {"magic": 1, "compression": "snappy"}])
-def test_append_time_is_the_timestamp_of_every_record(options):
-    data = batch(1, **options)
-    stamp(data, **APPEND_TIME)
-    assert rows(data) == [(10, 99)]
-    assert kafkarec.scan(data).column("timestamp_type") == [1]
-    stamp(data, timestamp_type="create_time")
-    [header] = kafkarec.batches(data)
-    assert (header.max_timestamp, header.timestamp_type) == (99, 0)
-
-
 def test_a_batch_with_the_right_values_is_not_changed():
     """Not even a wrong checksum or unused attribute bits."""
     data = batch()
