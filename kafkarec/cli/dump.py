@@ -105,15 +105,11 @@ def run(args: argparse.Namespace) -> int:
         decode=decode,
         **shared_options.arguments_for(DumpOptions, args),
     )
-    try:
-        with (
-            output_files.opened(args) as sink,
-            progress.show_bytes_read(lambda: progress.bytes_in(paths), progress.when_writing(args.output)) as tick,
-        ):
-            return _print(paths, options, sink, tick)
-    except CouldNot as error:
-        say(str(error))
-        return FAILED
+    with (
+        output_files.opened(args) as sink,
+        progress.show_bytes_read(lambda: progress.bytes_in(paths), progress.when_writing(args.output)) as tick,
+    ):
+        return _print(paths, options, sink, tick)
 
 
 def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Tick) -> int:

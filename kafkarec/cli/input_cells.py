@@ -57,19 +57,24 @@ class JsonText(str):
 
 
 def columns_by_title(
-    titles: Iterable[str], columns: Sequence[str] | None, place: Callable[[str], str]
+    titles: Sequence[str], columns: Sequence[str] | None, place: Callable[[str], str]
 ) -> dict[str, str]:
-    """Return the titles of an input that are read, each with its column.
+    """Return the titles of an input that are read, each with its column. WrongUse if two are of one column.
 
     columns    the columns to read, others are ignored; None: all, and WrongUse for an unknown one
     place      where a title is, for a message
     """
-    known = {title: ALIASES.get(title, title) for title in titles}
+    named = [ALIASES.get(title, title) for title in titles]
+    known = dict(zip(titles, named, strict=True))
     if columns is not None:
-        return {title: name for title, name in known.items() if _field_name(name) in columns}
+        known = {title: name for title, name in known.items() if _field_name(name) in columns}
+    twice = sorted({name for name in known.values() if named.count(name) > 1})
+    if twice:
+        second = [title for title, name in known.items() if name == twice[0]][-1]
+        raise WrongUse(f"{place(second)}: column named twice: {', '.join(twice)}")
     blobs = {f"{name}{suffix}" for name in BLOBS for suffix in ("", "_base64", "_hex")}
     unknown = [title for title, name in known.items() if name not in (*blobs, *RECORD_FIELDS, "control")]
-    if unknown:
+    if columns is None and unknown:
         shown = (one if one.isprintable() and len(one) < 60 else "a name with unusual characters" for one in unknown)
         raise WrongUse(
             f"{place(unknown[0])}: no such column: {', '.join(shown)}; there are {', '.join(ROW_COLUMNS)}, key_base64, "

@@ -19,7 +19,6 @@ from typing import Any, BinaryIO
 from kafkarec.format.schema import RECORD_FIELDS
 
 from .input_cells import (
-    ALIASES,
     BLOBS,
     BadCell,
     Columns,
@@ -64,7 +63,7 @@ def _json_columns(parse: Callable[[str], Any], source: RowSource, lines: Sequenc
     def first_line_with(title: str) -> str:
         return f"line {next(number for each, (number, _) in zip(rows, lines, strict=True) if title in each)}"
 
-    read = columns_by_title(names, source.columns, first_line_with)
+    read = columns_by_title(list(names), source.columns, first_line_with)
     shown = {name: [each.get(title, source.defaults.get(name)) for each in rows] for title, name in read.items()}
     return converted_columns(shown, source.forms)
 
@@ -195,13 +194,9 @@ def _titles(line: bytes, columns: Sequence[str] | None) -> list[str]:
         cells = next(csv.reader([line.decode()])) or [""]
     except csv.Error:
         raise WrongUse("line 1: a column's name is too long") from None
-    names = [cell.strip(' "') for cell in cells]
-    names = [ALIASES.get(name, name) for name in names]
-    read = columns_by_title(names, columns, lambda title: "line 1")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise WrongUse(f"line 1: column named twice: {', '.join(twice)}")
-    return [name if name in read else "" for name in names]
+    titles = [cell.strip(' "') for cell in cells]
+    read = columns_by_title(titles, columns, lambda title: "line 1")
+    return [read.get(title, "") for title in titles]
 
 
 def _parse_csv_rows(pa: Any, lines: Sequence[Line], width: int) -> list[CsvRow]:
