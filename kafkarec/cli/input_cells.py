@@ -7,7 +7,7 @@ wrong type has its row and column and what was expected, never its content.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar

@@ -12,7 +12,7 @@ from kafkarec.format.schema import BATCH_FIELDS
 from kafkarec.logs import Segment
 from kafkarec.report import Block, ReportTable
 from kafkarec.storage.first_and_last import limited
-from kafkarec.support.text_table import NOTHING, counted, timestamp_text
+from kafkarec.support.text_table import counted, timestamp_text
 from kafkarec.tables.records import BatchTable
 
 from . import input_logs, json_lines, output_files, progress, shared_options
@@ -129,25 +129,9 @@ def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several
             legacy += row["record_count"] is None
             codec = row["compression"] or f"codec {row['attributes'] & 7}"  # 5 to 7 have no name
             row |= known | {"codec": codec, "notes": _notes(row)}
-        yield ReportTable([(title, [_cell(name, row[name]) for row in rows]) for title, name in shown.items()])
+        yield ReportTable.of(rows, shown)
     uncounted = f" (not counting those inside {counted(legacy, 'message')} of magic 0 or 1)" if legacy else ""
     yield f"{counted(batches, 'batch')}, {counted(records, 'record')}{uncounted}, {counted(size, 'byte')}"
-
-
-# ---- cells
-
-
-_TIMES = ("base_timestamp", "max_timestamp", "delete_horizon_ms")
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return NOTHING
-    if name in _TIMES:
-        return timestamp_text(value)
-    if name == "crc":
-        return f"0x{value:08x}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _notes(row: dict[str, Any]) -> str:
