@@ -108,9 +108,15 @@ def converted_columns(columns: Mapping[str, Cells], forms: Mapping[str, str]) ->
         if kind == "+l":
             cells = [cell or None for cell in cells]  # most records have none
             out[name] = [pairs or [] for pairs in converted_cells(name, cells, _headers, _HEADERS_WORDS, list)]
-        else:
-            _demand_kind(name, cells, kind)
-            out[name] = cells
+            continue
+        bits = _BITS.get(kind)
+        wanted, words = (int, "a whole number") if bits else (bool, "true or false") if kind == "b" else (str, "text")
+        if set(map(type, cells)) - {wanted, type(None)}:
+            raise BadCell(f"{name}: {words} is expected, found {type_name(cells[0])}")
+        numbers = [cell for cell in cells if cell is not None] if bits else []
+        if bits and numbers and not (-1 << bits - 1 <= min(numbers) and max(numbers) < 1 << bits - 1):
+            raise BadCell(f"{name}: a number of {bits} bits is expected, found a larger one")
+        out[name] = cells
     for name in BLOBS:
         if name in columns and forms[name] == "utf8":
             _demand_no_internal_objects(name, columns[name], columns.get("topic", ()))
@@ -138,20 +144,6 @@ def converted_cells(
     except _UNFIT:
         found = _OTHERS[wanted] if type(cells[0]) is wanted else type_name(cells[0]) + hint
         raise BadCell(f"{name}: {words} is expected, found {found}") from None
-
-
-def _demand_kind(name: str, cells: Cells, kind: str) -> None:
-    """Raise BadCell for cells that are neither None nor of a kind of column, an Arrow format."""
-    bits = _BITS.get(kind)
-    wanted: type = int
-    words = "a whole number"
-    if not bits:
-        wanted, words = (bool, "true or false") if kind == "b" else (str, "text")
-    if set(map(type, cells)) - {wanted, type(None)}:
-        raise BadCell(f"{name}: {words} is expected, found {type_name(cells[0])}")
-    numbers = [cell for cell in cells if cell is not None] if bits else []
-    if bits and numbers and not (-1 << bits - 1 <= min(numbers) and max(numbers) < 1 << bits - 1):
-        raise BadCell(f"{name}: a number of {bits} bits is expected, found a larger one")
 
 
 def _ms(cell: Any) -> Any:

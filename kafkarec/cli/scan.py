@@ -86,27 +86,21 @@ def read_batches(
         pieces = source.scan_pieces(errors="skip", start_offset=args.from_offset, end_offset=args.to_offset)
         for batches in pieces:
             for _, rows in slices_reporting_damage(damage_reporter, source, batches):
-                selected = _in_range_of_times(rows, args)
-                counts.append(len(selected))
-                yield source, selected
+                if args.from_time is not None or args.to_time is not None:  # a time that is not known is in any range
+                    times = rows.zip_columns("base_timestamp", "max_timestamp")
+                    overlapping = (
+                        row
+                        for row, (first, last) in enumerate(times)
+                        if (last is None or args.from_time is None or last >= args.from_time)
+                        and (first is None or args.to_time is None or first < args.to_time)
+                    )
+                    rows = rows_at(rows, list(overlapping))
+                counts.append(len(rows))
+                yield source, rows
             if damage_reporter.stopped:
                 return
             damage_reporter.report_tail(source, batches.remaining)
             tick(*progress.tick_arguments(source, batches))
-
-
-def _in_range_of_times(window: BatchTable, args: argparse.Namespace) -> BatchTable:
-    """Return the batches whose range of times overlaps the selected one; a time that is not known is in any range."""
-    if args.from_time is None and args.to_time is None:
-        return window
-    times = window.zip_columns("base_timestamp", "max_timestamp")
-    rows = (
-        row
-        for row, (first, last) in enumerate(times)
-        if (last is None or args.from_time is None or last >= args.from_time)
-        and (first is None or args.to_time is None or first < args.to_time)
-    )
-    return rows_at(window, list(rows))
 
 
 def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several: bool) -> Iterator[Block]:
