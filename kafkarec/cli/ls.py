@@ -257,15 +257,10 @@ def _table(rows: Sequence[ListedRow], full: bool) -> ReportTable:
 
 
 def _name(row: ListedRow, rows: Sequence[ListedRow]) -> str:
-    known = row.log.topic is not None and row.log.partition is not None
-    owner = f"{row.log.topic}-{row.log.partition}" if known else row.log.path
+    owner, name = input_logs.name_of(row.log), row.segments[0].name
     if row.is_partition:
         return owner
-    return (
-        row.segments[0].name
-        if row.log is rows[0].log and row.log is rows[-1].log
-        else f"{owner}/{row.segments[0].name}"
-    )
+    return name if row.log is rows[0].log and row.log is rows[-1].log else f"{owner}/{name}"
 
 
 def _left_out(opened: Segment | Log | LogDir) -> list[LeftOut]:

@@ -134,9 +134,8 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
                 except OSError as error:
                     if len(logs) == 1 or not is_of_one_file(error):
                         raise
-                    unread.append(
-                        f"{log.topic}-{log.partition} is left out: {input_logs.failure_line(error, log.path)}"
-                    )
+                    line = input_logs.failure_line(error, log.path)
+                    unread.append(f"{input_logs.name_of(log)} is left out: {line}")
                     continue
                 yield PartitionTransactions(log, alone, listing, ids)
     except OSError as error:
@@ -192,8 +191,7 @@ class PartitionTransactions(NamedTuple):
 
     @property
     def name(self) -> str:
-        log = self.log
-        return log.path if log.topic is None else f"{log.topic}-{log.partition}"
+        return input_logs.name_of(self.log)
 
     @property
     def stuck_ms(self) -> int | None:
