@@ -206,6 +206,8 @@ _FIELD_TEXTS: dict[str, Callable[[Any], str]] = {
     "duration_ms": duration_text,
     "stuck_ms": duration_text,
     "crc": "0x{:08x}".format,
+    "write_rate": "{:.0f}".format,
+    "read_rate": "{:.0f}".format,
 }
 
 
@@ -214,7 +216,7 @@ def _cell(row: Any, shown: ColumnOf[Any]) -> str:
     if callable(shown):
         value = shown(row)
     else:
-        value = row[shown] if isinstance(row, dict) else getattr(row, shown)
+        value = row.get(shown) if isinstance(row, dict) else getattr(row, shown)
         if value is not None and shown in _FIELD_TEXTS:
             return _FIELD_TEXTS[shown](value)
     if isinstance(value, list):
