@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import groupby, takewhile
 from typing import Any, Protocol, TypeVar
 
-from kafkarec.support.text_table import NOTHING, byte_size, render, safe
+from kafkarec.support.text_table import NOTHING, byte_size, duration_text, or_nothing, render, safe, timestamp_text
 
 T = TypeVar("T")
 Colours = Mapping[str, tuple[str, str]]
@@ -42,6 +42,8 @@ class RenderableBlock(Protocol):
 
 
 Block = str | RenderableBlock
+ColumnOf = str | Callable[[T], object]
+"""What a column shows of its rows: the field of this name (of a dict the item), or the value of a function."""
 STATES = ("good", "damaged", "unreadable", "unchecked", "preallocated", "tail")
 """Of bytes: parts of bars with colours of their own."""
 
@@ -77,9 +79,9 @@ class ReportTable:
     lines: Sequence[str] | None = None
 
     @classmethod
-    def of(cls, rows: Sequence[T], columns: Mapping[str, Callable[[T], str]], **options: Any) -> ReportTable:
-        """The table of some rows. columns: title -> the cell of a row"""
-        return cls([(title, [cell(row) for row in rows]) for title, cell in columns.items()], **options)
+    def of(cls, rows: Sequence[T], columns: Mapping[str, ColumnOf[T]], **options: Any) -> ReportTable:
+        """The table of some rows. columns: title -> what the cell of a row shows"""
+        return cls([(title, [_cell(row, shown) for row in rows]) for title, shown in columns.items()], **options)
 
     def text(self) -> Iterator[str]:
         if self.lines is None:
@@ -196,6 +198,30 @@ class ReportSection:
         yield f"<section><h2>{escaped_html(self.title)}{state}</h2>\n"
         yield from _blocks_html(self.blocks)
         yield "</section>\n"
+
+
+# Fields that are not shown as they are.
+_FIELD_TEXTS: dict[str, Callable[[Any], str]] = {
+    **dict.fromkeys(("base_timestamp", "first_timestamp", "max_timestamp", "delete_horizon_ms"), timestamp_text),
+    "duration_ms": duration_text,
+    "stuck_ms": duration_text,
+    "crc": "0x{:08x}".format,
+    "write_rate": "{:.0f}".format,
+    "read_rate": "{:.0f}".format,
+}
+
+
+def _cell(row: Any, shown: ColumnOf[Any]) -> str:
+    """A cell of a table; - for None and for an empty list."""
+    if callable(shown):
+        value = shown(row)
+    else:
+        value = row.get(shown) if isinstance(row, dict) else getattr(row, shown)
+        if value is not None and shown in _FIELD_TEXTS:
+            return _FIELD_TEXTS[shown](value)
+    if isinstance(value, list):
+        return ", ".join(value) or NOTHING
+    return str(value).lower() if isinstance(value, bool) else or_nothing(value)
 
 
 def text(report: Document | Iterable[Block]) -> Iterator[str]:

@@ -30,7 +30,7 @@ from kafkarec.write.sizes import INITIAL_RATIO
 from . import DAMAGED, FINE, input_formats, new_log, progress, shared_options
 from .input_cells import FORMS, ROW_COLUMNS, Refuse, RowBlock, RowSource
 from .input_logs import shown_name
-from .problems import say
+from .problems import FirstLines, say
 from .shared_options import InputPath, WrongUse, add_option
 
 DESCRIPTION = """Builds a log from rows: JSON Lines as cat prints them, CSV, Arrow IPC or Parquet. Missing columns have
@@ -46,8 +46,6 @@ EXAMPLES = """examples:
   kafkarec build --base-offset 100 | kafkarec cat -    from standard input, to standard output
 
 exit status: 0 fine, 1 a row cannot be written (nothing is written without --errors skip), 2 wrong usage, 3 failed"""
-
-_ROWS_REPORTED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +96,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    refused = _RefusedRowReporter(stop=args.errors == "raise")
+    rows_left_out = FirstLines("rows")
+
+    def refused(place: str, problem: str) -> None:
+        if args.errors == "raise":
+            raise new_log.BadInput(f"{place}: {problem}")
+        rows_left_out.add(f"{place}: {problem}; left out")
+
     fields = {name: getattr(args, name) for name in ("magic", "compression") if getattr(args, name) is not None}
     has_epochs = args.magic is None or args.magic >= BATCH_MAGIC
     inputs = args.input
@@ -135,27 +139,8 @@ def run(args: argparse.Namespace) -> int:
             f"{new_log.amount_text(sum(each.records for each in done), sum(each.batches for each in done), log.size)}, "
             f"in {log.description}"
         )
-    return refused.finish()
-
-
-class _RefusedRowReporter:
-    """Reports and counts rows that cannot be written; if `stop` is set, the first one raises BadInput."""
-
-    def __init__(self, stop: bool) -> None:
-        self._stop = stop
-        self.count = 0
-
-    def __call__(self, place: str, problem: str) -> None:
-        self.count += 1
-        if self._stop:
-            raise new_log.BadInput(f"{place}: {problem}")
-        if self.count <= _ROWS_REPORTED:
-            say(f"{place}: {problem}; left out")
-
-    def finish(self) -> int:
-        if self.count > _ROWS_REPORTED:
-            say(f"and {self.count - _ROWS_REPORTED} more rows, {self.count} in total")
-        return DAMAGED if self.count else FINE
+    rows_left_out.finish()
+    return DAMAGED if rows_left_out.count else FINE
 
 
 def _by_partition(rows: RowBlock) -> Iterator[tuple[new_log.TopicPartition, RowBlock]]:
@@ -265,8 +250,18 @@ class BatchesFromRows:
         for row, time in enumerate(times):
             least = self._next_offset
             offset = least if given is None or given[row] is None else given[row]
-            if not least <= offset < _OFFSET_LIMIT or (time is not None and time < -1):
-                self._refuse(rows.position_text(row), _problem_of_row(offset, least))
+            problem = ""
+            if offset >= _OFFSET_LIMIT:
+                problem = "offset: 2^63-2 is the largest"
+            elif offset < 0:
+                problem = "offset: 0 or more is expected, found a negative number"
+            elif offset < least:
+                problem = f"offset: {offset} follows {least - 1}; offsets must increase within a log (sort the rows; "
+                problem += "--base-offset N renumbers them)"
+            elif time is not None and time < -1:
+                problem = "timestamp: 0 or more is expected (-1: none), found a negative number"
+            if problem:
+                self._refuse(rows.position_text(row), problem)
                 continue
             good.append(row)
             offsets.append(offset)
@@ -402,17 +397,3 @@ class BatchesFromRows:
         self.records += end - start
         self.batches += 1
         return written, end
-
-
-def _problem_of_row(offset: int, least: int) -> str:
-    """Why a row cannot be written whose offset is not from `least` to 2^63-2, or else whose timestamp is negative."""
-    if offset >= _OFFSET_LIMIT:
-        return "offset: 2^63-2 is the largest"
-    if offset < 0:
-        return "offset: 0 or more is expected, found a negative number"
-    if offset < least:
-        return (
-            f"offset: {offset} follows {least - 1}; offsets must increase within a log (sort the rows; "
-            "--base-offset N renumbers them)"
-        )
-    return "timestamp: 0 or more is expected (-1: none), found a negative number"

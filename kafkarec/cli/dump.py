@@ -36,8 +36,7 @@ Exit status, as Kafka's: 0 when everything could be printed (damage may be in th
 bytes at the end"), 1 otherwise; 3 for what only kafkarec refuses: a limit, a missing library, an encoded object of
 tiered storage. kafkarec verify exits 1 for any damage."""
 
-FAILED = 1
-WRONG_USE = 1  # as Kafka's tool
+FAILED = WRONG_USE = 1  # as Kafka's tool
 _FOLDER_FILES = (".log", ".checkpoint")
 _bytes = shared_options.number_parser(f"bytes from 0 to {INT_MAX}", most=INT_MAX)
 _FLAGS = {
@@ -105,15 +104,11 @@ def run(args: argparse.Namespace) -> int:
         decode=decode,
         **shared_options.arguments_for(DumpOptions, args),
     )
-    try:
-        with (
-            output_files.opened(args) as sink,
-            progress.show_bytes_read(lambda: progress.bytes_in(paths), progress.when_writing(args.output)) as tick,
-        ):
-            return _print(paths, options, sink, tick)
-    except CouldNot as error:
-        say(str(error))
-        return FAILED
+    with (
+        output_files.opened(args) as sink,
+        progress.show_bytes_read(lambda: progress.bytes_in(paths), progress.when_writing(args.output)) as tick,
+    ):
+        return _print(paths, options, sink, tick)
 
 
 def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Tick) -> int:
@@ -169,8 +164,7 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
             if last in paths
             else "; to print an index, its folder must have its log, for a .timeindex also its .index"
         )
-        say(input_logs.error_line(error, last) + hint)
-        return FAILED
+        raise CouldNot(input_logs.error_line(error, last) + hint) from error
     return 0
 
 

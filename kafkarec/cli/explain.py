@@ -94,9 +94,25 @@ def run(args: argparse.Namespace) -> int:
         explanation = explain(data, **shared_options.arguments_for(explain, args))
         restored = restored_at(place)
         explanation = replace(explanation, position=place.position)
-    report = _document(explanation, restored, name, remark, redact=args.redact, full=args.full)
-    results = (_json_object(one, restored, name, redact=args.redact) for one in (explanation,))
-    output_files.write_report(args, report, results)
+    first, *others = explanation.sections
+    in_header = frozenset(restored.fields if restored else ())
+    tables = [
+        _FieldTable(first, place.position, args.redact, args.full, in_header),
+        *(_FieldTable(section, 0, args.redact, args.full) for section in others),
+    ]
+    head = {
+        "file": name,
+        "position": explanation.position,
+        "size": explanation.size,
+        "headline": explanation.headline,
+        "faults": [
+            {**fault._asdict(), "section": explanation.sections[fault.section].name} for fault in explanation.faults
+        ],
+        "restored": restored,
+    }
+    # only made for JSON, as it has all bytes
+    results = (found | {"sections": [table.as_json() for table in tables]} for found in (head,))
+    output_files.write_report(args, _document(explanation, restored, name, remark, tables), results)
     return DAMAGED if explanation.faults or restored is not None else FINE
 
 
@@ -224,11 +240,6 @@ _STYLE = """tr.wrong td { color: var(--damaged); font-weight: 600; }
 """ + "".join(f".g-{name} {{ --group: var(--{name}); }}\n" for name in field_groups.GROUPS)
 
 
-def _is_hidden(span: Span, redact: bool) -> bool:
-    """Return whether the span's bytes are hidden."""
-    return redact and span.kind != FIELD
-
-
 @dataclass(frozen=True)
 class _FieldTable:
     """The fields of a section as lines; a page has the grid of its bytes, too.
@@ -244,7 +255,7 @@ class _FieldTable:
     restored: frozenset[str] = frozenset()
 
     def text(self) -> Iterator[str]:
-        rows = [(span, _shown_value(span, self.redact)) for span in self.section.spans]
+        rows = [(span, self._shown_value(span)) for span in self.section.spans]
         at = max([4, *(len(str(self.absolute + span.start)) for span, _ in rows)])
         name = min(max([5, *(len(span.path) for span, _ in rows)]), 34)
         value = min(max([5, *(len(shown) for _, shown in rows)]), 44)
@@ -258,6 +269,18 @@ class _FieldTable:
             line = f"{begin:>{at}}  {hexes:<{3 * _WIDTH - 1}}  {field:<{name}}  {cells:<{value}}  {note}"
             yield f"{line.rstrip()}\n"
 
+    def as_json(self) -> dict[str, Any]:
+        """Return one object; bytes are hex, and left out if redacted."""
+        spans = []
+        for span in self.section.spans:
+            shown: dict[str, Any] = {name: getattr(span, name) for name in ("start", "length", "path", "kind")}
+            if span.kind != SKIPPED and not self._is_hidden(span):
+                shown["hex"] = self.section.data[span.start : span.start + span.length].hex()
+            if not isinstance(span.value, bytes):
+                shown["value"] = span.value
+            spans.append(shown | {"note": span.note, "fault": span.fault})
+        return {"name": self.section.name, "size": len(self.section.data), "spans": spans}
+
     def _shown_length(self, span: Span) -> int:
         """Return how many of the span's bytes are printed."""
         return 0 if span.kind == SKIPPED else span.length if self.full else min(span.length, _WIDTH * _LINES)
@@ -268,7 +291,7 @@ class _FieldTable:
             return ["(no bytes)"]
         if span.kind == SKIPPED:
             return [f"({span.length} bytes)"]
-        if _is_hidden(span, self.redact):
+        if self._is_hidden(span):
             return [f"({span.length} bytes hidden)"]
         most = self._shown_length(span)
         data = self.section.data[span.start : span.start + most]
@@ -294,7 +317,7 @@ class _FieldTable:
             kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * self._is_wrong(span)
             yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{self.absolute + span.start}</td>'
             yield f'<td class="hex">{hexes}</td><td class="field">{escaped_html(span.path)}</td>'
-            value = escaped_html(_shown_value(span, self.redact))
+            value = escaped_html(self._shown_value(span))
             yield f'<td class="value">{value}</td><td class="{kinds}">{note}</td></tr>\n'
         yield "</tbody></table>\n"
 
@@ -327,9 +350,9 @@ class _FieldTable:
                 positions = [at for _, at in group]
                 classes = ["f", f"g-{field_groups.group_of(span)}"]
                 classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * self._is_wrong(span)
-                value = _shown_value(span, self.redact)
+                value = self._shown_value(span)
                 title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
-                shown = ["··" if _is_hidden(span, self.redact) else f"{self.section.data[at]:02x}" for at in positions]
+                shown = ["··" if self._is_hidden(span) else f"{self.section.data[at]:02x}" for at in positions]
                 inside = "".join(f"<i>{cell}</i>" for cell in shown)
                 yield f'<span class="{" ".join(classes)}" title="{escaped_html(title)}">{inside}</span>'
             yield "</span>"
@@ -338,69 +361,38 @@ class _FieldTable:
     def _is_wrong(self, span: Span) -> bool:
         return span.fault is not None or span.path in self.restored
 
+    def _is_hidden(self, span: Span) -> bool:
+        """Return whether the span's bytes are hidden."""
+        return self.redact and span.kind != FIELD
 
-def _shown_value(span: Span, redact: bool) -> str:
-    """Return the cell of the column "value"."""
-    if span.value is None:
-        return ""
-    if not isinstance(span.value, bytes):
-        return str(span.value)
-    if redact:
-        return f"{span.length} bytes"
-    try:
-        decoded = span.value[: 4 * _TEXT].decode()
-    except UnicodeDecodeError as error:
-        if error.start < len(span.value[: 4 * _TEXT]) - 3 or not error.start:
+    def _shown_value(self, span: Span) -> str:
+        """Return the cell of the column "value"."""
+        if span.value is None:
+            return ""
+        if not isinstance(span.value, bytes):
+            return str(span.value)
+        if self.redact:
             return f"{span.length} bytes"
-        decoded = span.value[: error.start].decode()
-    if not decoded.isprintable():
-        return f"{span.length} bytes"
-    return f'"{decoded}"' if len(decoded) <= _TEXT else f'"{decoded[:_TEXT]}" ...'
-
-
-def _json_object(found: Explanation, restored: Restored | None, name: str, *, redact: bool) -> dict[str, Any]:
-    """Return one object; bytes are hex, and left out if redacted."""
-    return {
-        "file": name,
-        "position": found.position,
-        "size": found.size,
-        "headline": found.headline,
-        "faults": [{**fault._asdict(), "section": found.sections[fault.section].name} for fault in found.faults],
-        "restored": restored,
-        "sections": [
-            {
-                "name": part.name,
-                "size": len(part.data),
-                "spans": [_span_json(part, span, redact) for span in part.spans],
-            }
-            for part in found.sections
-        ],
-    }
-
-
-def _span_json(section: Section, span: Span, redact: bool) -> dict[str, Any]:
-    left_out = span.kind == SKIPPED or _is_hidden(span, redact)
-    out: dict[str, Any] = {"start": span.start, "length": span.length, "path": span.path, "kind": span.kind}
-    if not left_out:
-        out["hex"] = bytes(section.data[span.start : span.start + span.length]).hex()
-    if not isinstance(span.value, bytes):
-        out["value"] = span.value
-    return out | {"note": span.note, "fault": span.fault}
+        try:
+            decoded = span.value[: 4 * _TEXT].decode()
+        except UnicodeDecodeError as error:
+            if error.start < len(span.value[: 4 * _TEXT]) - 3 or not error.start:
+                return f"{span.length} bytes"
+            decoded = span.value[: error.start].decode()
+        if not decoded.isprintable():
+            return f"{span.length} bytes"
+        return f'"{decoded}"' if len(decoded) <= _TEXT else f'"{decoded[:_TEXT]}" ...'
 
 
 def _document(
-    found: Explanation, restored: Restored | None, name: str, remark: str = "", *, redact: bool, full: bool
+    found: Explanation, restored: Restored | None, name: str, remark: str, tables: Sequence[_FieldTable]
 ) -> Document:
     """Return the report of an explanation, which begins with all faults: what is wrong, and at which byte."""
     sections = []
-    for number, section in enumerate(found.sections):
-        title = f"{section.name}, {len(section.data)} bytes"
-        if number:
-            block = _FieldTable(section, 0, redact, full)
-            sections.append(ReportSection(f"{title}; positions are relative to its start", [block]))
-        else:
-            block = _FieldTable(section, found.position, redact, full, frozenset(restored.fields if restored else ()))
-            sections.append(ReportSection(title, [block], title_in_text=False))
+    for number, table in enumerate(tables):
+        title = f"{table.section.name}, {len(table.section.data)} bytes"
+        title += "; positions are relative to its start" if number else ""
+        sections.append(ReportSection(title, [table], title_in_text=number > 0))
     lead = [remark] if remark else []
     if restored is not None:
         lead.append(f"RESTORED by `salvage` and with `--errors skip`: {restored}")

@@ -7,7 +7,7 @@ wrong type has its row and column and what was expected, never its content.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -57,19 +57,24 @@ class JsonText(str):
 
 
 def columns_by_title(
-    titles: Iterable[str], columns: Sequence[str] | None, place: Callable[[str], str]
+    titles: Sequence[str], columns: Sequence[str] | None, place: Callable[[str], str]
 ) -> dict[str, str]:
-    """Return the titles of an input that are read, each with its column.
+    """Return the titles of an input that are read, each with its column. WrongUse if two are of one column.
 
     columns    the columns to read, others are ignored; None: all, and WrongUse for an unknown one
     place      where a title is, for a message
     """
-    known = {title: ALIASES.get(title, title) for title in titles}
+    named = [ALIASES.get(title, title) for title in titles]
+    known = dict(zip(titles, named, strict=True))
     if columns is not None:
-        return {title: name for title, name in known.items() if _field_name(name) in columns}
+        known = {title: name for title, name in known.items() if _field_name(name) in columns}
+    twice = sorted({name for name in known.values() if named.count(name) > 1})
+    if twice:
+        second = [title for title, name in known.items() if name == twice[0]][-1]
+        raise WrongUse(f"{place(second)}: column named twice: {', '.join(twice)}")
     blobs = {f"{name}{suffix}" for name in BLOBS for suffix in ("", "_base64", "_hex")}
     unknown = [title for title, name in known.items() if name not in (*blobs, *RECORD_FIELDS, "control")]
-    if unknown:
+    if columns is None and unknown:
         shown = (one if one.isprintable() and len(one) < 60 else "a name with unusual characters" for one in unknown)
         raise WrongUse(
             f"{place(unknown[0])}: no such column: {', '.join(shown)}; there are {', '.join(ROW_COLUMNS)}, key_base64, "
@@ -103,9 +108,15 @@ def converted_columns(columns: Mapping[str, Cells], forms: Mapping[str, str]) ->
         if kind == "+l":
             cells = [cell or None for cell in cells]  # most records have none
             out[name] = [pairs or [] for pairs in converted_cells(name, cells, _headers, _HEADERS_WORDS, list)]
-        else:
-            _demand_kind(name, cells, kind)
-            out[name] = cells
+            continue
+        bits = _BITS.get(kind)
+        wanted, words = (int, "a whole number") if bits else (bool, "true or false") if kind == "b" else (str, "text")
+        if set(map(type, cells)) - {wanted, type(None)}:
+            raise BadCell(f"{name}: {words} is expected, found {type_name(cells[0])}")
+        numbers = [cell for cell in cells if cell is not None] if bits else []
+        if bits and numbers and not (-1 << bits - 1 <= min(numbers) and max(numbers) < 1 << bits - 1):
+            raise BadCell(f"{name}: a number of {bits} bits is expected, found a larger one")
+        out[name] = cells
     for name in BLOBS:
         if name in columns and forms[name] == "utf8":
             _demand_no_internal_objects(name, columns[name], columns.get("topic", ()))
@@ -133,20 +144,6 @@ def converted_cells(
     except _UNFIT:
         found = _OTHERS[wanted] if type(cells[0]) is wanted else type_name(cells[0]) + hint
         raise BadCell(f"{name}: {words} is expected, found {found}") from None
-
-
-def _demand_kind(name: str, cells: Cells, kind: str) -> None:
-    """Raise BadCell for cells that are neither None nor of a kind of column, an Arrow format."""
-    bits = _BITS.get(kind)
-    wanted: type = int
-    words = "a whole number"
-    if not bits:
-        wanted, words = (bool, "true or false") if kind == "b" else (str, "text")
-    if set(map(type, cells)) - {wanted, type(None)}:
-        raise BadCell(f"{name}: {words} is expected, found {type_name(cells[0])}")
-    numbers = [cell for cell in cells if cell is not None] if bits else []
-    if bits and numbers and not (-1 << bits - 1 <= min(numbers) and max(numbers) < 1 << bits - 1):
-        raise BadCell(f"{name}: a number of {bits} bits is expected, found a larger one")
 
 
 def _ms(cell: Any) -> Any:

@@ -18,7 +18,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, BinaryIO, cast
 
 from kafkarec.errors import InvalidArrowError
@@ -84,7 +84,10 @@ def rows(file: io.BufferedReader[Any], source: RowSource, form: str | None) -> I
         elif format_name == "csv":
             yield from read_csv(file, source)
         elif format_name == "parquet" or head.startswith(_ARROW_FILE):
-            with _seekable(file) as whole:
+            with nullcontext(file) if file.seekable() else tempfile.TemporaryFile(prefix="kafkarec-") as whole:
+                if whole is not file:
+                    copy_pipe(file, whole)
+                    whole.seek(0)
                 kind = "parquet" if format_name == "parquet" else "arrow file"
                 yield from _read_arrow(whole, source, kind)
         else:
@@ -122,17 +125,6 @@ def _demand_rows(name: str, head: bytes) -> None:
         raise WrongUse(f"{name} {other.sentence(path, 'build')} ...")
     if len(head) > 17 and not any(head[:4]) and not any(head[8:9]) and head[16] in (0, 1, 2):
         raise WrongUse(f"{name} looks like a Kafka log, not like rows; kafkarec convert reads logs")
-
-
-@contextmanager
-def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
-    if file.seekable():
-        yield file
-        return
-    with tempfile.TemporaryFile(prefix="kafkarec-") as spool:
-        copy_pipe(file, spool)
-        spool.seek(0)
-        yield spool
 
 
 _ROWS, _BYTES = 1 << 14, 16 << 20  # maximum of a block

@@ -115,6 +115,11 @@ def find(
     return made
 
 
+def name_of(log: Log) -> str:
+    """Return topic-partition if both are known, else the path."""
+    return log.path if log.topic is None or log.partition is None else f"{log.topic}-{log.partition}"
+
+
 def segments(logs: Iterable[Log]) -> list[Segment]:
     return [segment for log in logs for segment in log.segments]
 

@@ -19,7 +19,6 @@ from typing import Any, BinaryIO
 from kafkarec.format.schema import RECORD_FIELDS
 
 from .input_cells import (
-    ALIASES,
     BLOBS,
     BadCell,
     Columns,
@@ -40,12 +39,12 @@ _SPACE = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
 Line = tuple[int, bytes]
-_Scan = Callable[[str, int], tuple[Any, int]]
+_DECODER = json.JSONDecoder()
+_scan: Callable[[str, int], tuple[Any, int]] = scanner.make_scanner(_DECODER)  # type: ignore[arg-type]
 
 
 def read_json(file: BinaryIO, source: RowSource) -> Iterator[RowBlock]:
     """Yield the rows of a file in blocks of about a MiB."""
-    parse = _json_line_parser([name for name, form in source.forms.items() if form == "json"])
     number = 1
     while lines := file.readlines(_STEP):
         if number == 1:
@@ -53,25 +52,35 @@ def read_json(file: BinaryIO, source: RowSource) -> Iterator[RowBlock]:
         texts = [(at, text) for at, line in enumerate(lines, number) if (text := line.rstrip())]
         number += len(lines)
         if texts:
-            yield from good_rows(source, "line", texts, partial(_json_columns, parse, source))
+            yield from good_rows(source, "line", texts, partial(_json_columns, source))
 
 
-def _json_columns(parse: Callable[[str], Any], source: RowSource, lines: Sequence[Line]) -> Columns:
+def _json_columns(source: RowSource, lines: Sequence[Line]) -> Columns:
     """Return the columns of some lines."""
-    rows = [_json_object(line, parse) for _, line in lines]
+    raw = [name for name, form in source.forms.items() if form == "json"]
+    rows = [_json_object(line, raw) for _, line in lines]
     names = {name: None for each in rows for name in each}
 
     def first_line_with(title: str) -> str:
         return f"line {next(number for each, (number, _) in zip(rows, lines, strict=True) if title in each)}"
 
-    read = columns_by_title(names, source.columns, first_line_with)
+    read = columns_by_title(list(names), source.columns, first_line_with)
     shown = {name: [each.get(title, source.defaults.get(name)) for each in rows] for title, name in read.items()}
     return converted_columns(shown, source.forms)
 
 
-def _json_object(line: bytes, parse: Callable[[str], Any]) -> dict[str, Any]:
+def _json_object(line: bytes, raw: Sequence[str]) -> dict[str, Any]:
+    """Return the object in a line. raw: names whose values are returned as JSON text"""
     try:
-        cell = parse(line.decode())
+        text = line.decode()
+        try:
+            cell, end = _scan(text, 0)
+        except StopIteration:
+            cell, end = None, -1
+        if end != len(text):
+            cell = _DECODER.decode(text)  # with spaces around it, or invalid
+        if raw and isinstance(cell, dict):
+            cell = _members_with_json_text(text, raw)
     except UnicodeDecodeError as error:
         raise BadCell(f"UTF-8 is expected, byte {error.start + 1} of the line is invalid") from None
     except json.JSONDecodeError as error:
@@ -87,36 +96,15 @@ def _json_object(line: bytes, parse: Callable[[str], Any]) -> dict[str, Any]:
     return cell
 
 
-# ---- one line
-
-
-def _json_line_parser(raw: Sequence[str]) -> Callable[[str], Any]:
-    """Return a parser of one line. raw: names whose values are returned as JSON text."""
-    decoder = json.JSONDecoder()
-    scan: _Scan = scanner.make_scanner(decoder)  # type: ignore[arg-type]
-
-    def parse(text: str) -> Any:
-        try:
-            whole, end = scan(text, 0)
-        except StopIteration:
-            whole, end = None, -1
-        if end != len(text):
-            whole = decoder.decode(text)  # with spaces around it, or invalid
-        return _members_with_json_text(text, scan, raw) if raw and isinstance(whole, dict) else whole
-
-    return parse
-
-
-def _members_with_json_text(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
-    """Return the members of an object, those of `raw` as JsonText, without NaN or infinities. `scan` must have read the
-    text."""
+def _members_with_json_text(text: str, raw: Sequence[str]) -> dict[str, Any]:
+    """Return the members of an object, those of `raw` as JsonText, without NaN or infinities. text: of valid JSON"""
     out: dict[str, Any] = {}
     at = _skip_space(text, _skip_space(text, 0) + 1)
     while text[at] != "}":
         name, at = scanstring(text, at + 1, True)
         at = _skip_space(text, _skip_space(text, at) + 1)  # after the colon
         try:
-            value, end = (JSON.raw_decode if name in raw else scan)(text, at)
+            value, end = (JSON.raw_decode if name in raw else _scan)(text, at)
         except ValueError:
             raise json.JSONDecodeError("a number is not finite", text, at) from None
         out[name] = JsonText(text[at:end]) if name in raw and value is not None else value
@@ -155,7 +143,13 @@ def read_csv(file: BinaryIO, source: RowSource) -> Iterator[RowBlock]:
     titles: list[str] | None = None
     for lines in _csv_rows(file):
         if titles is None:
-            titles = _titles(lines.pop(0)[1], source.columns)
+            try:
+                cells = next(csv.reader([lines.pop(0)[1].decode()])) or [""]
+            except csv.Error:
+                raise WrongUse("line 1: a column's name is too long") from None
+            named = [cell.strip(' "') for cell in cells]
+            read = columns_by_title(named, source.columns, lambda title: "line 1")
+            titles = [read.get(title, "") for title in named]  # "" for one that is not read
         if len(titles) > 1:
             lines = [line for line in lines if line[1].strip(b"\r\n")]
         if lines:
@@ -187,21 +181,6 @@ def _csv_rows(file: BinaryIO) -> Iterator[list[Line]]:
                 raise WrongUse(f"line {number}: a quote inside a cell, or one that is not closed: not valid CSV")
             more = b"\n"
         held = left + more
-
-
-def _titles(line: bytes, columns: Sequence[str] | None) -> list[str]:
-    """Return the column of each cell of the first line; "" for one that is not read."""
-    try:
-        cells = next(csv.reader([line.decode()])) or [""]
-    except csv.Error:
-        raise WrongUse("line 1: a column's name is too long") from None
-    names = [cell.strip(' "') for cell in cells]
-    names = [ALIASES.get(name, name) for name in names]
-    read = columns_by_title(names, columns, lambda title: "line 1")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise WrongUse(f"line 1: column named twice: {', '.join(twice)}")
-    return [name if name in read else "" for name in names]
 
 
 def _parse_csv_rows(pa: Any, lines: Sequence[Line], width: int) -> list[CsvRow]:

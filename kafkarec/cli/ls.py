@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.logs import Log, LogDir, Segment, logs_of
-from kafkarec.report import Block, Document, ReportTable
+from kafkarec.report import Block, ColumnOf, Document, ReportTable
 from kafkarec.sources.folders import map_requests
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import names
@@ -19,7 +19,7 @@ from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.storage.segment_summary import largest_known, least_known, summarize
 from kafkarec.support.command_line import command
-from kafkarec.support.text_table import NOTHING, byte_size, counted, or_nothing, timestamp_text
+from kafkarec.support.text_table import byte_size, counted
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .problems import exit_status, say
@@ -185,7 +185,7 @@ def _title(path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow])
 def _blocks(path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow], full: bool) -> Iterator[Block]:
     """Yield the table, what could not be read, what is left out and why, and bytes fetched."""
     if rows:
-        yield ReportTable(_columns(rows, full))
+        yield _table(rows, full)
     yield from (f"not read: {sentence}" for row in rows for sentence in row.refused)
     by_reason: dict[str, list[str]] = {}
     folders = []  # that are not Kafka's, and may contain logs
@@ -237,44 +237,30 @@ def _json_objects(
     yield {"kind": "total", "path": path, "segments": segments, "size": size, "fetched": opened.fetched}
 
 
-# title -> the cell of a line's values
-_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "bytes": lambda values: str(values["size"]),
-    "first": lambda values: or_nothing(values["first_offset"]),
-    "next": lambda values: or_nothing(values["next_offset"]),
-    "batches": lambda values: or_nothing(values["batches"]),
-    "records": lambda values: or_nothing(values["records"]),
-    "earliest": lambda values: timestamp_text(values["first_timestamp"]),
-    "latest": lambda values: timestamp_text(values["max_timestamp"]),
-    "codecs": lambda values: ", ".join(values["codecs"]) or NOTHING,
-    "notes": lambda values: "; ".join(values["notes"]),
-}
-
-
-def _columns(rows: Sequence[ListedRow], full: bool) -> list[tuple[str, list[str]]]:
+def _table(rows: Sequence[ListedRow], full: bool) -> ReportTable:
     owners = [_name(row, rows) for row in rows]
     wide = max(map(len, owners))  # padding left-aligns names, even those that begin with a digit
-    first = "partition" if rows[0].is_partition else "segment"
-    columns = [(first.ljust(wide), [name.ljust(wide) for name in owners])]
+    columns: dict[str, ColumnOf[dict[str, Any]]] = {"segment".ljust(wide): "owner"}
     if rows[0].is_partition:
-        columns.append(("segments", [str(len(row.segments)) for row in rows]))
-    for title, cell in _COLUMNS.items():
-        cells = [cell(row.values) for row in rows]
-        if any(cells) and (full or title not in ("batches", "records")):
-            columns.append(("codecs (sampled)" if title == "codecs" and not full else title, cells))
-    return columns
+        columns = {"partition".ljust(wide): "owner", "segments": "segments"}
+    columns |= {"bytes": "size", "first": "first_offset", "next": "next_offset"}
+    columns |= {"batches": "batches", "records": "records"} if full else {}
+    columns |= {"earliest": "first_timestamp", "latest": "max_timestamp"}
+    columns["codecs" if full else "codecs (sampled)"] = "codecs"
+    if any(row.values["notes"] for row in rows):
+        columns["notes"] = lambda values: "; ".join(values["notes"])
+    shown = [
+        row.values | {"owner": owner.ljust(wide), "segments": len(row.segments)}
+        for row, owner in zip(rows, owners, strict=True)
+    ]
+    return ReportTable.of(shown, columns)
 
 
 def _name(row: ListedRow, rows: Sequence[ListedRow]) -> str:
-    known = row.log.topic is not None and row.log.partition is not None
-    owner = f"{row.log.topic}-{row.log.partition}" if known else row.log.path
+    owner, name = input_logs.name_of(row.log), row.segments[0].name
     if row.is_partition:
         return owner
-    return (
-        row.segments[0].name
-        if row.log is rows[0].log and row.log is rows[-1].log
-        else f"{owner}/{row.segments[0].name}"
-    )
+    return name if row.log is rows[0].log and row.log is rows[-1].log else f"{owner}/{name}"
 
 
 def _left_out(opened: Segment | Log | LogDir) -> list[LeftOut]:

@@ -95,10 +95,9 @@ def demand_safe_outputs(args: argparse.Namespace) -> Inputs:
             raise Refused(f"{named} is not a folder; name a new folder")
         if path.kind == FILE and path != output_rules.STANDARD_OUTPUT:
             inputs.demand_file(path, path.option, args.force)
-            if args.verb != "dump":  # of which it is an error with the status of Kafka's tool
-                descriptor = output_rules.descriptor_of(path)
-                with errors_named(path):  # here, as some verbs open their output when their work is done
-                    os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
+            descriptor = output_rules.descriptor_of(path)
+            with errors_named(path):  # here, as some verbs open their output when their work is done
+                os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
         elif not is_stream(path):
             inputs.demand_apart(path, named)
     return inputs

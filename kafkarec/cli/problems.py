@@ -49,6 +49,23 @@ def exit_status(reason: str | None) -> int:
     return COULD_NOT if known and issubclass(known.error, LimitExceededError | MissingCodecError) else DAMAGED
 
 
+class FirstLines:
+    """Prints the first lines about problems of a kind, and at the end how many more there are. what: they are, in the
+    plural"""
+
+    def __init__(self, what: str, most: int = _MAX_LINES) -> None:
+        self._what, self._most, self.count = what, most, 0
+
+    def add(self, line: str) -> None:
+        self.count += 1
+        if self.count <= self._most:
+            say(line)
+
+    def finish(self) -> None:
+        if self.count > self._most:
+            say(f"and {self.count - self._most} more {self._what}, {self.count} in total")
+
+
 class DamageReporter:
     """Reports damage in all inputs of one run on standard error.
 
@@ -58,21 +75,19 @@ class DamageReporter:
     """
 
     def __init__(self, args: argparse.Namespace, last_path: str, lines: int = _MAX_LINES) -> None:
-        self.args, self.last_path, self.lines = args, last_path, lines
-        self.stop_at_first = args.errors == "raise"
-        self.found, self.status, self.left_out = 0, FINE, 0
+        self.args, self.last_path, self._lists_tails = args, last_path, lines > 0
+        self.stop_at_first, self.status = args.errors == "raise", FINE
+        self._ranges = FirstLines("damaged ranges", lines)
+        self._undecided = FirstLines("undecided transactions", lines)
 
     @property
     def stopped(self) -> bool:
         """Whether reading stops at the damage found so far."""
-        return self.stop_at_first and self.found > 0
+        return self.stop_at_first and self._ranges.count > 0
 
     def add(self, segment: SegmentFile, damage: Damage) -> None:
-        """Report one damaged range."""
-        self.found += 1
+        """Report one damaged range; if reading stops there, with the command that prints all that is good."""
         self.status = max(self.status, exit_status(damage.reason) if self.stop_at_first else DAMAGED)
-        if self.found > self.lines:
-            return
         more_follows = damage.next_position is not None and damage.next_position < segment.size
         line = f"{damage.detail}; lost: {damage.length} bytes, {lost_offsets(damage.lost_from, damage.lost_to)}; "
         line += f"next good batch at byte {damage.next_position}" if more_follows else "no good batch after it"
@@ -82,27 +97,31 @@ class DamageReporter:
         line += f" [{damage.reason}]"
         is_last = not more_follows and segment.path == self.last_path
         if self.stop_at_first and (not is_last or damage.reason == "limit_exceeded"):
-            line += f". Everything before it is written; all that is good: {self._next_command(damage)}"
-        say(line)
+            options: dict[str, str | None] = {"--errors": "skip"}
+            if damage.reason == "limit_exceeded":
+                options = higher_limit_option(self.args.max_decompressed_bytes)
+            output = self.args.output
+            if not is_stream(output) and getattr(self.args, "partition_by", None) is not None:
+                options["-o"] = f"{output.rstrip('/')}-2"  # a folder is never replaced
+            elif not is_stream(output):
+                options["--force"] = None
+            line += f". Everything before it is written; all that is good: {rerun_command(self.args.argv, options)}"
+        self._ranges.add(line)
 
     def report_undecided(self, path: str, transactions: Sequence[UndecidedTransaction]) -> None:
         """Report the transactions of a log that read_committed leaves out because their marker may be lost."""
         for one in transactions:
-            self.left_out += 1
-            if self.left_out <= self.lines:
-                say(f"{path}: {one}")
+            self._undecided.add(f"{path}: {one}")
 
     def report_restored(self, segment: SegmentFile, one: Restored) -> None:
         """Report a batch that was read with restored header fields: on disk it is damaged."""
-        self.found += 1
         self.status = max(self.status, DAMAGED)
-        if self.found <= self.lines:
-            say(f"{segment.path}, batch at byte {one.position}: {one} [header_restored]")
+        self._ranges.add(f"{segment.path}, batch at byte {one.position}: {one} [header_restored]")
 
     def report_tail(self, segment: SegmentFile, remaining: int) -> None:
         """Report an incomplete batch at the end of a segment, which only its last piece has; preallocated zeros are not
         reported."""
-        if not (self.lines and remaining):
+        if not (self._lists_tails and remaining):
             return
         end = segment.size
         name = "standard input" if segment.path == "-" else segment.path
@@ -116,23 +135,9 @@ class DamageReporter:
 
     def finish(self) -> int:
         """Print how many damaged ranges were not listed, and return the exit status."""
-        if self.found > self.lines:
-            say(f"and {self.found - self.lines} more damaged ranges, {self.found} in total")
-        if self.left_out > self.lines:
-            say(f"and {self.left_out - self.lines} more undecided transactions, {self.left_out} in total")
+        self._ranges.finish()
+        self._undecided.finish()
         return self.status
-
-    def _next_command(self, damage: Damage) -> str:
-        """Return the command that prints all that is good."""
-        options: dict[str, str | None] = {"--errors": "skip"}
-        if damage.reason == "limit_exceeded":
-            options = higher_limit_option(self.args.max_decompressed_bytes)
-        output = self.args.output
-        if not is_stream(output) and getattr(self.args, "partition_by", None) is not None:
-            options["-o"] = f"{output.rstrip('/')}-2"  # a folder is never replaced
-        elif not is_stream(output):
-            options["--force"] = None
-        return rerun_command(self.args.argv, options)
 
 
 def higher_limit_option(limit: int) -> dict[str, str | None]:

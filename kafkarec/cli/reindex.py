@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import INT_MAX
 from kafkarec.logs import Log
-from kafkarec.report import Block, Document, ReportTable
+from kafkarec.report import Block, ColumnOf, Document, ReportTable
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.sources.read_failures import is_of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
@@ -256,10 +256,10 @@ def _blocks(report: Sequence[tuple[Log, list[RebuiltFile]]], folder: str | None,
         )
 
 
-_COLUMNS: dict[str, Callable[[RebuiltFile], str]] = {
-    "file": lambda made: made.file,
-    "entries": lambda made: str(made.entries),
-    "bytes": lambda made: str(made.bytes),
+_COLUMNS: dict[str, ColumnOf[RebuiltFile]] = {
+    "file": "file",
+    "entries": "entries",
+    "bytes": "bytes",
     "compared": lambda made: (
         _SHOWN[made.compared]
         + (

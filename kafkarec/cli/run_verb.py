@@ -35,8 +35,8 @@ def run(words: list[str]) -> int:
     module = module_of(args.verb)
     if "formats" in args:
         args.format = resolved_format(args)
-    args.inputs_read = demand_safe_outputs(args)
     try:
+        args.inputs_read = demand_safe_outputs(args)
         status: int = module.run(args)
     except KeyboardInterrupt as stop:  # with what the verb knows about its output
         if stop.args or is_stderr_terminal():
@@ -44,6 +44,9 @@ def run(words: list[str]) -> int:
         raise
     except ClosedPipe:
         return FINE
+    except CouldNot as error:
+        error.status = getattr(module, "FAILED", COULD_NOT)
+        raise
     return status
 
 
@@ -55,7 +58,10 @@ def report_error(error: Exception) -> int:
     if isinstance(error, KafkaRecordError):
         say(str(error))
         return exit_status(error.reason)
-    if isinstance(error, CouldNot | RemoteError):
+    if isinstance(error, CouldNot):
+        say(str(error))
+        return error.status
+    if isinstance(error, RemoteError):
         say(str(error))
     elif isinstance(error, MemoryError):
         say("out of memory")

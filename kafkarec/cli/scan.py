@@ -12,7 +12,7 @@ from kafkarec.format.schema import BATCH_FIELDS
 from kafkarec.logs import Segment
 from kafkarec.report import Block, ReportTable
 from kafkarec.storage.first_and_last import limited
-from kafkarec.support.text_table import NOTHING, counted, timestamp_text
+from kafkarec.support.text_table import counted, timestamp_text
 from kafkarec.tables.records import BatchTable
 
 from . import input_logs, json_lines, output_files, progress, shared_options
@@ -86,27 +86,21 @@ def read_batches(
         pieces = source.scan_pieces(errors="skip", start_offset=args.from_offset, end_offset=args.to_offset)
         for batches in pieces:
             for _, rows in slices_reporting_damage(damage_reporter, source, batches):
-                selected = _in_range_of_times(rows, args)
-                counts.append(len(selected))
-                yield source, selected
+                if args.from_time is not None or args.to_time is not None:  # a time that is not known is in any range
+                    times = rows.zip_columns("base_timestamp", "max_timestamp")
+                    overlapping = (
+                        row
+                        for row, (first, last) in enumerate(times)
+                        if (last is None or args.from_time is None or last >= args.from_time)
+                        and (first is None or args.to_time is None or first < args.to_time)
+                    )
+                    rows = rows_at(rows, list(overlapping))
+                counts.append(len(rows))
+                yield source, rows
             if damage_reporter.stopped:
                 return
             damage_reporter.report_tail(source, batches.remaining)
             tick(*progress.tick_arguments(source, batches))
-
-
-def _in_range_of_times(window: BatchTable, args: argparse.Namespace) -> BatchTable:
-    """Return the batches whose range of times overlaps the selected one; a time that is not known is in any range."""
-    if args.from_time is None and args.to_time is None:
-        return window
-    times = window.zip_columns("base_timestamp", "max_timestamp")
-    rows = (
-        row
-        for row, (first, last) in enumerate(times)
-        if (last is None or args.from_time is None or last >= args.from_time)
-        and (first is None or args.to_time is None or first < args.to_time)
-    )
-    return rows_at(window, list(rows))
 
 
 def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several: bool) -> Iterator[Block]:
@@ -129,25 +123,9 @@ def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several
             legacy += row["record_count"] is None
             codec = row["compression"] or f"codec {row['attributes'] & 7}"  # 5 to 7 have no name
             row |= known | {"codec": codec, "notes": _notes(row)}
-        yield ReportTable([(title, [_cell(name, row[name]) for row in rows]) for title, name in shown.items()])
+        yield ReportTable.of(rows, shown)
     uncounted = f" (not counting those inside {counted(legacy, 'message')} of magic 0 or 1)" if legacy else ""
     yield f"{counted(batches, 'batch')}, {counted(records, 'record')}{uncounted}, {counted(size, 'byte')}"
-
-
-# ---- cells
-
-
-_TIMES = ("base_timestamp", "max_timestamp", "delete_horizon_ms")
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return NOTHING
-    if name in _TIMES:
-        return timestamp_text(value)
-    if name == "crc":
-        return f"0x{value:08x}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _notes(row: dict[str, Any]) -> str:

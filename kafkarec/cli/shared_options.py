@@ -17,6 +17,7 @@ from kafkarec.sources.remote_errors import display_url
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.text_table import other_unit_text, system_reason
 
+from . import COULD_NOT
 from .problems import remark
 
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -48,7 +49,10 @@ class WrongUse(Exception):
 
 
 class CouldNot(Exception):
-    """The work cannot be done (file, permission, missing extra). Printed in one line; exit status 3."""
+    """The work cannot be done (file, permission, missing extra). Printed in one line; exit status 3, or the verb's
+    FAILED."""
+
+    status = COULD_NOT
 
 
 FILE, FOLDER, LOG = "a file", "a folder", "a log"

@@ -28,11 +28,11 @@ from kafkarec.ops.study import (
     study,
 )
 from kafkarec.ops.study.sampling import sample_shares
-from kafkarec.report import Block, Columns, Document, ReportTable
+from kafkarec.report import Block, Document, ReportTable
 from kafkarec.storage.output_rules import suggested_output
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support.command_line import command
-from kafkarec.support.text_table import NOTHING, byte_size, counted, or_nothing
+from kafkarec.support.text_table import byte_size, counted
 
 from . import DAMAGED, FINE, input_logs, new_log, output_files, progress, shared_options
 from .problems import say
@@ -54,8 +54,18 @@ exit status: 0 fine, 1 damage in the pieces (left out), 2 wrong usage, 3 failed"
 UNCHANGED = "keep"
 _SAMPLE = 16 << 20
 _UNITS = ((30, "g"), (20, "m"), (10, "k"))
-_RESULTS = ("format", "batches", "codec", "level", "bytes", "of current", "write MB/s", "read MB/s", "", "note")
-_OVERVIEW = ("partition", "bytes", "codecs", "records per batch", "smallest", "of current", "with")
+_RESULTS = {
+    "format": "format",
+    "batches": "batches",
+    "codec": "compression",
+    "level": "level",
+    "bytes": "size",
+    "of current": "share",
+    "write MB/s": "write_rate",
+    "read MB/s": "read_rate",
+    "": "is_best",
+    "note": "note",
+}
 _IMAGE_SUFFIXES = (".svg", ".png", ".pdf")  # of plots
 _MARKERS = "osD^vP*X"  # a marker per batch size; a colour per codec
 _Found = Sequence[tuple[str, Study]]
@@ -198,7 +208,16 @@ def _document(found: _Found, counts: Mapping[str, int]) -> Document:
     # Partitions that were not read are taken to be like the others.
     saved = sum(_saved_bytes(one) for _, one in found) * counts["size"] // sum(one.size for _, one in found)
     total = f"total {byte_size(counts['size'])}; {byte_size(saved)} less with these. All results: name one partition"
-    return Document("study", [ReportTable(_overview(found)), total, _all_sampled_text(counts)])
+    size, sampled, partitions, partitions_sampled = counts.values()
+    share = f"read: {byte_size(sampled)} of {byte_size(size)} ({100 * sampled / size:.2g} %)"
+    if sampled == size:
+        read = "everything was read"
+    elif partitions_sampled == partitions:
+        read = f"{share}, of every partition; --all reads everything"
+    else:
+        those = f"{partitions_sampled} of {partitions} partitions"
+        read = f"{share}, in {those}; the total takes the others to be like them; --all reads everything"
+    return Document("study", [_overview(found), total, read])
 
 
 def _json_objects(found: _Found, counts: Mapping[str, int]) -> Iterator[dict[str, Any]]:
@@ -231,7 +250,7 @@ def _details(name: str, one: Study) -> Iterator[Block]:
     each = f"{found.records / found.batches:.1f} records, {byte_size(found.plain // found.batches)} decompressed"
     yield f"  current       {codecs}; a batch has {each}"
     yield ""
-    yield ReportTable(_result_columns(one))
+    yield _results(one)
     of_format = " of its format" if _has_other_formats(one) else ""
     yield f"* best trade-off: no other candidate{of_format} is both smaller and faster to write"
     if "2" not in one.formats:
@@ -252,32 +271,23 @@ def _details(name: str, one: Study) -> Iterator[Block]:
         yield f"smallest      {byte_size(size)}, {byte_size(one.size - size)} less: {convert}"
 
 
-def _result_columns(one: Study) -> Columns:
+def _results(one: Study) -> ReportTable:
     """The table of all candidates. Format and notes are in it if there is any but format 2."""
-    none = NOTHING
-    rows: list[tuple[str, ...]] = [
-        (*("current",) * 3, none, str(one.size), "100.0 %", none, _rate_text(one.read_rate), "", "")
+    unmarked: dict[str, Any] = {"is_best": "", "note": ""}
+    current = dict.fromkeys(("format", "batches", "compression"), "current")
+    rows: list[dict[str, Any]] = [
+        unmarked | current | {"size": one.size, "share": "100.0 %", "read_rate": one.read_rate}
     ]
     for row in one.outcomes:
-        tried = row.candidate
-        sizes = (
-            or_nothing(tried.level),
-            str(row.size),
-            _share_text(row),
-            _rate_text(row.write_rate),
-            _rate_text(row.read_rate),
-        )
-        rows.append(
-            (tried.format, _batches_text(tried), tried.compression, *sizes, "*" * row.is_best, _format_drawbacks(row))
-        )
+        shown = {"batches": _batches_text(row.candidate), "share": _share_text(row), "note": _format_drawbacks(row)}
+        rows.append(row.as_dict() | shown | {"is_best": "*" * row.is_best})
     for left_out in one.not_tried:
-        rows.append((left_out.format, "any", left_out.compression, *[none] * 5, "", f"not tried: {left_out.reason}"))
-    columns = _columns(_RESULTS, rows)
-    return columns if _has_other_formats(one) else columns[1:-1]
-
-
-def _columns(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Columns:
-    return list(zip(titles, zip(*rows, strict=True), strict=True))
+        note = f"not tried: {left_out.reason}"
+        rows.append(unmarked | left_out._asdict() | {"batches": "any", "note": note})
+    columns = _RESULTS
+    if not _has_other_formats(one):
+        columns = {title: name for title, name in _RESULTS.items() if title not in ("format", "note")}
+    return ReportTable.of(rows, columns)
 
 
 def _has_other_formats(one: Study) -> bool:
@@ -298,10 +308,6 @@ def _format_drawbacks(row: Outcome) -> str:
 def _share_text(row: Outcome) -> str:
     margin = "" if row.margin is None else f" ±{100 * row.margin:.1f}"
     return f"{100 * row.share:.1f} %{margin}"
-
-
-def _rate_text(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.0f}"
 
 
 # ---- options of convert: what was tried
@@ -327,34 +333,30 @@ def _batches_text(tried: Candidate) -> str:
     return "unchanged" if tried.batch_size is None else _size_text(tried.batch_size)
 
 
-def _overview(found: _Found) -> Columns:
+def _overview(found: _Found) -> ReportTable:
     """A table of the partitions that were read, the largest saving first."""
     rows = []
     for name, one in sorted(found, key=lambda named: _saved_bytes(named[1]), reverse=True):
         makeup, best = one.makeup, one.smallest
-        codecs = ", ".join(codec for codec, _ in makeup.by_codec.most_common())
-        now = (name, str(one.size), codecs, f"{makeup.records / makeup.batches:.1f}")
-        if best is None:
-            rows.append((*now, str(one.size), "100.0 %", "unchanged"))
-        else:
+        row = {
+            "partition": name,
+            "bytes": one.size,
+            "codecs": [codec for codec, _ in makeup.by_codec.most_common()],
+            "records per batch": f"{makeup.records / makeup.batches:.1f}",
+            "smallest": one.size,
+            "of current": "100.0 %",
+            "with": "unchanged",
+        }
+        if best is not None:
             joined = "unchanged" if best.candidate.batch_size is None else f"of {_batches_text(best.candidate)}"
-            rows.append((*now, str(best.size), _share_text(best), f"{_codec_text(best.candidate)}, batches {joined}"))
-    return _columns(_OVERVIEW, rows)
+            row |= {"smallest": best.size, "of current": _share_text(best)}
+            row["with"] = f"{_codec_text(best.candidate)}, batches {joined}"
+        rows.append(row)
+    return ReportTable.of(rows, {title: title for title in rows[0]})
 
 
 def _saved_bytes(one: Study) -> int:
     return one.size - one.smallest.size if one.smallest else 0
-
-
-def _all_sampled_text(counts: Mapping[str, int]) -> str:
-    size, sampled, partitions, partitions_sampled = counts.values()
-    if sampled == size:
-        return "everything was read"
-    share = f"read: {byte_size(sampled)} of {byte_size(size)} ({100 * sampled / size:.2g} %)"
-    if partitions_sampled == partitions:
-        return f"{share}, of every partition; --all reads everything"
-    those = f"{partitions_sampled} of {partitions} partitions"
-    return f"{share}, in {those}; the total takes the others to be like them; --all reads everything"
 
 
 # ---- the plot

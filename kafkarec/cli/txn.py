@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ import kafkarec
 from kafkarec.internal_topics import transactional_ids
 from kafkarec.internal_topics.transactional_ids import TransactionalIdState
 from kafkarec.logs import Log, Segment, logs_of
-from kafkarec.report import Block, Commands, Document, ReportSection, ReportTable
+from kafkarec.report import Block, ColumnOf, Commands, Document, ReportSection, ReportTable
 from kafkarec.sources.read_failures import is_of_one_file
 from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES, Transaction, TransactionListing
@@ -25,7 +25,7 @@ from kafkarec.storage.opening import transaction_state_beside
 from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support.command_line import command, quoted
-from kafkarec.support.text_table import NOTHING, counted, duration_text, or_nothing, timestamp_text
+from kafkarec.support.text_table import counted, duration_text, or_nothing, timestamp_text
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .problems import say
@@ -134,9 +134,8 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
                 except OSError as error:
                     if len(logs) == 1 or not is_of_one_file(error):
                         raise
-                    unread.append(
-                        f"{log.topic}-{log.partition} is left out: {input_logs.failure_line(error, log.path)}"
-                    )
+                    line = input_logs.failure_line(error, log.path)
+                    unread.append(f"{input_logs.name_of(log)} is left out: {line}")
                     continue
                 yield PartitionTransactions(log, alone, listing, ids)
     except OSError as error:
@@ -192,8 +191,7 @@ class PartitionTransactions(NamedTuple):
 
     @property
     def name(self) -> str:
-        log = self.log
-        return log.path if log.topic is None else f"{log.topic}-{log.partition}"
+        return input_logs.name_of(self.log)
 
     @property
     def stuck_ms(self) -> int | None:
@@ -227,7 +225,7 @@ def _summary(found: Sequence[PartitionTransactions], hanging_after: timedelta, e
     if busy:
         shown = busy if everything else busy[:_MOST_ROWS]
         yield ""
-        yield ReportTable.of(shown, dict(_PARTITIONS))
+        yield ReportTable.of(shown, _PARTITIONS)
         yield from _more(len(busy) - len(shown), "partition")
     if len(busy) < len(found):
         yield f"{counted(len(found) - len(busy), 'partition')} without transactions"
@@ -240,26 +238,26 @@ def _summary(found: Sequence[PartitionTransactions], hanging_after: timedelta, e
         yield from _more(len(bad) - len(in_detail), "partition")
 
 
-_PARTITIONS: tuple[tuple[str, Callable[[PartitionTransactions], str]], ...] = (
-    ("partition", lambda one: one.name),
-    *((state, (lambda one, state=state: str(one.listing.count(state)))) for state in STATES),
-    ("last stable", lambda one: or_nothing(one.listing.last_stable_offset)),
-    ("log end", lambda one: or_nothing(one.listing.next_offset)),
-    ("waiting", lambda one: str(one.waiting_offsets)),
-    ("stuck for", lambda one: NOTHING if one.stuck_ms is None else duration_text(one.stuck_ms)),
-)
+_PARTITIONS: dict[str, ColumnOf[PartitionTransactions]] = {
+    "partition": "name",
+    **{state: lambda one, state=state: one.listing.count(state) for state in STATES},  # type: ignore[misc]
+    "last stable": lambda one: one.listing.last_stable_offset,
+    "log end": lambda one: one.listing.next_offset,
+    "waiting": "waiting_offsets",
+    "stuck for": "stuck_ms",
+}
 
-_COLUMNS: dict[str, Callable[[Transaction], str]] = {
-    "state": lambda txn: txn.state,
-    "producer": lambda txn: str(txn.producer_id),
-    "epoch": lambda txn: str(txn.producer_epoch),
-    "first offset": lambda txn: or_nothing(txn.first_offset),
-    "marker": lambda txn: or_nothing(txn.marker_offset),
-    "begun": lambda txn: timestamp_text(txn.first_timestamp),
-    "duration": lambda txn: NOTHING if txn.duration_ms is None else duration_text(txn.duration_ms),
-    "batches": lambda txn: str(txn.batches),
-    "records": lambda txn: str(txn.records),
-    "bytes": lambda txn: str(txn.bytes),
+_COLUMNS: dict[str, ColumnOf[Transaction]] = {
+    "state": "state",
+    "producer": "producer_id",
+    "epoch": "producer_epoch",
+    "first offset": "first_offset",
+    "marker": "marker_offset",
+    "begun": "first_timestamp",
+    "duration": "duration_ms",
+    "batches": "batches",
+    "records": "records",
+    "bytes": "bytes",
 }
 
 
@@ -316,7 +314,7 @@ def _blocks_of_state(one: PartitionTransactions, state: str, everything: bool) -
     rows = list(islice(one.listing.of(state), first, first + count - skipped))
     columns = dict(_COLUMNS)
     if one.ids:
-        columns["transactional id"] = lambda txn: one.transactional_id(txn) or NOTHING
+        columns["transactional id"] = one.transactional_id
     yield ""
     yield ReportTable.of(rows, columns)
     if skipped:

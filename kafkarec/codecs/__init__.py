@@ -7,8 +7,6 @@ Java classes and their peculiarities. Libraries are imported at first use.
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import starmap
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from kafkarec._core import PayloadDecompressor
@@ -46,41 +44,39 @@ class Codec(NamedTuple):
 
     id: int
     name: str
-    pip_name: str | None
-    module: str | None
-    min_level: int | None
-    max_level: int | None
-    default_level: int | None
     decompress: Decompress
     check_stream_start: CheckStreamStart
     compress: Compress
-
-
-def _codec(codec_id: int, own: ModuleType) -> Codec:
-    """The row of a codec whose names, levels and functions are in a module of this package."""
-    levels = own.MIN_LEVEL, own.MAX_LEVEL, own.DEFAULT_LEVEL
-    functions = own.decompress, own.check_stream_start, own.compress
-    return Codec(codec_id, own.NAME, own.PIP_NAME, own.MODULE, *levels, *functions)
-
-
-def _as_it_is(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | None = None) -> bytes | memoryview:
-    return payload if isinstance(payload, bytes) else memoryview(payload)
+    pip_name: str | None = None
+    module: str | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+    default_level: int | None = None
 
 
 CODECS: tuple[Codec, ...] = (
     Codec(
         0,
         "none",
-        None,
-        None,
-        None,
-        None,
-        None,
-        _as_it_is,
+        lambda payload, limit, magic, seen: payload if isinstance(payload, bytes) else memoryview(payload),
         lambda payload, limit, magic: None,
         lambda payload, level, magic: bytes(payload),
     ),
-    *starmap(_codec, enumerate((gzip, snappy, lz4, zstd), 1)),
+    *(
+        Codec(
+            number,
+            own.NAME,
+            own.decompress,
+            own.check_stream_start,
+            own.compress,
+            own.PIP_NAME,
+            own.MODULE,
+            own.MIN_LEVEL,
+            own.MAX_LEVEL,
+            own.DEFAULT_LEVEL,
+        )
+        for number, own in enumerate((gzip, snappy, lz4, zstd), 1)
+    ),
 )
 """Indexed by codec id, the low three bits of the attributes."""
 

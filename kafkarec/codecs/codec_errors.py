@@ -26,6 +26,10 @@ class CodecError(Exception):
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}"
 
+    def sides(self, limit: int) -> dict[str, Any]:
+        """What the public error of this reason has of it: detail, expected, found. limit: max_decompressed_bytes"""
+        return {"detail": self.detail}
+
 
 class Truncated(CodecError):
     """The compressed stream ends before its end mark."""
@@ -44,6 +48,10 @@ class LimitReached(CodecError):
 
     def __init__(self, limit: int, detail: str = "") -> None:
         super().__init__(detail or f"more than {limit} bytes when decompressed")
+
+    def sides(self, limit: int) -> dict[str, Any]:
+        detail = f"max_decompressed_bytes={limit} can be raised ({self.detail})"
+        return {"detail": detail, "expected": limit, "found": limit}
 
 
 _NO_MEMORY = re.compile("not enough memory|allocation|^Error -4 ", re.IGNORECASE)  # -4: zlib's Z_MEM_ERROR
@@ -69,6 +77,9 @@ class MissingCodec(CodecError):
     def __init__(self, codec: str, pip_name: str, problem: str = "") -> None:
         needed = f"{pip_name}, which cannot be loaded: {problem}" if problem else f"a library: pip install {pip_name}"
         super().__init__(f"{codec} needs {needed}")
+
+    def sides(self, limit: int) -> dict[str, Any]:
+        return {"detail": str(self)}
 
 
 class StreamNotes:

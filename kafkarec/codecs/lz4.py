@@ -57,42 +57,27 @@ def decompress(payload: Any, limit: int, magic: int = 2, seen: StreamNotes | Non
     flags, descriptor, at = _frame_header(payload, magic)
     block_maximum = 1 << 2 * (descriptor >> 4) + 8
     end, ends_by_mark = _decompress_blocks(library, payload, at, flags, block_maximum, content, limit)
-    if seen is not None:
-        _audit(payload, flags if ends_by_mark else flags & ~FLAG_CONTENT_CHECKSUM, end, content, seen)
+    if seen is not None:  # Kafka compares neither the content's size (0: unknown) nor its checksum
+        if flags & FLAG_CONTENT_SIZE:
+            seen.size_wrong = int.from_bytes(payload[6:14], "little") not in (0, len(content))
+        if flags & FLAG_CONTENT_CHECKSUM and ends_by_mark:
+            seen.checksum_wrong = int.from_bytes(payload[end : end + 4], "little") != xxh32_of(content)
+            end += 4
+        seen.trailing_bytes = len(payload) - end
     return memoryview(content)
-
-
-def _audit(payload: Any, flags: int, end: int, content: bytearray, seen: StreamNotes) -> None:
-    """Compares what Kafka does not compare: the content's size (0: unknown) and checksum, the latter at `end`."""
-    if flags & FLAG_CONTENT_SIZE:
-        seen.size_wrong = int.from_bytes(payload[6:14], "little") not in (0, len(content))
-    if flags & FLAG_CONTENT_CHECKSUM:
-        seen.checksum_wrong = int.from_bytes(payload[end : end + 4], "little") != xxh32_of(content)
-        end += 4
-    seen.trailing_bytes = len(payload) - end
 
 
 def compress(payload: Any, level: int, magic: int = 2) -> bytes:
     """One frame; `level` 1 to 17. Only the header of magic 0 differs."""
     header = KAFKA_HEADER if magic > 0 else MAGIC_0_HEADER
     content = memoryview(payload).cast("B")
-    if level != FAST_LEVEL:
-        return _high_frame(header, content, level)
-    packed: bytes = _library(MODULE).compress(
-        content, compression_level=0, block_size=BLOCK_SIZE_CODE, block_linked=False, store_size=False
-    )
-    return packed if magic > 0 else header + packed[HEADER_SIZE:]
-
-
-@cache
-def _library(module: str) -> Any:
-    return load(module, NAME, PIP_NAME)
-
-
-def _high_frame(header: bytes, content: memoryview, level: int) -> bytes:
-    """A frame made with the library's block function: its frame function has no high levels below 3."""
-    pack = _library("lz4.block").compress
-    level = min(level, MAX_HIGH_LEVEL)
+    if level == FAST_LEVEL:
+        frame: bytes = _library(MODULE).compress(
+            content, compression_level=0, block_size=BLOCK_SIZE_CODE, block_linked=False, store_size=False
+        )
+        return frame if magic > 0 else header + frame[HEADER_SIZE:]
+    # With the library's block function: its frame function has no high levels below 3.
+    pack, level = _library("lz4.block").compress, min(level, MAX_HIGH_LEVEL)
     parts: list[bytes | memoryview] = [header]
     for start in range(0, len(content), BLOCK_SIZE):
         block = content[start : start + BLOCK_SIZE]
@@ -100,6 +85,11 @@ def _high_frame(header: bytes, content: memoryview, level: int) -> bytes:
         parts += (_size(len(packed)), packed) if len(packed) < len(block) else (_size(STORED | len(block)), block)
     parts.append(END_MARK)
     return b"".join(parts)
+
+
+@cache
+def _library(module: str) -> Any:
+    return load(module, NAME, PIP_NAME)
 
 
 def check_stream_start(payload: Any, limit: int, magic: int = 2) -> None:

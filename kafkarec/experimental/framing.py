@@ -131,13 +131,8 @@ def codec_errors(batch: WholeBatch, limit: int) -> Iterator[None]:
     """Raises the errors of codecs as those of the batch."""
     try:
         yield
-    except codecs.MissingCodec as missing:
-        raise batch.error("missing_codec", detail=str(missing)) from None
-    except codecs.LimitReached as reached:
-        detail = f"max_decompressed_bytes={limit} can be raised ({reached.detail})"
-        raise batch.error("limit_exceeded", expected=limit, found=limit, detail=detail) from None
-    except codecs.CodecError as wrong:
-        raise batch.error("payload_corrupt", detail=wrong.detail) from None
+    except codecs.CodecError as refused:
+        raise batch.error(refused.reason, **refused.sides(limit)) from None
 
 
 def two_frames(batch: WholeBatch) -> tuple[memoryview, memoryview]:

@@ -348,7 +348,16 @@ def _write_value(out: bytearray, field: MessageField, version: int, flexible: bo
     if field.struct:
         _write_struct(out, field.struct, version, flexible, value)
     elif field.type in ("string", "bytes"):
-        blob = _utf8(field.name, value) if isinstance(value, str) else value
+        blob = value
+        if isinstance(value, str):
+            try:
+                blob = value.encode()
+            except UnicodeEncodeError:
+                what = "has half of a surrogate pair, which is not UTF-8"
+                raise ValueError(f"the string {field.name} {what}") from None
+            if len(blob) > LONGEST_STRING:
+                what = f"has {len(blob)} bytes, {LONGEST_STRING} at most are allowed"
+                raise ValueError(f"the string {field.name} {what}")
         _write_length(out, field.type, None if blob is None else len(blob), flexible)
         out += blob or b""
     elif field.type == "uuid":
@@ -359,16 +368,6 @@ def _write_value(out: bytearray, field: MessageField, version: int, flexible: bo
             out += form.pack(value)
         except struct.error:
             raise ValueError(f"the value of {field.name} does not fit the {form.size * 8} bits of its field") from None
-
-
-def _utf8(name: str, text: str) -> bytes:
-    try:
-        blob = text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"the string {name} has half of a surrogate pair, which is not UTF-8") from None
-    if len(blob) > LONGEST_STRING:
-        raise ValueError(f"the string {name} has {len(blob)} bytes, {LONGEST_STRING} at most are allowed")
-    return blob
 
 
 def _write_length(out: bytearray, of: str, length: int | None, flexible: bool) -> None:

@@ -23,7 +23,7 @@ raise for bad bytes: they return the fields before the fault.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, wraps
 from struct import Struct, calcsize
 from typing import Any, NamedTuple
 
@@ -58,7 +58,7 @@ class FieldFault(NamedTuple):
 class Fields(NamedTuple):
     """The fields that could be read, each from the end of the one before it.
 
-    stop      where the record ends by its length, after which the next one begins; None: the length cannot be read
+    stop      where a record ends by its length, after which the next one begins; None: the length cannot be read
     fault     why reading ended
     of_last   whether the value of the last field is wrong; else it is the field after it that cannot be read
     """
@@ -84,8 +84,9 @@ class _Wrong(Exception):
 class _Cursor:
     """Reads fields from `at` on, none of which may end after `stop`. `end`: see `Fields.stop`."""
 
-    def __init__(self, data: memoryview, at: int, stop: int, end: int | None) -> None:
-        self.data, self.at, self.stop, self.end = data, at, stop, end
+    def __init__(self, data: memoryview, at: int, stop: int) -> None:
+        self.data, self.at, self.stop = data, at, stop
+        self.end: int | None = None
         self.fields: list[ReadField] = []
 
     def numbers(self, names: Iterable[str], forms: str) -> int:
@@ -139,34 +140,39 @@ def _struct_and_ends(forms: str) -> tuple[Struct, list[int]]:
     return Struct(f">{forms}"), [calcsize(f">{forms[:number]}") for number in range(1, len(forms) + 1)]
 
 
-def _read_until_fault(cursor: _Cursor, read: Callable[[_Cursor], object]) -> Fields:
-    try:
-        read(cursor)
-    except _Wrong as wrong:
-        return Fields(cursor.fields, cursor.end, wrong.fault, wrong.of_last)
-    return Fields(cursor.fields, cursor.end, None, False)
+def _until_fault(read: Callable[[_Cursor], object]) -> Callable[[memoryview, int, int], Fields]:
+    """Makes of a reader a function of data and the bytes [at, stop) of it, which returns what could be read of them."""
+
+    @wraps(read)
+    def fields(data: memoryview, at: int, stop: int) -> Fields:
+        cursor = _Cursor(data, at, stop)
+        try:
+            read(cursor)
+        except _Wrong as wrong:
+            return Fields(cursor.fields, cursor.end, wrong.fault, wrong.of_last)
+        return Fields(cursor.fields, cursor.end, None, False)
+
+    return fields
 
 
-def header(data: memoryview, stop: int) -> Fields:
-    """The header of the batch of magic 2 that begins with the data."""
-    return _read_until_fault(_Cursor(data, 0, stop, stop), lambda cursor: cursor.numbers(V2Header._fields, V2_FORMS))
+@_until_fault
+def header(cursor: _Cursor) -> None:
+    """The header of a batch of magic 2."""
+    cursor.numbers(V2Header._fields, V2_FORMS)
 
 
 _START = (*V2Header._fields[:2], "crc_or_leader_epoch", "magic")
 
 
-def start(data: memoryview) -> Fields:
+@_until_fault
+def start(cursor: _Cursor) -> None:
     """What each batch begins with, up to the magic; of less than that the offset and the length."""
-    forms = "qiIb" if len(data) >= UP_TO_MAGIC else "qi"
-    return _read_until_fault(_Cursor(data, 0, len(data), None), lambda cursor: cursor.numbers(_START, forms))
+    cursor.numbers(_START, "qiIb" if cursor.stop - cursor.at >= UP_TO_MAGIC else "qi")
 
 
-def record(data: memoryview, at: int, stop: int) -> Fields:
-    """The record of magic 2 at byte `at`; `stop`: where its batch ends."""
-    return _read_until_fault(_Cursor(data, at, stop, None), _record)
-
-
-def _record(cursor: _Cursor) -> None:
+@_until_fault
+def record(cursor: _Cursor) -> None:
+    """A record of magic 2, whose batch ends at `stop`."""
     length = cursor.varint("length")
     if not 0 <= length <= cursor.stop - cursor.at:
         raise _Wrong(FieldFault("record_length_invalid", cursor.stop - cursor.at, length), True)
@@ -191,12 +197,9 @@ def _record(cursor: _Cursor) -> None:
 _MESSAGES = [((*MessageHeader._fields[:count], "key_length"), MESSAGE_FORMS[:count] + "i") for count in (5, 6)]
 
 
-def message(data: memoryview, at: int, stop: int) -> Fields:
-    """The message of magic 0 or 1 in bytes [at, stop), plain or a wrapper; any other magic is read as 1."""
-    return _read_until_fault(_Cursor(data, at, stop, stop), _message)
-
-
-def _message(cursor: _Cursor) -> None:
+@_until_fault
+def message(cursor: _Cursor) -> None:
+    """A message of magic 0 or 1, plain or a wrapper; any other magic is read as 1."""
     magic = cursor.at + MESSAGE_AT.magic
     is_first = magic < cursor.stop and not cursor.data[magic]
     cursor.blob("key", cursor.numbers(*_MESSAGES[not is_first]), "message_truncated")

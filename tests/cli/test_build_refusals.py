@@ -136,6 +136,12 @@ BAD_QUOTE = "a quote inside a cell, or one that is not closed: not valid CSV"
 WRONG_USE = {
     "unknown column": (b'{"kex": 1}', [], "line 1: no such column: kex; there are topic, partition, offset"),
     "unknown column of CSV": (b"kex,value\na,b\n", ["--from", "csv"], "line 1: no such column: kex"),
+    "a column and its other name": (
+        b'{"timestampType": 1}\n{"timestamp_type": 0}',
+        [],
+        "line 2: column named twice: timestamp_type",
+    ),
+    "column twice in CSV": (b"key,value,key\na,b,c\n", ["--from", "csv"], "line 1: column named twice: key"),
     "level": (b"{}", ["--level", "3"], "--level needs --compression"),
     "level range": (b"{}", ["--compression", "lz4", "--level", "99"], "--level: "),
     "no CSV": (b'key\n"a\n', ["--from", "csv"], f"line 2: {BAD_QUOTE}"),
@@ -163,6 +169,13 @@ WRONG_USE = {
         "line 2: a second partition",
     ),
 }
+
+
+def test_two_columns_of_one_name_in_parquet_are_refused(run, tmp_path):
+    pq.write_table(pa.Table.from_arrays([pa.array([b"a"])] * 2, names=["key", "key"]), tmp_path / "in.parquet")
+    ran = run("build", tmp_path / "in.parquet", "-o", tmp_path / "out.log")
+    assert ran.status == 2 and "in.parquet, the schema: column named twice: key" in ran.complaint
+    assert not (tmp_path / "out.log").exists()
 
 
 @pytest.mark.parametrize("line", ['{"magic": 3}', '{"topic": "b"}', '{"offset": 0}', '{"timestamp": -2}'])

@@ -1,5 +1,6 @@
 """`kafkarec dump`: messages on standard error, decoder classes, what goes to a terminal. The fence has the rest."""
 
+import errno
 import os
 import pty
 
@@ -8,6 +9,7 @@ import pytest
 from command import own_process
 from paths import SEGMENTS
 from plain_logs import batch
+from unreadable_files import refuse_listing
 
 STEM = "00000000000000000000"
 LOG = SEGMENTS / "all-codecs-0" / f"{STEM}.log"
@@ -17,6 +19,16 @@ def log(folder, *parts, name=f"{STEM}.log"):
     path = folder / name
     path.write_bytes(b"".join(parts))
     return path
+
+
+def test_what_cannot_be_listed_or_written_ends_with_the_status_of_kafkas_tool(run, tmp_path, monkeypatch):
+    ran = run("dump", LOG, "-o", tmp_path / "missing" / "out.txt")
+    assert ran.status == 1 and "missing" in ran.complaint and not ran.out
+    (tmp_path / "orders-0").mkdir()
+    log(tmp_path / "orders-0", LOG.read_bytes())
+    refuse_listing(monkeypatch, "orders-0", errno.EACCES)
+    ran = run("dump", tmp_path / "orders-0")
+    assert ran.status == 1 and ran.err.endswith("orders-0: permission denied\n")
 
 
 def test_a_compressed_segment_file_is_dumped(run, tmp_path):

@@ -39,6 +39,18 @@ def test_a_single_segment_reports_what_it_cannot_decide(run):
     assert "3 open" in alone and "pass the folder" in alone and "pass the folder" not in whole
 
 
+def test_a_folder_without_a_partitions_name_that_cannot_be_read_is_named_by_its_path(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("first", "second"):
+        partition(tmp_path / name, HANGING)
+    log = next((tmp_path / "second").glob("*.log"))
+    log.unlink()
+    log.symlink_to("nowhere")
+    ran = run("txn", "first", "second")
+    assert ran.status == 3 and ran.err.startswith(f"kafkarec: second is left out: second/{log.name}: ")
+    assert b"first: 1 segment" in ran.out
+
+
 def test_standard_input_with_topic_and_partition_by_option():
     data = txns.as_bytes(HANGING)
     ran = own_process("txn", "-", "--topic", "it's", "--partition", "7", stdin=data)

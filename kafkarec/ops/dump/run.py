@@ -55,11 +55,12 @@ Say = Callable[[str], None]
 
 
 class DumpedFile(NamedTuple):
-    """A file of the command line."""
+    """A file of the command line. mismatches: of the run"""
 
     display_path: str
     name: str
     options: DumpOptions
+    mismatches: Mismatches
     opened: Open
     say: Say
     note: Say
@@ -84,7 +85,7 @@ def _index_slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
     return list(layout.iter_unpack(source.read_at(0, size)))
 
 
-def offset_index_text(file: DumpedFile, mismatches: Mismatches, index: ByteSource, log: ByteSource) -> Iterator[str]:
+def offset_index_text(file: DumpedFile, index: ByteSource, log: ByteSource) -> Iterator[str]:
     """The lines of an .index file."""
     base, slots = file.base_offset, _index_slots(index, OffsetIndex.layout)
     if not slots:
@@ -109,16 +110,15 @@ def offset_index_text(file: DumpedFile, mismatches: Mismatches, index: ByteSourc
             )
         found = _last_offset(batch)
         if found != offset:
-            mismatches.add("index_mismatch", file.absolute, offset, found)
+            file.mismatches.add("index_mismatch", file.absolute, offset, found)
         if not file.options.verify_index_only:
             yield f"offset: {offset} position: {position}\n"
 
 
-def time_index_text(
-    file: DumpedFile, mismatches: Mismatches, index: ByteSource, log: ByteSource, offset_index: ByteSource
-) -> Iterator[str]:
+def time_index_text(file: DumpedFile, index: ByteSource, log: ByteSource, offset_index: ByteSource) -> Iterator[str]:
     """The lines of a .timeindex file; `offset_index`: the .index file of the same segment."""
     base, path, limit = file.base_offset, file.absolute, file.options.max_decompressed_bytes
+    add_mismatch = file.mismatches.add
     offsets, times = _index_slots(offset_index, OffsetIndex.layout), _index_slots(index, TimeIndex.layout)
     if file.options.index_sanity_check:
         first, last = (times[0], times[-1]) if times else ((0, 0), (0, 0))
@@ -137,7 +137,7 @@ def time_index_text(
             if found < offset:
                 continue
             if found != offset:
-                mismatches.add("offset_missing", path, offset, found)
+                add_mismatch("offset_missing", path, offset, found)
                 break
             is_batch = isinstance(batch.header, V2Header)
             if not is_batch or batch.header.record_count:
@@ -145,12 +145,12 @@ def time_index_text(
             of_batch = (-1 if stamp is None else stamp for _, stamp, *_ in records_of(batch, limit))
             latest = max([-1, *(of_batch if is_batch else (one.timestamp for one in messages(batch, limit)))])
             if latest != timestamp:
-                mismatches.add("time_mismatch", path, timestamp, latest)
+                add_mismatch("time_mismatch", path, timestamp, latest)
             if previous >= timestamp:
-                mismatches.add("time_order", path, timestamp, previous)
+                add_mismatch("time_order", path, timestamp, previous)
             break
         else:
-            mismatches.add("offset_missing", path, offset, -1)
+            add_mismatch("offset_missing", path, offset, -1)
         if not file.options.verify_index_only:
             yield f"timestamp: {timestamp} offset: {offset}\n"
         previous = timestamp
@@ -263,15 +263,15 @@ def dump(
         if kind is None:
             say(f"Ignoring unknown file {display_path}")
             continue
-        yield from kind(DumpedFile(display_path, name, options, opened, say, note, progress), mismatches)
+        yield from kind(DumpedFile(display_path, name, options, mismatches, opened, say, note, progress))
     for line in mismatches.lines():
         say(line)
 
 
-Kind = Callable[[DumpedFile, Mismatches], Iterator[str]]
+Kind = Callable[[DumpedFile], Iterator[str]]
 
 
-def _log_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
+def _log_lines(file: DumpedFile) -> Iterator[str]:
     heading = missing = ""  # missing: what the file's name lacks
     if file.name == _BOOTSTRAP:
         heading = "KRaft bootstrap snapshot\n"
@@ -291,24 +291,24 @@ def _log_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
         if missing:
             file.note(f"{file.display_path}: its name has no {missing}; Kafka's tool would refuse it")
         progress = partial(file.progress, file.display_path)
-        yield from log_text(source, file.name, file.options, ConsecutiveCheck(mismatches, file.absolute), progress)
+        yield from log_text(source, file.name, file.options, ConsecutiveCheck(file.mismatches, file.absolute), progress)
 
 
 def _index_dumper(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
     """An index whose text needs these files of its segment, the .log first."""
 
-    def lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
+    def lines(file: DumpedFile) -> Iterator[str]:
         parse_long(file.stem)
         with ExitStack() as files:
             folder = os.path.dirname(file.display_path)
             paths = *(os.path.join(folder, file.stem + suffix) for suffix in suffixes), file.display_path
             *others, index = (files.enter_context(closing(file.opened(path))) for path in paths)
-            yield from text(file, mismatches, index, *others)
+            yield from text(file, index, *others)
 
     return lines
 
 
-def _snapshot_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
+def _snapshot_lines(file: DumpedFile) -> Iterator[str]:
     """The lines of a .snapshot, if the file is one."""
     lines = []
     with closing(file.opened(file.display_path)) as source:
@@ -333,7 +333,7 @@ def _snapshot_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
     yield "".join(lines)
 
 
-def _txn_index_lines(file: DumpedFile, mismatches: Mismatches) -> Iterator[str]:
+def _txn_index_lines(file: DumpedFile) -> Iterator[str]:
     parse_long(file.stem)
     lines = []  # Kafka reads all entries before it prints the first
     with closing(file.opened(file.display_path)) as source:

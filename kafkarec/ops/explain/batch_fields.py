@@ -202,7 +202,7 @@ def add_batch(writer: SpanWriter, length_fault: FieldFault | None, cap: int, mos
     Returns the section of the decompressed payload, if there is one; its faults are added to the writer's.
     """
     stop = len(writer.data)
-    read = single_fields.header(writer.data, stop)
+    read = single_fields.header(writer.data, 0, stop)
     crc_note, crc_fault = checksum_note(writer.data, layout.BATCH_MAGIC, length_fault)
     notes: dict[str, Note] = _BATCH_NOTES | {"crc": crc_note}
     faults = {"batch_length": length_fault, "crc": crc_fault}

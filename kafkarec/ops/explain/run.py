@@ -62,7 +62,7 @@ def explain(
     elif magic in layout.MAGICS:
         sections = add_message(writer, fault, max_decompressed_bytes, records)
     else:
-        read = single_fields.start(view)
+        read = single_fields.start(view, 0, size)
         if read.fault:
             read = read._replace(fault=FieldFault("length_beyond_end", layout.LOG_OVERHEAD, size))
         signed = read.values().get("magic")

@@ -289,10 +289,5 @@ def _decompressed_records(view: memoryview, batches: RequestCheck, first: FirstB
                 codecs.check_stream_start(first.codec, payload, rules.limit, first.magic)
             return b""
         return codecs.decompress(first.codec, payload, rules.limit, first.magic)
-    except codecs.MissingCodec as missing:
-        first.refuse("missing_codec", detail=str(missing))
-    except codecs.LimitReached as reached:
-        detail = f"max_decompressed_bytes={rules.limit} can be raised ({reached.detail})"
-        first.refuse("limit_exceeded", expected=rules.limit, found=rules.limit, detail=detail)
-    except codecs.CodecError as error:
-        first.refuse("payload_corrupt", detail=error.detail)
+    except codecs.CodecError as refused:
+        first.refuse(refused.reason, **refused.sides(rules.limit))

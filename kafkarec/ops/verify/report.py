@@ -8,16 +8,16 @@ page          with maps of the files, and what to do about each finding
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkarec._version import __version__
 from kafkarec.damage import Damage, begins_with_zeros, comparison_text, is_unchecked
 from kafkarec.errors import REASONS
-from kafkarec.report import Block, BytesBar, Commands, Document, ReportSection, ReportTable, text
+from kafkarec.report import Block, BytesBar, ColumnOf, Commands, Document, ReportSection, ReportTable, text
 from kafkarec.storage import recorded_ends
-from kafkarec.support.text_table import NOTHING, byte_size, counted, lost_offsets, noun, or_nothing, safe
+from kafkarec.support.text_table import NOTHING, byte_size, counted, lost_offsets, noun, safe
 
 from .advice import next_steps
 from .finding_kinds import ANOMALY, END, ERROR, KINDS, NOTE, SEVERITIES, kinds_of_subject
@@ -192,7 +192,7 @@ def document(report: ReportData, everything: bool = False, page: bool = False) -
     if len(report.partitions) > 1:
         rows, rest = report.partitions[: limits.partitions], report.partitions[limits.partitions :]
         times = Counter(one.name for one in report.partitions)
-        titles: dict[str, Callable[[PartitionReport], str]] = {
+        titles: dict[str, ColumnOf[PartitionReport]] = {
             "partition": lambda one: one.name if times[one.name] == 1 else one.path
         }
         bars = [_bar(one.files) for one in rows]
@@ -255,21 +255,21 @@ def _partition_section(one: PartitionReport, lines: int, with_notes: bool, limit
     return ReportSection(title, blocks, state=one.state)
 
 
-_OF_PARTITION: dict[str, Callable[[PartitionReport], str]] = {
+_OF_PARTITION: dict[str, ColumnOf[PartitionReport]] = {
     "state": lambda one: one.state.upper() if one.state == "damaged" else one.state,
-    "files": lambda one: str(len(one.files)),
+    "files": lambda one: len(one.files),
     "bytes": lambda one: byte_size(one.total("size")),
-    "records": lambda one: str(one.total("records")),
-    "ranges": lambda one: str(one.places or NOTHING),
-    "bytes lost": lambda one: str(one.lost_bytes or NOTHING),
+    "records": lambda one: one.total("records"),
+    "ranges": lambda one: one.places or None,
+    "bytes lost": lambda one: one.lost_bytes or None,
     # an upper bound: `45`, or `45+` with damage at its start or end
     "offsets lost": lambda one: (
         f"{one.lost_offsets}{'+' * one.lost_at_an_end}"
         if one.lost_at_an_end or one.lost_bytes or one.lost_offsets
         else NOTHING
     ),
-    "errors": lambda one: str(count_by_severity(one.findings, ERROR) or NOTHING),
-    "anomalies": lambda one: str(count_by_severity(one.findings, ANOMALY) or NOTHING),
+    "errors": lambda one: count_by_severity(one.findings, ERROR) or None,
+    "anomalies": lambda one: count_by_severity(one.findings, ANOMALY) or None,
 }
 
 
@@ -358,12 +358,12 @@ def _file_name(one: Finding) -> str:
     return "" if one.file is None else "/".join(one.file.split("/")[-parts:])
 
 
-_OF_FINDING: dict[str, Callable[[Finding], str]] = {
-    "severity": lambda one: one.severity,
+_OF_FINDING: dict[str, ColumnOf[Finding]] = {
+    "severity": "severity",
     "file": _file_name,
-    "byte": lambda one: or_nothing(one.position),
-    "offset": lambda one: or_nothing(one.offset),
-    "times": lambda one: str(one.count),
+    "byte": "position",
+    "offset": "offset",
+    "times": "count",
     "finding": lambda one: f"{one.detail} [{one.kind}]",
     "what to do": lambda one: KINDS[one.kind].advice,
 }
