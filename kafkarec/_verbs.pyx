@@ -19,7 +19,8 @@ from libc.string cimport memcpy, memset
 from kafkarec._c.arrow cimport BYTES, FIXED, HEADERS, Column, Storage
 from kafkarec._c.input_columns cimport Span
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL, UP_TO_MAGIC, BatchRow, frame, least_size, read_header, verify_crc, wrapping_add,
+    ABSENT, BATCH_MAGIC, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, UP_TO_MAGIC, BatchRow, frame,
+    is_control, is_transactional, least_size, read_header, verify_crc, wrapping_add,
 )
 from kafkarec._c.magic_3 cimport (
     HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, FieldScan, RecordsOut, begin_field_scan, copy_records,
@@ -45,7 +46,8 @@ from kafkarec._c.status cimport (
     LENGTH_BEYOND_END, MESSAGE_TRUNCATED, NEEDS_CODEC, OFFSETS_OUT_OF_ORDER, OK, RECORDS_LEFT_OVER,
     RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, UNSUPPORTED_MAGIC, Fault, refuse,
 )
-from kafkarec._c.write cimport put_i64, put_message_crc
+from kafkarec._c.numbers cimport put_i64
+from kafkarec._c.write cimport put_message_crc
 from kafkarec._core cimport HeldBytes, memory_of, storage_of
 from kafkarec._entry.calls cimport claim, fault_fields, reasons_by_status
 from kafkarec._entry.py_columns cimport cells_of, numbers_of
@@ -169,11 +171,10 @@ cdef class RequestCheck:
     def first_batch(self):
         """The fields of ops.validate.rules.FirstBatch; -1 where the first batch's magic does not have them."""
         cdef const BatchRow* row = &self.row
-        cdef bint is_batch = row.magic >= BATCH_MAGIC
         return (
             row.magic, row.codec, row.size_in_bytes, row.base_offset, row.last_offset, row.timestamp_type,
             row.producer_id, row.producer_epoch, row.base_sequence, row.record_count,
-            is_batch and row.attributes & TRANSACTIONAL != 0, is_batch and row.attributes & CONTROL != 0,
+            is_transactional(row), is_control(row),
         )
 
     def payload(self):
@@ -589,7 +590,6 @@ cdef class HeaderFirstCheck:
 
     def __dealloc__(self):
         decompress_release(&self.context)
-        buffer_free(&self.context.out)
 
     def run(self):
         """Checks batches up to one that is left to the caller, and returns its position, at the end that of the end.

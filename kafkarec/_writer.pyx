@@ -10,7 +10,7 @@ from cpython.ref cimport PyObject
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC, wrapping_add
-from kafkarec._c.columns cimport Buffer, buffer_free, buffer_reserve
+from kafkarec._c.columns cimport Buffer, buffer_free_above, buffer_reserve
 from kafkarec._c.write cimport (
     BATCH_LIMIT, EXPLICIT_BASE_OFFSET, FINE, INITIAL_RATIO as FIRST_RATIO, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER,
     OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, BatchFields, RecordFields, delta_fits,
@@ -115,6 +115,7 @@ cdef InputChunk _row_chunk
 
 cdef enum:
     NO_RECORD = -1
+    MOST_OPEN = 1 << 20          # bytes of a builder's memory before it has records
 
 
 cdef int64_t load_record(Encoder* e, RecordFields* d, PyObject* timestamp, PyObject* key, PyObject* value,
@@ -161,6 +162,7 @@ cdef class OpenBatch:
         self.begin(options, &options.e.defaults)
 
     cdef int begin(self, EncodeOptions options, const BatchFields* fields) except -1:
+        cdef size_t reserved
         claim(&self.busy)
         self.busy = False
         self.drop_records()
@@ -170,13 +172,15 @@ cdef class OpenBatch:
         self.ratio = 1.0
         self.first_offset = self.offset_of_greatest = ABSENT
         self._most_bytes = INT32_MAX
-        if batch_open(&self.e, fields, fields.base_offset, ABSENT) != OK:
+        reserved = <size_t>min(max(options.e.limit.most, 0), <int64_t>MOST_OPEN)
+        if (batch_open(&self.e, fields, fields.base_offset, ABSENT) != OK
+                or buffer_reserve(&self.e.body if fields.codec != 0 else &self.e.out, 0, reserved) != OK):
             raise MemoryError
         return 0
 
     cdef int drop_records(self) noexcept:
-        free_above(&self.e.out, 0)
-        free_above(&self.e.body, 0)
+        buffer_free_above(&self.e.out, 0)
+        buffer_free_above(&self.e.body, 0)
         return 0
 
     def __dealloc__(self):
@@ -598,8 +602,8 @@ cdef class RecordInput:
         self.check_row_range(start, stop)
         encoding = EncodeRun(self)
         encoding.begin(options)
-        encoding.e.stop = stop
-        encoding.make_single()
+        encoding.e.stop, encoding.e.single_batch, encoding.e.assign_offsets = stop, True, not self.has_offsets
+        encoding.e.defaults.explicit_fields |= EXPLICIT_BASE_OFFSET
         return encoding
 
     cdef bytes encode(self, EncodeRun encoding, object base_offset, object batch_size, tuple originals):
@@ -680,26 +684,14 @@ cdef class EncodeOptions:
     def __dealloc__(self):
         compress_release(&self.e.compress_context)
 
-    cdef EncodeRun idle_or_new(self):
-        """A run over rows that are yet to be given; `put_back` once it has ended well."""
-        cdef EncodeRun encoding = self.spare
-        self.spare = None
-        return EncodeRun(RecordInput(rows=())) if encoding is None else encoding
-
     cdef int put_back(self, EncodeRun encoding) except -1:
+        """Keeps a run over rows that has ended well for the next call."""
         rows_recycle(&encoding.record_input.table)
         encoding.record_input.kept_alive = encoding.options = None
-        free_above(&encoding.e.out, SPARE_BYTES)
-        free_above(&encoding.e.body, SPARE_BYTES)
+        buffer_free_above(&encoding.e.out, SPARE_BYTES)
+        buffer_free_above(&encoding.e.body, SPARE_BYTES)
         self.spare = encoding
         return 0
-
-
-cdef void free_above(Buffer* buffer, size_t most) noexcept:
-    """Frees a buffer of more than `most` bytes."""
-    if buffer.capacity > most:
-        buffer_free(buffer)
-        buffer.data, buffer.capacity = NULL, 0
 
 
 @cython.final
@@ -724,15 +716,9 @@ cdef class EncodeRun:
         return 0
 
     def __dealloc__(self):
-        free_above(&self.e.body, 0)
-        free_above(&self.e.out, 0)
-        free_above(&self.e.original_block, 0)
-
-    cdef int make_single(self) noexcept:
-        """Makes it a run that writes one batch."""
-        self.e.single_batch = True
-        self.e.assign_offsets = not self.record_input.has_offsets
-        self.e.defaults.explicit_fields |= EXPLICIT_BASE_OFFSET
+        buffer_free_above(&self.e.body, 0)
+        buffer_free_above(&self.e.out, 0)
+        buffer_free_above(&self.e.original_block, 0)
 
     cdef int rewind(self, int64_t first_offset, int64_t start) except -1:
         """Begins at row `start`, and reserves the estimated size of the output."""
@@ -890,7 +876,9 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
     check_range("base_offset", base_offset, INT64_MAX)
     check_range("batch_size", batch_size, INT32_MAX)
     if type(records) is list or type(records) is tuple:
-        encoding = options.idle_or_new()
+        encoding, options.spare = options.spare, None
+        if encoding is None:
+            encoding = EncodeRun(RecordInput(rows=()))
         encoding.record_input.take_rows(tuple(records))
         encoding.begin(options)
         encoded = encoding.record_input.encode(encoding, base_offset, batch_size, None)

@@ -20,13 +20,13 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.write cimport (
     EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, FINE, MOST_OVERHEAD,
     BatchFields, BatchLimit, RecordFields, batch_header_size, body_size, has_room_for, length_size, load_headers,
-    next_ratio, put_batch_header, put_body, put_int32_sized, put_message_crc, put_message_head, put_u32, with_length,
+    next_ratio, put_batch_header, put_body, put_int32_sized, put_message_crc, put_message_head, with_length,
 )
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.input_columns cimport InputChunk, cell, number
 from kafkarec._c.compress cimport CompressContext, compress_bound, compress_lz4, compress_zstd, has_functions
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, PAUSED, TOO_LARGE_TO_WRITE
-from kafkarec._c.numbers cimport put_unsigned, put_varint, varint_size
+from kafkarec._c.numbers cimport put_u32, put_unsigned, put_varint, varint_size
 
 cdef enum:
     MOST_USED = 0x7FFFFBFF       # the most bytes of a batch's records: 1 KiB below 2^31

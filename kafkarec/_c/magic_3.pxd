@@ -19,14 +19,14 @@ A header-first payload may be decompressed only as far as its fields go. Where t
 fields are read again and again while more of them come (`scan_fields`): each time from the first record that was not
 whole, and only when twice the bytes of that one are there, so that the work is linear.
 """
-from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, int8_t, uint8_t
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport (
     CODEC_MASK, LOG_OVERHEAD, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow, frame_of_magics, read_v2_header,
     verify_crc, wrapping_add,
 )
-from kafkarec._c.numbers cimport VARLONG_BYTES, load_i32, load_i64, load_u32, put_varint, unzigzag64
+from kafkarec._c.numbers cimport VARLONG_BYTES, load_i16, load_i32, load_i64, load_u32, put_varint, unzigzag64
 from kafkarec._c.record_walk cimport (
     Magic2Walk, Magic3Walk, WalkedRecord, begin_walk, bytes_left, next_field, next_int, next_length, next_unsigned,
     walk_fields,
@@ -59,9 +59,9 @@ cdef inline int read_v3_header(const uint8_t* p, BatchRow* row, const uint8_t** 
     row.base_offset = load_i64(p)
     row.last_offset = wrapping_add(row.base_offset, delta)
     row.partition_leader_epoch = load_i32(p + LOG_OVERHEAD)
-    row.attributes = <int16_t>(load_u32(p + V2_ATTRIBUTES_OFFSET) >> 16)
+    row.attributes = load_i16(p + V2_ATTRIBUTES_OFFSET)
     row.producer_id = load_i64(p + 23)
-    row.producer_epoch = <int16_t>(load_u32(p + 31) >> 16)
+    row.producer_epoch = load_i16(p + 31)
     row.base_sequence = load_i32(p + 33)
     row.record_count = load_i32(p + 37)
     payload[0] = varints.p
