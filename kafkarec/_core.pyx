@@ -27,12 +27,13 @@ from kafkarec._c.output_columns cimport (
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, note, note_stream
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET,
-    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchHeader, BatchRow, is_control as is_control_batch, is_wrapper,
+    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_control as is_control_batch, is_wrapper,
     wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.columns cimport (
     WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Bytes, Columns,
-    Run, buffer_free, buffer_reserve, columns_begin, columns_release, columns_reserve, columns_truncate, is_set,
+    Run, buffer_free, buffer_free_above, buffer_reserve, columns_begin, columns_release, columns_reserve,
+    columns_truncate, is_set,
 )
 from kafkarec._c.decode cimport (
     NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_decode, engine_run, engine_step,
@@ -68,7 +69,7 @@ from kafkarec._c.producer_table cimport (
 from kafkarec._c.input_columns cimport (
     Cells, Numbers, Span, cell,
 )
-from kafkarec._c.numbers cimport be32, be64
+from kafkarec._c.numbers cimport put_i64, put_u32
 from kafkarec._entry.arrow_capsules cimport (
     ArrayOrigin, bind_cells, capsule_pointer, drop_stream, list_capsule, pack_schema, schema_capsule,
 )
@@ -181,7 +182,6 @@ cdef class PayloadDecompressor:
 
     def __dealloc__(self):
         decompress_release(&self.context)
-        buffer_free(&self.context.out)
 
     def run(self, int8_t codec, payload, int64_t limit, int8_t magic):
         """The content; None: it has more bytes than MOST_CONTENT, or the payload is not of the usual form. See
@@ -195,9 +195,7 @@ cdef class PayloadDecompressor:
         content = None
         if status == OK:
             content = PyBytes_FromStringAndSize(<const char*>context.out.data, context.length)
-        if self.context.out.capacity > MOST_KEPT:
-            buffer_free(&self.context.out)
-            self.context.out = Buffer(NULL, 0)
+        buffer_free_above(&self.context.out, MOST_KEPT)
         return content
 
 
@@ -659,23 +657,23 @@ cdef class BatchRows:
         """Sets header fields of the batches, here and in the bytes that they were read from: the offsets from
         `next_offset` on, but for wrappers, which have them in their payloads; the leader epoch, or `blank_epoch` where
         there is none. -1: as they are. Returns the next offset."""
-        cdef BatchHeader* header
+        cdef uint8_t* raw
         cdef BatchRow* row
         cdef int64_t i, moved
         for i in range(self.count):
             row = self.at(i)
             if row.size_in_bytes > len(data) - row.position:
                 raise ValueError(f"{len(data)} bytes do not have the batch at {row.position}")
-            header = <BatchHeader*>(PyByteArray_AsString(data) + row.position)
+            raw = <uint8_t*>PyByteArray_AsString(data) + row.position
             if next_offset >= 0 and not is_wrapper(row):
                 moved = wrapping_subtract(next_offset, row.base_offset)
-                header.base_offset = <int64_t>be64(<uint64_t>next_offset)
+                put_i64(raw, next_offset)
                 row.base_offset = row.first_offset = next_offset
                 row.last_offset = wrapping_add(row.last_offset, moved)
                 next_offset = row.next_offset = wrapping_add(row.next_offset, moved)
             if row.magic >= BATCH_MAGIC and (epoch >= 0 or row.partition_leader_epoch < 0 <= blank_epoch):
                 row.partition_leader_epoch = epoch if epoch >= 0 else blank_epoch
-                header.partition_leader_epoch = <int32_t>be32(<uint32_t>row.partition_leader_epoch)
+                put_u32(raw + LOG_OVERHEAD, <uint32_t>row.partition_leader_epoch)
         return next_offset
 
     def as_chunk(self, Layout layout not None):
@@ -983,7 +981,6 @@ cdef class Decoder:
         columns_release(&self.e.columns)
         buffer_free(&self.e.rows)
         buffer_free(&self.aborted)
-        buffer_free(&self.e.context.out)
         buffer_free(&self.e.audit.kept)
         buffer_free(&self.e.input.buffer)
         buffer_free(&self.e.input.bad)

@@ -19,8 +19,8 @@ from libc.string cimport memcpy, memset
 from kafkarec._c.arrow cimport BYTES, FIXED, HEADERS, Column, Storage
 from kafkarec._c.input_columns cimport Span
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET,
-    TRANSACTIONAL, UP_TO_MAGIC, BatchRow, frame, least_size, read_header, verify_crc, wrapping_add,
+    ABSENT, BATCH_MAGIC, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, UP_TO_MAGIC, BatchRow, frame,
+    is_control, is_transactional, least_size, read_header, verify_crc, wrapping_add,
 )
 from kafkarec._c.magic_3 cimport (
     HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, FieldScan, RecordsOut, begin_field_scan, copy_records,
@@ -37,7 +37,7 @@ from kafkarec._c.offset_map cimport (
     OffsetMap, Slot, offset_map_begin, offset_map_end, offset_map_keep_latest, offset_map_put_rows, offset_map_slot,
 )
 from kafkarec._c.record_stats cimport (
-    MOST_REFUSED, RecordRules, RecordStats, RefusedRecord, check_record_sizes, scan_batch, scan_message, scan_wrapper,
+    MOST_REFUSED, RecordRules, RecordStats, ScannedRecord, check_record_sizes, scan_batch, scan_message, scan_wrapper,
     stats_begin,
 )
 from kafkarec._c.record_walk cimport Magic2Walk, Magic3Walk, begin_walk, next_int
@@ -46,8 +46,9 @@ from kafkarec._c.status cimport (
     LENGTH_BEYOND_END, MESSAGE_TRUNCATED, NEEDS_CODEC, OFFSETS_OUT_OF_ORDER, OK, RECORDS_LEFT_OVER,
     RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, UNSUPPORTED_MAGIC, Fault, refuse,
 )
-from kafkarec._c.write cimport put_i64, put_u32
-from kafkarec._core cimport HeldBytes, crc32_on, memory_of, storage_of
+from kafkarec._c.numbers cimport put_i64
+from kafkarec._c.write cimport put_message_crc
+from kafkarec._core cimport HeldBytes, memory_of, storage_of
 from kafkarec._entry.calls cimport claim, fault_fields, reasons_by_status
 from kafkarec._entry.py_columns cimport cells_of, numbers_of
 
@@ -90,26 +91,6 @@ cdef inline void set_fault_place(Fault* fault, const BatchRow* row) noexcept nog
     fault.next_position = row.position + row.size_in_bytes
 
 
-# The rules for batches, checked before their records (UnifiedLog.analyzeAndValidateRecords).
-cdef struct BatchRules:
-    bint check_crcs
-    bint from_zero               # base offset 0 in magic 2
-    bint rising                  # last offsets rise from batch to batch
-    bint of_leader               # the leader epoch must be leader_epoch
-    int32_t leader_epoch
-    int64_t most_bytes           # of a batch
-
-
-cdef int check_batch_rules(const BatchRules* d, const BatchRow* row, Fault* fault) noexcept nogil:
-    if d.of_leader and row.partition_leader_epoch != d.leader_epoch:
-        return refuse(fault, LEADER_EPOCH_DIFFERS, d.leader_epoch, row.partition_leader_epoch)
-    if d.from_zero and row.magic >= BATCH_MAGIC and row.base_offset != 0:
-        return refuse(fault, BASE_OFFSET_NOT_ZERO, 0, row.base_offset)
-    if row.size_in_bytes > d.most_bytes:
-        return refuse(fault, BATCH_TOO_LARGE, d.most_bytes, row.size_in_bytes)
-    return OK
-
-
 @cython.final
 cdef class RequestCheck:
     """A produce request: frames and checks its batches, then scans their records.
@@ -120,6 +101,12 @@ cdef class RequestCheck:
     last_offset, max_timestamp    of the batches' headers: the last one, the largest one
     """
     cdef HeldBytes held
+    # the rules for batches, checked before their records (UnifiedLog.analyzeAndValidateRecords)
+    cdef bint check_crcs, from_zero      # base offset 0 in magic 2
+    cdef bint rising                     # last offsets rise from batch to batch
+    cdef bint of_leader                  # the leader epoch must be leader_epoch
+    cdef int32_t leader_epoch
+    cdef int64_t most_bytes              # of a batch
     cdef BatchRow row
     cdef RecordStats record_stats
     cdef readonly int64_t batches, end, other_position, last_offset, max_timestamp
@@ -127,22 +114,29 @@ cdef class RequestCheck:
     cdef readonly bint one_magic
 
     def __cinit__(self, data, *, bint check_crcs, bint from_zero, bint rising, leader_epoch, int64_t most_bytes):
-        cdef BatchRules d
         cdef Fault fault
         cdef int status
         self.held = HeldBytes(data)
-        d.check_crcs, d.from_zero, d.rising, d.most_bytes = check_crcs, from_zero, rising, most_bytes
-        d.of_leader = leader_epoch is not None
-        d.leader_epoch = leader_epoch or 0
+        self.check_crcs, self.from_zero, self.rising, self.most_bytes = check_crcs, from_zero, rising, most_bytes
+        self.of_leader, self.leader_epoch = leader_epoch is not None, leader_epoch or 0
         with nogil:
-            status = self.check_batches(&d, &fault)
+            status = self.check_batches(&fault)
         if status != END and status != CUT:
             raise refusal(status, &fault)
 
     def __dealloc__(self):
         buffer_free(&self.record_stats.refused)
 
-    cdef int check_batches(self, const BatchRules* d, Fault* fault) noexcept nogil:
+    cdef int check_rules(self, const BatchRow* row, Fault* fault) noexcept nogil:
+        if self.of_leader and row.partition_leader_epoch != self.leader_epoch:
+            return refuse(fault, LEADER_EPOCH_DIFFERS, self.leader_epoch, row.partition_leader_epoch)
+        if self.from_zero and row.magic >= BATCH_MAGIC and row.base_offset != 0:
+            return refuse(fault, BASE_OFFSET_NOT_ZERO, 0, row.base_offset)
+        if row.size_in_bytes > self.most_bytes:
+            return refuse(fault, BATCH_TOO_LARGE, self.most_bytes, row.size_in_bytes)
+        return OK
+
+    cdef int check_batches(self, Fault* fault) noexcept nogil:
         """Checks all batches. Returns END, CUT or a refusal."""
         cdef const uint8_t* base = self.held.data
         cdef BatchRow row
@@ -151,15 +145,15 @@ cdef class RequestCheck:
         while True:
             status = read_framed_batch(base, self.held.size, self.end, &row, fault)
             if status == OK or status == BATCH_TOO_SMALL:
-                ruled = check_batch_rules(d, &row, fault)
+                ruled = self.check_rules(&row, fault)
                 status = status if ruled == OK else ruled
-            if status == OK and d.check_crcs:
+            if status == OK and self.check_crcs:
                 status = verify_crc(base + self.end, &row, fault)
             if status != OK:
                 return status
             if row.codec > LATEST_CODEC:
                 return refuse(fault, UNSUPPORTED_CODEC, LATEST_CODEC, row.codec)
-            if d.rising and self.last_offset >= row.last_offset:
+            if self.rising and self.last_offset >= row.last_offset:
                 return refuse(fault, OFFSETS_OUT_OF_ORDER, self.last_offset, row.last_offset)
             if self.batches == 0:
                 self.row = row
@@ -177,11 +171,10 @@ cdef class RequestCheck:
     def first_batch(self):
         """The fields of ops.validate.rules.FirstBatch; -1 where the first batch's magic does not have them."""
         cdef const BatchRow* row = &self.row
-        cdef bint is_batch = row.magic >= BATCH_MAGIC
         return (
             row.magic, row.codec, row.size_in_bytes, row.base_offset, row.last_offset, row.timestamp_type,
             row.producer_id, row.producer_epoch, row.base_sequence, row.record_count,
-            is_batch and row.attributes & TRANSACTIONAL != 0, is_batch and row.attributes & CONTROL != 0,
+            is_transactional(row), is_control(row),
         )
 
     def payload(self):
@@ -274,7 +267,7 @@ cdef class RequestCheck:
     def refused_records(self):
         """(number of refused records, whether one is refused for its timestamp, and a list of the first MOST_REFUSED:
         (index in its batch, RecordFault as int, timestamp, offset, magic))."""
-        cdef const RefusedRecord* note = <const RefusedRecord*>self.record_stats.refused.data
+        cdef const ScannedRecord* note = <const ScannedRecord*>self.record_stats.refused.data
         cdef int64_t i
         notes = [
             (note[i].index, note[i].why, note[i].timestamp, note[i].offset, note[i].magic)
@@ -310,7 +303,7 @@ def stamp_messages(buffer, int64_t first_offset, timestamp_type, int64_t log_app
             if row.magic == 1 and (row.timestamp_type != append_time or row.max_timestamp != stamp):
                 p[UP_TO_MAGIC] = <uint8_t>(row.codec | (LOG_APPEND_TIME if append_time else 0))
                 put_i64(p + UP_TO_MAGIC + 1, stamp)
-                put_u32(p + LOG_OVERHEAD, crc32_on(0, p + MAGIC_OFFSET, <size_t>(row.size_in_bytes - MAGIC_OFFSET)))
+                put_message_crc(p, row.size_in_bytes)
             first_offset = wrapping_add(first_offset, 1)
             at += row.size_in_bytes
 
@@ -538,8 +531,9 @@ def rewrite_records(
         second.data, second.data + second.size, 0,
     )
     cdef FieldScan scan = begin_field_scan(count, has_attributes)
+    cdef FieldScan copied = scan
     cdef RecordsOut out
-    cdef int64_t most = rewrite_bound(first.size + second.size)
+    cdef int64_t most = rewrite_bound(first.size + second.size), left
     cdef uint8_t* begin
     cdef uint8_t* begin_data = NULL
     cdef bint one_frame = is_apart and data is None
@@ -558,7 +552,10 @@ def rewrite_records(
             status = scan_fields(&scan, first.data, first.size, &fault)
             at.data, at.data_end, at.stop = first.data + scan.size, at.stop, first.data + scan.size
         if status == OK:
-            status = copy_records(&at, &out, count)
+            status = copy_records(&at, &out, &copied)
+        left = at.stop - at.p + (at.data_end - at.data)
+        if status == OK and left > 0:
+            status = refuse(&fault, RECORDS_LEFT_OVER, count, left)
     if status == ATTRIBUTES_LOST:
         return None
     if status != OK:
@@ -593,7 +590,6 @@ cdef class HeaderFirstCheck:
 
     def __dealloc__(self):
         decompress_release(&self.context)
-        buffer_free(&self.context.out)
 
     def run(self):
         """Checks batches up to one that is left to the caller, and returns its position, at the end that of the end.

@@ -8,41 +8,37 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport PyObject
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
-from libc.stdlib cimport free
-from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC, wrapping_add
-from kafkarec._c.columns cimport Buffer, buffer_free, buffer_reserve
+from kafkarec._c.columns cimport Buffer, buffer_free_above, buffer_reserve
 from kafkarec._c.write cimport (
-    BATCH_LIMIT, EXPLICIT_BASE_OFFSET, INITIAL_RATIO as FIRST_RATIO, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER,
-    OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, BatchFields, RecordFields, batch_header_size,
-    estimated_size as batch_size_so_far, is_full, next_ratio as ratio_after, record_size as size_of, size_with_length,
+    BATCH_LIMIT, EXPLICIT_BASE_OFFSET, FINE, INITIAL_RATIO as FIRST_RATIO, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER,
+    OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, BatchFields, RecordFields, delta_fits,
+    estimated_size as batch_size_so_far, has_room_for, is_full, next_ratio as ratio_after, record_size as size_of,
+    size_with_length,
 )
-from kafkarec._c.encode cimport RowSummary, encoder_run, full_before, summarize
+from kafkarec._c.encode cimport RowSummary, encoder_run, full_before, load_row, record_size_in_batch, summarize
 from kafkarec._c.numbers cimport varint_size
 from kafkarec._c.batch_builder cimport (
-    Encoder, batch_close_compressed, is_whole, write_empty_batch,
+    Encoder, add_record, batch_close_compressed, batch_open, is_whole, write_empty_batch,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
     FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, LARGE_RECORD, MOST_RESERVED, NO_NUMBERS, SMALL_INPUT,
     InputChunk, estimated_encoded_size, number,
 )
-from kafkarec._c.compress cimport LZ4_HEAD, ZSTD_PARAMETERS, compress_release
-from kafkarec._entry.written_batches cimport (
-    FALL_BACK, YES, OpenBatchState, OriginalBatches, add_record, has_last_offset, has_room, originals_fill,
-    originals_last_offset, set_last_offset,
-)
+from kafkarec._c.compress cimport LZ4_HEAD, ZSTD_PARAMETERS, CompressContext, compress_release
+from kafkarec._entry.written_batches cimport originals_fill, originals_last_offset
 from kafkarec._entry.arrow_import cimport (
     InputChunks, chunks_release, fill_batch_fields, import_array, import_stream, new_chunk,
 )
 from kafkarec._entry.calls cimport (
-    ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, acquire_gil, call, fast_function, fast_method,
+    ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, acquire_gil, call, claim, fast_function, fast_method,
     made_before, release_gil, set_by_name, with_latest,
 )
 from kafkarec._entry.py_rows cimport (
-    NAMES, SPARE_BYTES, Py_None, PyRows, RowTypes, kr_row_number, kr_rows_prepare, rows_bind, rows_fill, rows_recycle,
-    rows_release,
+    NAMES, SPARE_BYTES, Py_None, PyRows, RowTypes, kr_row_number, kr_rows_prepare, rows_bind, rows_clear, rows_fill,
+    rows_recycle, rows_release, rows_reserve, take_bytes, take_numbers,
 )
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, OUT_OF_MEMORY, PAUSED, TOO_LARGE_TO_WRITE
 
@@ -113,96 +109,145 @@ def next_ratio(float expected, float seen):
 
 
 cdef str OPEN = "open", BUILT = "built", ABORTED = "aborted"       # states of a builder
-cdef PyRows _spare_rows                  # without rows
+# The record that is appended to a builder, or measured: no code of Python runs meanwhile.
+cdef PyRows _row
+cdef InputChunk _row_chunk
+
+cdef enum:
+    NO_RECORD = -1
+    MOST_OPEN = 1 << 20          # bytes of a builder's memory before it has records
+
+
+cdef int64_t load_record(Encoder* e, RecordFields* d, PyObject* timestamp, PyObject* key, PyObject* value,
+                         PyObject* headers, PyObject* offset) except? NO_RECORD:
+    """Reads a record to `d`, as a row of _row_chunk; returns its size in the open batch. NO_RECORD: a field must be
+    converted or cannot be written."""
+    cdef bint taken
+    if headers == Py_None and e.fields.magic >= BATCH_MAGIC:
+        return NO_RECORD
+    rows_recycle(&_row)
+    rows_reserve(&_row, 1)
+    taken = take_numbers(&_row, offset, timestamp) and take_bytes(&_row, key, value, headers)
+    rows_bind(&_row, &_row_chunk)
+    rows_clear(&_row)                        # the caller keeps the objects
+    e.assign_offsets = offset == Py_None
+    if not taken or load_row(e, &_row_chunk, 0, d) != FINE:
+        return NO_RECORD
+    if e.count == 0 and not e.fields.has_horizon:
+        e.fields.base_timestamp = d.timestamp
+    return record_size_in_batch(&e.fields, d)
 
 
 cdef class OpenBatch:
-    """The records of an open batch and their sizes: see `_entry/written_batches.pxd`.
-    The base of RecordBatchBuilder, whose properties these are; the other names are private.
+    """A batch to which records are appended one by one. The base of RecordBatchBuilder, whose properties these are; the
+    other names are private.
 
     _append_row and _has_room return None if a field must be converted or cannot be written; nothing has changed then.
     """
-    cdef OpenBatchState g
+    cdef Encoder e                       # without rows; previous_offset: the last offset, if `has_last_offset`
     cdef EncodeOptions options
-    cdef int writing                     # how many calls of `write` are running
+    cdef bint busy                       # the batch is closed by `_build`
     cdef readonly str _state             # None before `begin`
     cdef bytes built
     cdef float ratio                     # of the built batch's records
+    cdef bint has_last_offset
+    cdef int64_t first_offset, offset_of_greatest
     cdef public object _topic
     cdef public int64_t _most_bytes      # of a batch before compression
 
     def _begin(self, header, int64_t batch_size):
         """Begins a batch without records. header: a write.fields.BatchHeader without the last offset."""
         cdef EncodeOptions options = EncodeOptions(header)
-        options.e.limit.most = batch_size
+        options.e.limit.most, options.e.limit.ratio = batch_size, FIRST_RATIO
         self.begin(options, &options.e.defaults)
 
     cdef int begin(self, EncodeOptions options, const BatchFields* fields) except -1:
-        global _spare_rows
-        self.drop_rows()
-        memset(&self.g, 0, sizeof(OpenBatchState))
-        self.g.rows = _spare_rows
-        memset(&_spare_rows, 0, sizeof(PyRows))
+        cdef size_t reserved
+        claim(&self.busy)
+        self.busy = False
+        self.drop_records()
+        self.e = options.e
+        self.e.previous_offset, self.has_last_offset = wrapping_add(fields.base_offset, -1), False
         self.options, self._state, self.built, self._topic = options, OPEN, b"", None
         self.ratio = 1.0
-        self.g.fields = fields[0]
-        self.g.limit.most, self.g.limit.ratio = options.e.limit.most, FIRST_RATIO
-        self.g.limit.header_size = batch_header_size(fields.magic, fields.codec)
-        self.g.limit.compressed = fields.codec != 0
-        self.g.max_timestamp = self.g.offset_of_max_timestamp = ABSENT
+        self.first_offset = self.offset_of_greatest = ABSENT
         self._most_bytes = INT32_MAX
+        reserved = <size_t>min(max(options.e.limit.most, 0), <int64_t>MOST_OPEN)
+        if (batch_open(&self.e, fields, fields.base_offset, ABSENT) != OK
+                or buffer_reserve(&self.e.body if fields.codec != 0 else &self.e.out, 0, reserved) != OK):
+            raise MemoryError
         return 0
 
-    cdef int drop_rows(self) noexcept:
-        """Removes the records; the memory of a small table is kept for the next builder."""
-        global _spare_rows
-        rows_recycle(&self.g.rows)
-        if _spare_rows.capacity == 0:
-            _spare_rows = self.g.rows
-            memset(&self.g.rows, 0, sizeof(PyRows))
-        rows_release(&self.g.rows)
+    cdef int drop_records(self) noexcept:
+        buffer_free_above(&self.e.out, 0)
+        buffer_free_above(&self.e.body, 0)
+        return 0
 
     def __dealloc__(self):
-        self.drop_rows()
+        self.drop_records()
 
     def __len__(self):
-        return self.g.rows.count
+        return self.e.count
 
     cdef bint add(self, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers,
                   PyObject* offset) except -1:
-        return self._state is OPEN and not self.writing and add_record(
-            &self.g, self._most_bytes, timestamp, key, value, headers, offset
-        ) == YES
+        cdef Encoder* e = &self.e
+        cdef RecordFields d
+        cdef int64_t size, greatest = e.greatest_timestamp
+        cdef int status
+        if self._state is not OPEN or self.busy:
+            return False
+        size = load_record(e, &d, timestamp, key, value, headers, offset)
+        # what Kafka's builder does not accept
+        if (size == NO_RECORD or d.timestamp < ABSENT or not delta_fits(d.offset, e.fields.base_offset)
+                or (self.has_last_offset and d.offset <= e.previous_offset)
+                or (e.fields.magic < BATCH_MAGIC and d.headers_end > d.headers)
+                or size > self._most_bytes - e.limit.header_size - e.used):
+            return False
+        status = add_record(e, &_row_chunk, &d, size)
+        if status == OUT_OF_MEMORY:
+            raise MemoryError
+        if status != OK:
+            return False
+        if e.count == 1:
+            self.first_offset = d.offset
+        if d.timestamp > greatest:
+            self.offset_of_greatest = d.offset
+        self.has_last_offset = True
+        return True
 
     def _append_row(self, timestamp, key, value, headers, offset):
         """Appends a record; its offset, or None."""
         if self.add(<PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers, <PyObject*>offset):
-            return self.g.fields.last_offset
+            return self.e.previous_offset
         return None
 
     def _has_room(self, timestamp, key, value, headers):
         """Whether the record would fit, or None. False while the batch is written."""
-        cdef int answer
-        if self._state is not OPEN or self.writing:
+        cdef RecordFields d
+        cdef int64_t size
+        if self._state is not OPEN or self.busy:
             return False
-        answer = has_room(&self.g, <PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers)
-        return None if answer == FALL_BACK else answer == YES
+        if self.e.count == 0 or is_full(&self.e.limit, self.e.used):
+            return self.e.count == 0
+        size = load_record(&self.e, &d, <PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers,
+                           Py_None)
+        return None if size == NO_RECORD else has_room_for(&self.e.limit, self.e.used, size)
 
     def _build(self):
         """The batch as bytes, which the first call writes; b"" without records."""
         if self._state is OPEN:
             self.check_producer()
-            self.built = self.write() if self.g.rows.count > 0 else b""
+            if self.e.count > 0:
+                self.close_batch()
             self._state = BUILT
-            if self.g.rows.count > 0 and (self.g.fields.magic >= BATCH_MAGIC or self.g.limit.compressed):
-                self.ratio = <float>(len(self.built) - self.g.limit.header_size) / <float>self.g.size
         elif self._state is not BUILT:
             raise ValueError("the builder is aborted")
         return self.built
 
     cdef int check_producer(self) except -1:
         """MemoryRecordsBuilder.validateProducerState."""
-        cdef const BatchFields* f = &self.g.fields
+        cdef const BatchFields* f = &self.e.fields
         if f.producer_id == ABSENT:
             if f.is_transactional:
                 raise ValueError("a transactional batch needs a producer id")
@@ -215,37 +260,38 @@ cdef class OpenBatch:
             raise ValueError(f"a producer id needs a base sequence, not {f.base_sequence}")
         return 0
 
-    cdef bytes write(self):
-        """Writes the batch; meanwhile no record can be added."""
-        cdef EncodeRun encoding = self.options.idle_or_new()
-        cdef bytes batch
-        self.writing += 1
+    cdef int close_batch(self) except -1:
+        """Closes the batch, which has records; meanwhile no other can be added."""
+        cdef Encoder* e = &self.e
+        cdef float expected = e.limit.ratio
+        claim(&self.busy)
         try:
-            encoding.record_input.take_table(&self.g.rows, self)
-            encoding.begin(self.options)
-            encoding.e.defaults = self.g.fields
-            encoding.make_single()
-            batch = encoding.write_one_batch(0, None)
+            run_encoder(e, self.options, e.fields.codec == 0 and e.used < SMALL_INPUT)
         finally:
-            self.writing -= 1
-        self.options.put_back(encoding)
-        return batch
+            self.busy, e.limit.ratio = False, expected
+            if not e.open:                   # else it is written by the next call
+                self.built, self._state = PyBytes_FromStringAndSize(<const char*>e.out.data, e.written), BUILT
+                if e.fields.magic >= BATCH_MAGIC or e.limit.compressed:
+                    self.ratio = <float>(e.written - e.limit.header_size) / <float>e.used
+                self.drop_records()
+        return 0
 
     def _abort(self):
         """Closes the batch and releases its records; its sizes and offsets are kept."""
         self._state, self.built = ABORTED, b""
-        if not self.writing:
-            self.drop_rows()
+        if not self.busy:
+            self.drop_records()
+            self.e.count = 0
 
     @property
     def is_full(self):
         """Whether no further record fits, or the batch is built or aborted. False while it is open without records."""
-        return self._state is not OPEN or (self.g.rows.count > 0 and is_full(&self.g.limit, self.g.size))
+        return self._state is not OPEN or (self.e.count > 0 and is_full(&self.e.limit, self.e.used))
 
     @property
     def estimated_bytes_written(self):
         """Bytes so far with the header: exact without a codec, with one estimated by the expected ratio."""
-        return batch_size_so_far(&self.g.limit, self.g.size)
+        return batch_size_so_far(&self.e.limit, self.e.used)
 
     @property
     def estimated_size(self):
@@ -255,11 +301,11 @@ cdef class OpenBatch:
     @property
     def estimated_compression_ratio(self):
         """The expected ratio that `has_room_for` uses. May be set; rounded to a 32-bit float."""
-        return self.g.limit.ratio
+        return self.e.limit.ratio
 
     @estimated_compression_ratio.setter
     def estimated_compression_ratio(self, ratio):
-        self.g.limit.ratio = ratio
+        self.e.limit.ratio = ratio
 
     @property
     def compression_ratio(self):
@@ -269,56 +315,58 @@ cdef class OpenBatch:
     @property
     def max_timestamp(self):
         """ms; -1 without one."""
-        return self.g.fields.log_append_time if self.g.fields.timestamp_type == 1 else self.g.max_timestamp
+        if self.e.fields.timestamp_type == 1:
+            return self.e.fields.log_append_time
+        return self.e.greatest_timestamp if self.e.fields.magic > 0 else <int64_t>ABSENT
 
     @property
     def offset_of_max_timestamp(self):
         """The offset of the first record that has the max timestamp; -1 without one."""
-        if self.g.fields.timestamp_type == 0:
-            return self.g.offset_of_max_timestamp
-        return self.g.rows.offsets[0] if self.g.rows.count > 0 else <int64_t>ABSENT
+        if self.e.fields.timestamp_type == 0:
+            return self.offset_of_greatest if self.e.fields.magic > 0 else <int64_t>ABSENT
+        return self.first_offset if self.e.count > 0 else <int64_t>ABSENT
 
     @property
     def last_offset(self):
         """The last record's offset, or the one set by `override_last_offset`; None without records."""
-        return self.g.fields.last_offset if has_last_offset(&self.g) else None
+        return self.e.previous_offset if self.has_last_offset else None
 
     @property
     def next_offset(self):
         """The offset of the next record that is appended without one."""
-        return <object>self.g.fields.last_offset + 1 if has_last_offset(&self.g) else self.g.fields.base_offset
+        return <object>self.e.previous_offset + 1 if self.has_last_offset else self.e.fields.base_offset
 
     @property
     def magic(self):
-        return self.g.fields.magic
+        return self.e.fields.magic
 
     @property
     def base_offset(self):
-        return self.g.fields.base_offset
+        return self.e.fields.base_offset
 
     @property
     def producer_id(self):
-        return self.g.fields.producer_id
+        return self.e.fields.producer_id
 
     @property
     def producer_epoch(self):
-        return self.g.fields.producer_epoch
+        return self.e.fields.producer_epoch
 
     @property
     def base_sequence(self):
-        return self.g.fields.base_sequence
+        return self.e.fields.base_sequence
 
     @property
     def is_transactional(self):
-        return self.g.fields.is_transactional
+        return self.e.fields.is_transactional
 
     @property
     def is_control(self):
-        return self.g.fields.is_control
+        return self.e.fields.is_control
 
     @property
     def delete_horizon_ms(self):
-        return self.g.fields.delete_horizon_ms if self.g.fields.has_horizon else None
+        return self.e.fields.delete_horizon_ms if self.e.fields.has_horizon else None
 
     @property
     def is_closed(self):
@@ -327,19 +375,19 @@ cdef class OpenBatch:
 
     @property
     def _codec(self):
-        return self.g.fields.codec
+        return self.e.fields.codec
 
     @property
     def _leader_epoch(self):
-        return self.g.fields.partition_leader_epoch
+        return self.e.fields.partition_leader_epoch
 
     @property
     def _limit(self):
         """Bytes: see `batch_size`."""
-        return self.g.limit.most
+        return self.e.limit.most
 
     def _set_last_offset(self, int64_t offset):
-        set_last_offset(&self.g, offset)
+        self.e.previous_offset, self.has_last_offset = offset, True
 
 
 # ---- methods of RecordBatchBuilder that are compiled. Each calls its Python function for what it does not know
@@ -354,14 +402,14 @@ cdef tuple _known_headers = ()           # (arguments of builders without _OWN, 
 
 cdef object append_call(PyObject* batch, PyObject** arguments, Py_ssize_t count, PyObject* names):
     """RecordBatchBuilder.append(timestamp, key, value, headers=(), offset=None)."""
-    cdef OpenBatch g = <OpenBatch>batch
+    cdef OpenBatch open_batch = <OpenBatch>batch
     cdef bint added = False
-    if names == NULL and 3 <= count <= 5 and not g.g.fields.is_control:
-        added = g.add(arguments[0], arguments[1], arguments[2],
-                      arguments[3] if count > 3 else <PyObject*>_no_headers,
-                      arguments[4] if count > 4 else Py_None)
+    if names == NULL and 3 <= count <= 5 and not open_batch.e.fields.is_control:
+        added = open_batch.add(arguments[0], arguments[1], arguments[2],
+                               arguments[3] if count > 3 else <PyObject*>_no_headers,
+                               arguments[4] if count > 4 else Py_None)
         if added:
-            return g.g.fields.last_offset
+            return open_batch.e.previous_offset
     return call(_append, batch, arguments, count, names)
 
 
@@ -487,14 +535,11 @@ cdef class RecordInput:
 
     cdef int take_rows(self, tuple rows) except -1:
         rows_fill(&self.table, <PyObject*>rows, len(rows), &_row_types)
-        return self.take_table(&self.table, rows)
-
-    cdef int take_table(self, const PyRows* table, object kept_alive) except -1:
         if self.input.count == 0:
             new_chunk(&self.input)
             self.input.count = 1
-        rows_bind(table, self.input.chunks)
-        self.kept_alive = kept_alive
+        rows_bind(&self.table, self.input.chunks)
+        self.kept_alive = rows
         return self.look_at_chunks()
 
     def write(self, header, int64_t start=0, stop=None, bytes keep=None):
@@ -557,8 +602,8 @@ cdef class RecordInput:
         self.check_row_range(start, stop)
         encoding = EncodeRun(self)
         encoding.begin(options)
-        encoding.e.stop = stop
-        encoding.make_single()
+        encoding.e.stop, encoding.e.single_batch, encoding.e.assign_offsets = stop, True, not self.has_offsets
+        encoding.e.defaults.explicit_fields |= EXPLICIT_BASE_OFFSET
         return encoding
 
     cdef bytes encode(self, EncodeRun encoding, object base_offset, object batch_size, tuple originals):
@@ -582,24 +627,23 @@ cdef class RecordInput:
             e.has_sequences = originals is not None or (self.columns is not None and "sequence" in self.columns)
         if originals is not None:
             tables, with_empty = originals
-            originals_fill(&encoding.originals, tables, with_empty)
             encoding.kept_alive = originals
-            e.originals, e.original_count = encoding.originals.batches, encoding.originals.count
+            originals_fill(e, tables, with_empty)
         if base_offset is not None:
             first = base_offset
             if not e.assign_offsets:
-                before = self.first_offset(&encoding.originals)
-                last = max(originals_last_offset(&encoding.originals), 0)         # 0: the shift has to fit, too
+                before = self.first_offset(e)
+                last = max(originals_last_offset(e), 0)      # 0: the shift has to fit, too
                 if last - before > INT64_MAX - first:
                     raise ValueError(f"first offset {first}: the last offset would be above 2^63-1")
                 e.shift = first - before
         return encoding.write(first)
 
-    cdef int64_t first_offset(self, const OriginalBatches* originals) noexcept:
+    cdef int64_t first_offset(self, const Encoder* e) noexcept:
         """The first offset of the input: its first batch's base offset, or its first row's offset."""
         cdef int64_t i, offset = 0
-        if originals.count > 0 and is_whole(originals.batches):
-            return originals.batches[0].batch.base_offset
+        if e.original_count > 0 and is_whole(e.originals):
+            return e.originals[0].batch.base_offset
         for i in range(self.input.count):
             if self.input.chunks[i].rows > 0:
                 number(&self.input.chunks[i].offset, 0, &offset)
@@ -637,35 +681,26 @@ cdef class EncodeOptions:
         for i in range(ZSTD_PARAMETERS):
             self.e.compress_context.zstd_stream_parameters[i] = parameters[i]
 
-    cdef EncodeRun idle_or_new(self):
-        """A run over rows that are yet to be given; `put_back` once it has ended well."""
-        cdef EncodeRun encoding = self.spare
-        self.spare = None
-        return EncodeRun(RecordInput(rows=())) if encoding is None else encoding
+    def __dealloc__(self):
+        compress_release(&self.e.compress_context)
 
     cdef int put_back(self, EncodeRun encoding) except -1:
+        """Keeps a run over rows that has ended well for the next call."""
         rows_recycle(&encoding.record_input.table)
-        encoding.record_input.kept_alive = None
-        free_above(&encoding.e.out, SPARE_BYTES)
-        free_above(&encoding.e.body, SPARE_BYTES)
+        encoding.record_input.kept_alive = encoding.options = None
+        buffer_free_above(&encoding.e.out, SPARE_BYTES)
+        buffer_free_above(&encoding.e.body, SPARE_BYTES)
         self.spare = encoding
         return 0
-
-
-cdef void free_above(Buffer* buffer, size_t most) noexcept:
-    """Frees a buffer of more than `most` bytes."""
-    if buffer.capacity > most:
-        buffer_free(buffer)
-        buffer.data, buffer.capacity = NULL, 0
 
 
 @cython.final
 cdef class EncodeRun:
     """One run of the encoder over a RecordInput; frees its memory."""
     cdef Encoder e
+    cdef EncodeOptions options           # None while it is idle
     cdef RecordInput record_input
-    cdef OriginalBatches originals
-    cdef object level, kept_alive
+    cdef object kept_alive
     cdef bint small                      # releasing the GIL would take longer than the run
 
     def __cinit__(self, RecordInput record_input not None):
@@ -675,25 +710,15 @@ cdef class EncodeRun:
         """Sets the options, and encodes all rows; keeps the memory of an earlier run with the same options."""
         cdef Encoder* e = &self.e
         cdef Buffer out = e.out, body = e.body
-        cdef void* lz4 = e.compress_context.lz4
-        cdef void* zstd = e.compress_context.zstd
         self.e = options.e
         e.out, e.body = out, body
-        e.compress_context.lz4, e.compress_context.zstd = lz4, zstd
-        e.stop, self.level, self.small = self.record_input.rows, options.header.level, False
+        e.stop, self.options, self.small = self.record_input.rows, options, False
         return 0
 
     def __dealloc__(self):
-        free_above(&self.e.body, 0)
-        free_above(&self.e.out, 0)
-        compress_release(&self.e.compress_context)
-        free(self.originals.batches)
-
-    cdef int make_single(self) noexcept:
-        """Makes it a run that writes one batch."""
-        self.e.single_batch = True
-        self.e.assign_offsets = not self.record_input.has_offsets
-        self.e.defaults.explicit_fields |= EXPLICIT_BASE_OFFSET
+        buffer_free_above(&self.e.body, 0)
+        buffer_free_above(&self.e.out, 0)
+        buffer_free_above(&self.e.original_block, 0)
 
     cdef int rewind(self, int64_t first_offset, int64_t start) except -1:
         """Begins at row `start`, and reserves the estimated size of the output."""
@@ -724,12 +749,12 @@ cdef class EncodeRun:
             if len(keep) != e.stop - start:
                 raise ValueError(f"`keep` has {len(keep)} bytes for {e.stop - start} rows")
             e.keep, self.kept_alive = <const uint8_t*><const char*>keep - start, keep
-        self.run()
+        run_encoder(e, self.options, self.small)
         if e.written == 0 and e.defaults.magic >= BATCH_MAGIC:
             e.defaults.codec = 0
             status = write_empty_batch(e, &e.defaults)
             if status != OK:
-                self.refuse(status)
+                refuse(e, status)
         return PyBytes_FromStringAndSize(<const char*>e.out.data, e.written)
 
     cdef bytes write(self, int64_t first_offset):
@@ -742,7 +767,7 @@ cdef class EncodeRun:
         e.measuring = (size >= SMALL_INPUT and size > LARGE_RECORD * self.record_input.rows
                        and e.defaults.codec == 0 and not e.keep_codec)
         self.rewind(first_offset, 0)
-        self.run()
+        run_encoder(e, self.options, self.small)
         if not e.measuring:
             return PyBytes_FromStringAndSize(<const char*>e.out.data, e.written)
         out, size, spare = PyBytes_FromStringAndSize(NULL, e.written), e.written, e.out
@@ -750,55 +775,68 @@ cdef class EncodeRun:
         e.out.data, e.out.capacity = <uint8_t*><char*>out, <size_t>size
         try:
             self.rewind(first_offset, 0)
-            self.run()
+            run_encoder(e, self.options, self.small)
             if e.written != size:
-                self.refuse(INPUT_CHANGED)
+                refuse(e, INPUT_CHANGED)
         finally:
             e.out, e.fixed = spare, False
         return out
 
-    cdef int run(self) except -1:
-        cdef void* thread
-        cdef int status
+
+cdef int run_encoder(Encoder* e, EncodeOptions options, bint small) except -1:
+    """Encodes all rows, and closes the open batch. small: releasing the GIL would take longer than that"""
+    cdef CompressContext* idle = &options.e.compress_context
+    cdef void* thread
+    cdef int status
+    e.compress_context = idle[0]
+    idle.lz4 = idle.zstd = NULL              # other runs with these options make their own ones meanwhile
+    try:
         while True:
-            thread = release_gil(not self.small)
-            status = encoder_run(&self.e)
+            thread = release_gil(not small)
+            status = encoder_run(e)
             acquire_gil(thread)
             if status == OK:
                 return 0
             if status == NEEDS_CODEC:
-                self.compress_body()
+                compress_body(e, options.header.level)
             elif status == PAUSED:
                 PyErr_CheckSignals()
             else:
-                self.refuse(status)
+                refuse(e, status)
+    finally:
+        if idle.lz4 == NULL and idle.zstd == NULL:
+            idle[0] = e.compress_context
+        else:
+            compress_release(&e.compress_context)
 
-    cdef int compress_body(self) except -1:
-        """Compresses the open batch's records by `codecs` and closes the batch."""
-        cdef bytes compressed
-        cdef int status
-        # a copy: a traceback's frame, or a codec, may keep what it is given
-        body = PyBytes_FromStringAndSize(<const char*>self.e.body.data, self.e.used)
-        try:
-            compressed = _codecs.compress(self.e.fields.codec, body, self.level, self.e.fields.magic)
-        except _codecs.MissingCodec as missing:
-            raise MissingCodecError(str(missing), reason="missing_codec") from None
-        status = batch_close_compressed(&self.e, <const uint8_t*><const char*>compressed, len(compressed))
-        if status != OK:
-            self.refuse(status)
-        return 0
 
-    cdef int refuse(self, int status) except -1:
-        if status == OUT_OF_MEMORY:
-            raise MemoryError
-        if status == INPUT_CHANGED:
-            raise ValueError("the input changed while it was written")
-        if status == TOO_LARGE_TO_WRITE:
-            raise ValueError("a batch of more than 2^31-1 bytes")
-        raise _encoding.refusal(
-            self.e.refused.row_fault, self.e.rows_before + self.e.row, offset=self.e.refused.offset,
-            previous=self.e.previous_offset, timestamp=self.e.refused.timestamp, base=self.e.fields.base_offset,
-        )
+cdef int compress_body(Encoder* e, object level) except -1:
+    """Compresses the open batch's records by `codecs` and closes the batch."""
+    cdef bytes compressed
+    cdef int status
+    # a copy: a traceback's frame, or a codec, may keep what it is given
+    body = PyBytes_FromStringAndSize(<const char*>e.body.data, e.used)
+    try:
+        compressed = _codecs.compress(e.fields.codec, body, level, e.fields.magic)
+    except _codecs.MissingCodec as missing:
+        raise MissingCodecError(str(missing), reason="missing_codec") from None
+    status = batch_close_compressed(e, <const uint8_t*><const char*>compressed, len(compressed))
+    if status != OK:
+        refuse(e, status)
+    return 0
+
+
+cdef int refuse(const Encoder* e, int status) except -1:
+    if status == OUT_OF_MEMORY:
+        raise MemoryError
+    if status == INPUT_CHANGED:
+        raise ValueError("the input changed while it was written")
+    if status == TOO_LARGE_TO_WRITE:
+        raise ValueError("a batch of more than 2^31-1 bytes")
+    raise _encoding.refusal(
+        e.refused.row_fault, e.rows_before + e.row, offset=e.refused.offset, previous=e.previous_offset,
+        timestamp=e.refused.timestamp, base=e.fields.base_offset,
+    )
 
 
 # ---- encode
@@ -810,7 +848,7 @@ def forget_options():
     """Drops the options of earlier calls and builders, and the memory that is kept with them."""
     global _known_options, _known_headers
     _known_options = _known_headers = ()
-    rows_release(&_spare_rows)
+    rows_release(&_row)
 
 
 cdef int check_range(str name, object given, int64_t most) except -1:
@@ -838,7 +876,9 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
     check_range("base_offset", base_offset, INT64_MAX)
     check_range("batch_size", batch_size, INT32_MAX)
     if type(records) is list or type(records) is tuple:
-        encoding = options.idle_or_new()
+        encoding, options.spare = options.spare, None
+        if encoding is None:
+            encoding = EncodeRun(RecordInput(rows=()))
         encoding.record_input.take_rows(tuple(records))
         encoding.begin(options)
         encoded = encoding.record_input.encode(encoding, base_offset, batch_size, None)

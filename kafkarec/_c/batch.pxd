@@ -23,30 +23,14 @@
 The checksum does not cover base offset, length, partition leader epoch and magic.
 """
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memcpy
 
-from kafkarec._c.numbers cimport be16, be32, be64, load_i32, load_i64, load_u32
-from kafkarec._c.input cimport Input, LARGE_WINDOWS, peek, bytes_at_once, reach, reach_header, unreadable_end
+from kafkarec._c.numbers cimport load_i16, load_i32, load_i64, load_u32
+from kafkarec._c.input cimport Input, LARGE_WINDOWS, peek, reach, reach_header, unreadable_end
 from kafkarec._c.status cimport (
     BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, OK, OUT_OF_MEMORY, SIZE_OVERFLOW, SIZE_TOO_SMALL, UNREADABLE,
     UNSUPPORTED_MAGIC, Fault, refuse,
 )
 from kafkarec._core cimport crc32_on, crc32c_on
-
-cdef packed struct BatchHeader:
-    int64_t base_offset
-    int32_t batch_length
-    int32_t partition_leader_epoch
-    int8_t magic
-    uint32_t crc
-    int16_t attributes
-    int32_t last_offset_delta
-    int64_t base_timestamp
-    int64_t max_timestamp
-    int64_t producer_id
-    int16_t producer_epoch
-    int32_t base_sequence
-    int32_t record_count
 
 cdef enum:
     LOG_OVERHEAD = 12            # base offset, batch length
@@ -184,22 +168,19 @@ cdef inline int frame_of_magics(const uint8_t* p, int64_t left, int64_t position
 
 
 cdef inline void read_v2_header(const uint8_t* p, BatchRow* row) noexcept nogil:
-    cdef BatchHeader header
-    cdef int32_t delta
-    memcpy(&header, p, V2_OVERHEAD)
-    delta = <int32_t>be32(<uint32_t>header.last_offset_delta)
-    row.base_offset = <int64_t>be64(header.base_offset)
+    cdef int32_t delta = load_i32(p + 23)
+    row.base_offset = load_i64(p)
     row.last_offset = wrapping_add(row.base_offset, delta)
     row.next_offset = wrapping_add(row.last_offset, 1)
-    row.partition_leader_epoch = <int32_t>be32(header.partition_leader_epoch)
-    row.crc = be32(header.crc)
-    row.attributes = <int16_t>be16(<unsigned short>header.attributes)
-    row.base_timestamp = <int64_t>be64(header.base_timestamp)
-    row.max_timestamp = <int64_t>be64(header.max_timestamp)
-    row.producer_id = <int64_t>be64(header.producer_id)
-    row.producer_epoch = <int16_t>be16(<unsigned short>header.producer_epoch)
-    row.base_sequence = <int32_t>be32(header.base_sequence)
-    row.record_count = <int32_t>be32(header.record_count)
+    row.partition_leader_epoch = load_i32(p + LOG_OVERHEAD)
+    row.crc = load_u32(p + UP_TO_MAGIC)
+    row.attributes = load_i16(p + V2_ATTRIBUTES_OFFSET)
+    row.base_timestamp = load_i64(p + 27)
+    row.max_timestamp = load_i64(p + 35)
+    row.producer_id = load_i64(p + 43)
+    row.producer_epoch = load_i16(p + 51)
+    row.base_sequence = load_i32(p + 53)
+    row.record_count = load_i32(p + 57)
     row.last_sequence = ABSENT
     if row.base_sequence != ABSENT:
         row.last_sequence = increment_sequence(row.base_sequence, delta)
@@ -279,51 +260,39 @@ cdef inline int read_batch(Input* source, int64_t position, int64_t end, ReadMod
     return OK
 
 
-cdef inline int crc_by_windows(Input* source, const BatchRow* row, uint32_t* crc, Fault* fault) noexcept nogil:
-    """Computes the checksum piece by piece, starting with crc[0] = 0: a large batch is read whole only if its CRC is
-    right."""
-    cdef int64_t at = row.position + (V2_ATTRIBUTES_OFFSET if row.magic >= BATCH_MAGIC else MAGIC_OFFSET)
-    cdef int64_t stop = row.position + row.size_in_bytes
-    cdef int64_t n
-    cdef const uint8_t* p
-    while at < stop:
-        n = bytes_at_once(source, stop - at)
-        p = reach(source, at, n)
-        if p == NULL:
-            return refuse(fault, OUT_OF_MEMORY, n, 0)
-        crc[0] = crc32c_on(crc[0], p, <size_t>n) if row.magic >= BATCH_MAGIC else crc32_on(crc[0], p, <size_t>n)
-        at += n
-    return OK
-
-
-cdef inline uint32_t computed_crc(const uint8_t* p, const BatchRow* row) noexcept nogil:
-    """The checksum of the whole batch at p."""
+cdef inline uint32_t crc_from(uint32_t crc, const BatchRow* row, const uint8_t* p, int64_t at,
+                              int64_t n) noexcept nogil:
+    """Continues the checksum of a batch with n bytes of it, of which the first is at p and is byte `at` of the batch.
+    It begins with a byte of its own."""
+    cdef int64_t begin = V2_ATTRIBUTES_OFFSET if row.magic >= BATCH_MAGIC else MAGIC_OFFSET
+    cdef int64_t before = min(max(begin - at, 0), n)
     if row.magic >= BATCH_MAGIC:
-        return crc32c_on(0, p + V2_ATTRIBUTES_OFFSET, row.size_in_bytes - V2_ATTRIBUTES_OFFSET)
-    return crc32_on(0, p + MAGIC_OFFSET, row.size_in_bytes - MAGIC_OFFSET)
+        return crc32c_on(crc, p + before, <size_t>(n - before))
+    return crc32_on(crc, p + before, <size_t>(n - before))
 
 
 cdef inline int verify_crc(const uint8_t* p, const BatchRow* row, Fault* fault) noexcept nogil:
     """Compares the checksum of the whole batch at p."""
-    cdef uint32_t computed = computed_crc(p, row)
+    cdef uint32_t computed = crc_from(0, row, p, 0, row.size_in_bytes)
     return OK if computed == row.crc else refuse(fault, CRC_MISMATCH, row.crc, computed)
 
 
 cdef inline int check_crc(Input* source, const BatchRow* row, Fault* fault) noexcept nogil:
-    """Compares the checksum: DefaultRecordBatch.ensureValid, LegacyRecord.ensureValid."""
+    """Compares the checksum: DefaultRecordBatch.ensureValid, LegacyRecord.ensureValid. A large batch is read whole only
+    if it is right: until then in pieces."""
     cdef const uint8_t* p
     cdef uint32_t computed = 0
-    cdef int status
-    if source.reader != NULL and row.size_in_bytes // LARGE_WINDOWS > source.reader.window:
-        status = crc_by_windows(source, row, &computed, fault)
-        if status != OK:
-            return status
-    else:
-        p = reach(source, row.position, row.size_in_bytes)
+    cdef int64_t at = 0, n = row.size_in_bytes
+    if source.reader != NULL and n // LARGE_WINDOWS > source.reader.window:
+        n = source.reader.window
+    while at < row.size_in_bytes:
+        n = min(n, row.size_in_bytes - at)
+        p = reach(source, row.position + at, n)
         if p == NULL:
-            return refuse(fault, OUT_OF_MEMORY, row.size_in_bytes, 0)
-        computed = computed_crc(p, row)
-    if source.bad_count > 0 and unreadable_end(source, row.position, row.position + row.size_in_bytes) > 0:
+            return refuse(fault, OUT_OF_MEMORY, n, 0)
+        computed = crc_from(computed, row, p, at, n)
+        at += n
+    if unreadable_end(source, row.position, row.position + row.size_in_bytes) > 0:
         return refuse(fault, UNREADABLE, row.size_in_bytes, 0)
     if computed != row.crc:
         return refuse(fault, CRC_MISMATCH, row.crc, computed)

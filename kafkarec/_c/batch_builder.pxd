@@ -20,13 +20,13 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.write cimport (
     EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, FINE, MOST_OVERHEAD,
     BatchFields, BatchLimit, RecordFields, batch_header_size, body_size, has_room_for, length_size, load_headers,
-    next_ratio, put_batch_header, put_body, put_int32_sized, put_message_crc, put_message_head, put_u32, with_length,
+    next_ratio, put_batch_header, put_body, put_int32_sized, put_message_crc, put_message_head, with_length,
 )
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.input_columns cimport InputChunk, cell, number
 from kafkarec._c.compress cimport CompressContext, compress_bound, compress_lz4, compress_zstd, has_functions
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, PAUSED, TOO_LARGE_TO_WRITE
-from kafkarec._c.numbers cimport put_unsigned, put_varint
+from kafkarec._c.numbers cimport put_u32, put_unsigned, put_varint, varint_size
 
 cdef enum:
     MOST_USED = 0x7FFFFBFF       # the most bytes of a batch's records: 1 KiB below 2^31
@@ -57,8 +57,9 @@ cdef struct Encoder:
     int64_t rows_before          # in earlier chunks
     int64_t stop                 # the row of the input at which encoding stops
     const uint8_t* keep          # one byte per row of the input, 0: left out; NULL: all rows
-    const OriginalBatch* originals
+    OriginalBatch* originals     # in original_block
     int64_t original_count
+    Buffer original_block
     int64_t original
     int64_t original_row
     # the open batch
@@ -125,19 +126,34 @@ cdef inline int batch_reserve(Encoder* e, int64_t size) noexcept nogil:
     return out_reserve(e, e.limit.header_size + e.used, size)
 
 
-cdef inline void add_message(Encoder* e, const RecordFields* d, int64_t size) noexcept nogil:
-    """Appends a message of magic 0 or 1, for which there must be space. `size`: see record_size."""
-    cdef int64_t inner = d.offset - e.fields.base_offset if e.fields.codec != 0 and e.fields.magic == 1 else d.offset
-    cdef int64_t stamp = e.fields.log_append_time if e.fields.timestamp_type == 1 else d.timestamp
-    cdef uint8_t* to = (e.body.data if e.fields.codec != 0 else e.out.data + e.written) + e.used
-    if not e.measuring:
-        put_int32_sized(put_int32_sized(put_message_head(to, inner, size, &e.fields, 0, stamp), d.key), d.value)
-        put_message_crc(to, size)
+cdef inline void put_message(uint8_t* to, const BatchFields* f, const RecordFields* d, int64_t size) noexcept nogil:
+    """Writes a message of magic 0 or 1 of a batch."""
+    cdef int64_t offset = d.offset - f.base_offset if f.codec != 0 and f.magic == 1 else d.offset
+    cdef int64_t stamp = f.log_append_time if f.timestamp_type == 1 else d.timestamp
+    put_int32_sized(put_int32_sized(put_message_head(to, offset, size, f, 0, stamp), d.key), d.value)
+    put_message_crc(to, size)
+
+
+cdef inline int add_record(Encoder* e, const InputChunk* chunk, const RecordFields* d, int64_t size) noexcept nogil:
+    """Appends a record to the open batch. chunk: what its headers are in; `size`: see record_size"""
+    cdef const BatchFields* f = &e.fields
+    cdef uint8_t* to
+    cdef int length = 1                  # bytes of the record's length field
+    cdef int status = batch_reserve(e, size)
+    if status != OK:
+        return status
+    to = (e.body.data if f.codec != 0 else e.out.data + e.written + e.limit.header_size) + e.used
+    if not e.measuring and f.magic < BATCH_MAGIC:
+        put_message(to, f, d, size)
+    elif not e.measuring:
+        while varint_size(size - length) > length:
+            length += 1
+        put_body(put_varint(to, size - length), chunk, d, wrapping_subtract(d.offset, f.base_offset),
+                 wrapping_subtract(d.timestamp, f.base_timestamp))
     e.used += size
     e.count += 1
-    e.previous_offset = d.offset
-    if d.timestamp > e.greatest_timestamp:
-        e.greatest_timestamp = d.timestamp
+    e.previous_offset, e.greatest_timestamp = d.offset, max(e.greatest_timestamp, d.timestamp)
+    return OK
 
 
 cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row, int64_t end,

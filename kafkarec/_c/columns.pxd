@@ -110,6 +110,13 @@ cdef inline void buffer_free(const Buffer* buffer) noexcept nogil:
     pages_free(buffer.data, buffer.capacity)
 
 
+cdef inline void buffer_free_above(Buffer* buffer, size_t most) noexcept nogil:
+    """Frees a buffer of more than `most` bytes, which is then empty."""
+    if buffer.capacity > most:
+        buffer_free(buffer)
+        buffer[0] = Buffer(NULL, 0)
+
+
 cdef inline int buffer_grow(Buffer* buffer, size_t used, size_t needed) noexcept nogil:
     """Makes the buffer `needed` bytes large or more; its first `used` bytes are kept. It grows by half at least:
     appending takes linear time."""

@@ -413,7 +413,7 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
     p = reach(&e.input, e.row.position, e.row.size_in_bytes)
     if p == NULL:
         return refuse(&e.fault, OUT_OF_MEMORY, e.row.size_in_bytes, 0)
-    if e.input.bad_count > 0 and unreadable_end(&e.input, e.row.position, e.row.position + e.row.size_in_bytes) > 0:
+    if unreadable_end(&e.input, e.row.position, e.row.position + e.row.size_in_bytes) > 0:
         return refuse(&e.fault, UNREADABLE, e.row.size_in_bytes, 0)
     if e.row.codec != 0:
         status = locate_payload(e)

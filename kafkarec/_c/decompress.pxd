@@ -32,7 +32,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
 from kafkarec._c.batch cimport GZIP, LZ4, SNAPPY, ZSTD
-from kafkarec._c.columns cimport SLACK, Buffer, buffer_reserve
+from kafkarec._c.columns cimport SLACK, Buffer, buffer_free, buffer_reserve
 from kafkarec._c.compress cimport has_functions, isal, lz4, zstd
 from kafkarec._c.numbers cimport load_le32, load_u32, read_unsigned
 from kafkarec._c.status cimport NEEDS_CODEC, OK
@@ -206,11 +206,11 @@ cdef struct DecompressContext:
 
 
 cdef inline void decompress_release(DecompressContext* context) noexcept nogil:
-    """Frees the libraries' contexts. The caller returns `out` to its page pool."""
+    """Frees the buffer and the libraries' contexts."""
+    buffer_free(&context.out)
     if context.zstd != NULL:
         zstd().free(context.zstd)
     free(context.gzip)
-    context.zstd, context.gzip = NULL, NULL
 
 
 cdef inline int decompress_snappy(DecompressContext* context, const uint8_t* p, int64_t n,

@@ -21,8 +21,7 @@ from kafkarec._c.batch cimport (
     is_transactional, latest_codec, least_size, wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.batch_builder cimport (
-    Encoder, OriginalBatch, add_message, add_records, batch_close, batch_open, batch_reserve, is_whole,
-    write_empty_batch,
+    Encoder, OriginalBatch, add_record, add_records, batch_close, batch_open, is_whole, write_empty_batch,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
@@ -324,14 +323,7 @@ cdef inline int row_add(Encoder* e, const InputChunk* chunk, int64_t row) noexce
     delta = wrapping_subtract(d.offset, e.fields.base_offset)
     if delta != <int32_t>delta:
         return refuse_row(e, OFFSET_TOO_FAR, &d)
-    status = batch_reserve(e, size)
-    if status != OK:
-        return status
-    if e.fields.magic < BATCH_MAGIC:
-        add_message(e, &d, size)
-    else:
-        add_records(e, chunk, row, row + 1, True)
-    return OK
+    return add_record(e, chunk, &d, size)
 
 
 cdef inline const InputChunk* next_chunk(Encoder* e) noexcept nogil:
@@ -378,8 +370,7 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
         chunk = next_chunk(e)
         if chunk == NULL:
             break
-        if (e.open and e.settled and e.fields.magic >= BATCH_MAGIC and e.keep == NULL
-                and (e.kept or not (e.has_sequences and e.fields.base_sequence >= 0))):
+        if e.open and e.settled and e.fields.magic >= BATCH_MAGIC and e.keep == NULL:
             # up to where the chunk, the rows to encode, or the original batch ends
             end = min(chunk.rows, e.stop - e.rows_before)
             if e.original < e.original_count:

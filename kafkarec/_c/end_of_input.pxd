@@ -58,7 +58,7 @@ cdef inline void save_good_next(Engine* e) noexcept nogil:
 
 
 cdef inline bint unreadable_before(Engine* e, int64_t stop) noexcept nogil:
-    return e.input.bad_count > 0 and unreadable_end(&e.input, e.position, stop) > 0
+    return unreadable_end(&e.input, e.position, stop) > 0
 
 
 cdef enum Ending:

@@ -19,21 +19,21 @@ A header-first payload may be decompressed only as far as its fields go. Where t
 fields are read again and again while more of them come (`scan_fields`): each time from the first record that was not
 whole, and only when twice the bytes of that one are there, so that the work is linear.
 """
-from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, int8_t, uint8_t
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport (
     CODEC_MASK, LOG_OVERHEAD, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow, frame_of_magics, read_v2_header,
     verify_crc, wrapping_add,
 )
-from kafkarec._c.numbers cimport VARLONG_BYTES, load_i32, load_i64, load_u32, put_varint, unzigzag64
+from kafkarec._c.numbers cimport VARLONG_BYTES, load_i16, load_i32, load_i64, load_u32, put_varint, unzigzag64
 from kafkarec._c.record_walk cimport (
     Magic2Walk, Magic3Walk, WalkedRecord, begin_walk, bytes_left, next_field, next_int, next_length, next_unsigned,
     walk_fields,
 )
 from kafkarec._c.status cimport (
     ATTRIBUTES_LOST, BATCH_TOO_SMALL, CUT, END, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, LENGTH_BEYOND_END,
-    MESSAGE_TRUNCATED, OK, RECORDS_LEFT_OVER, RECORDS_MISSING, RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID, Fault,
+    MESSAGE_TRUNCATED, OK, RECORDS_MISSING, RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID, Fault,
     refuse,
 )
 
@@ -59,9 +59,9 @@ cdef inline int read_v3_header(const uint8_t* p, BatchRow* row, const uint8_t** 
     row.base_offset = load_i64(p)
     row.last_offset = wrapping_add(row.base_offset, delta)
     row.partition_leader_epoch = load_i32(p + LOG_OVERHEAD)
-    row.attributes = <int16_t>(load_u32(p + V2_ATTRIBUTES_OFFSET) >> 16)
+    row.attributes = load_i16(p + V2_ATTRIBUTES_OFFSET)
     row.producer_id = load_i64(p + 23)
-    row.producer_epoch = <int16_t>(load_u32(p + 31) >> 16)
+    row.producer_epoch = load_i16(p + 31)
     row.base_sequence = load_i32(p + 33)
     row.record_count = load_i32(p + 37)
     payload[0] = varints.p
@@ -170,31 +170,11 @@ cdef inline int copy_record(Magic3Walk* at, RecordsOut* out, int64_t* data_size,
     return at.status
 
 
-cdef inline int copy_records(Magic3Walk* at, RecordsOut* out, int64_t count) noexcept nogil:
-    """Rewrites `count` records, which must fill what they are read from. There is space for `rewrite_bound` bytes."""
-    cdef int64_t i, size
-    cdef int32_t delta
-    cdef int status
-    for i in range(count):
-        status = copy_record(at, out, &size, &delta)
-        if status == CUT:
-            status = refuse(at.fault, RECORDS_MISSING, count, i)
-        if status != OK:
-            at.fault.record = <int32_t>i
-            return status
-    size = at.stop - at.p
-    if at.apart:
-        size += at.data_end - at.data
-    return OK if size == 0 else refuse(at.fault, RECORDS_LEFT_OVER, count, size)
-
-
-# ---- the fields of header-first records
-
 cdef struct FieldScan:
     int64_t count                # of records, as the batch says
     int64_t records              # read
     int64_t size                 # bytes of their fields
-    int64_t data_size            # bytes of their keys, values and headers
+    int64_t data_size            # bytes of their keys, values and headers, if they are apart
     int32_t last_delta           # the offset delta of the last one, at first -1
     int64_t unordered            # the first record whose offset delta is not above the one before, or -1
     int32_t delta_before         # of the record before that one
@@ -207,24 +187,31 @@ cdef inline FieldScan begin_field_scan(int64_t count, bint has_attributes) noexc
     return FieldScan(count, 0, 0, 0, -1, -1, 0, 0, has_attributes)
 
 
-cdef inline int scan_fields(FieldScan* scan, const uint8_t* fields, int64_t size, Fault* fault) noexcept nogil:
-    """Reads the fields, at the beginning of `size` bytes."""
-    cdef Magic3Walk at = Magic3Walk(fields, fields + size, fields + size, OK, fault, False, False,
-                                    scan.has_attributes, True, True, NULL, NULL, 0)
+cdef inline int copy_records(Magic3Walk* at, RecordsOut* out, FieldScan* scan) noexcept nogil:
+    """Reads the records of a scan, and rewrites them to `out`, which may be NULL, with space for `rewrite_bound`
+    bytes."""
+    cdef const uint8_t* begin = at.p
     cdef int64_t data_size = 0
     cdef int32_t delta = 0
     cdef int status
     while scan.records < scan.count:
-        status = copy_record(&at, NULL, &data_size, &delta)
+        status = copy_record(at, out, &data_size, &delta)
         if status == CUT:
-            status = refuse(fault, RECORDS_MISSING, scan.count, scan.records)
+            status = refuse(at.fault, RECORDS_MISSING, scan.count, scan.records)
         if status != OK:
-            fault.record = <int32_t>scan.records
+            at.fault.record = <int32_t>scan.records
             return status
         if delta <= scan.last_delta and scan.unordered < 0:
             scan.unordered, scan.delta_before, scan.unordered_delta = scan.records, scan.last_delta, delta
         scan.last_delta = delta
         scan.data_size += data_size
-        scan.size = at.p - fields
+        scan.size = at.p - begin
         scan.records += 1
     return OK
+
+
+cdef inline int scan_fields(FieldScan* scan, const uint8_t* fields, int64_t size, Fault* fault) noexcept nogil:
+    """Reads the fields of header-first records, at the beginning of `size` bytes."""
+    cdef Magic3Walk at = Magic3Walk(fields, fields + size, fields + size, OK, fault, False, False,
+                                    scan.has_attributes, True, True, NULL, NULL, 0)
+    return copy_records(&at, NULL, scan)

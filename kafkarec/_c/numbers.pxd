@@ -1,9 +1,9 @@
 """Numbers in bytes.
 
-Loads from any address. All fields of a batch outside of compressed payloads are big-endian (java.nio.ByteBuffer);
-those of LZ4 and zstd frames are little-endian (le), as the machine is.
+Loads from any address, and stores to any. All fields of a batch outside of compressed payloads are big-endian
+(java.nio.ByteBuffer); those of LZ4 and zstd frames are little-endian (le), as the machine is.
 
-memcpy is C's unaligned load: it compiles to one instruction.
+memcpy is C's unaligned access: it compiles to one instruction.
 
 Varints and varlongs: 7 bits per byte, the lowest first; the high bit is set if more bytes follow; zig-zag encoded.
 
@@ -21,7 +21,7 @@ from libc.string cimport memcpy
 
 from kafkarec._c.status cimport MESSAGE_TRUNCATED, OK, VARINT_TOO_LONG
 
-# ---- loads from any address
+# ---- loads and stores
 
 cdef extern from * nogil:
     """
@@ -54,6 +54,30 @@ cdef inline int64_t load_i64(const uint8_t* p) noexcept nogil:
     cdef uint64_t x
     memcpy(&x, p, 8)
     return <int64_t>be64(x)
+
+
+cdef inline int16_t load_i16(const uint8_t* p) noexcept nogil:
+    cdef uint16_t x
+    memcpy(&x, p, 2)
+    return <int16_t>be16(x)
+
+
+cdef inline uint8_t* put_u16(uint8_t* to, uint16_t n) noexcept nogil:
+    n = be16(n)
+    memcpy(to, &n, 2)
+    return to + 2
+
+
+cdef inline uint8_t* put_u32(uint8_t* to, uint32_t n) noexcept nogil:
+    n = be32(n)
+    memcpy(to, &n, 4)
+    return to + 4
+
+
+cdef inline uint8_t* put_i64(uint8_t* to, int64_t n) noexcept nogil:
+    cdef uint64_t swapped = be64(<uint64_t>n)
+    memcpy(to, &swapped, 8)
+    return to + 8
 
 
 cdef inline uint32_t load_le32(const uint8_t* p) noexcept nogil:

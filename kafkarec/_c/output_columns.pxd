@@ -24,7 +24,7 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.columns cimport (
     SLACK, WANT_KEY, WANT_OFFSET, Buffer, Columns, Run, buffer_reserve, clear_bit, value_at,
 )
-from kafkarec._c.numbers cimport native_int
+from kafkarec._c.numbers cimport load_i16, native_int
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK
 
 cdef enum Code:
@@ -163,7 +163,7 @@ cdef inline bint record_number(const BatchRow* row, const Columns* c, int code, 
         key = value_at(c, &c.key, i, &length)
         if not is_control(row) or length < 4 or key[0] >= 0x80:
             return False
-        value[0] = <int16_t>(key[2] << 8 | key[3])
+        value[0] = load_i16(key + 2)
         return True
     if code == OUT_SEQUENCE:
         value[0] = sequence_of(row, c.offset[i])

@@ -36,12 +36,14 @@ cdef enum RecordFault:           # of well-formed records
     OUT_OF_RANGE
     APPEND_TIME
 
-cdef struct RefusedRecord:
+cdef struct ScannedRecord:
     int64_t offset
     int64_t timestamp
     int32_t index                # within its batch
-    int32_t why
     int32_t magic
+    int32_t headers              # number of headers
+    bint keyed                   # its key is not null
+    int why                      # a RecordFault
 
 cdef struct RecordRules:
     bint create_time             # message.timestamp.type of the topic
@@ -61,15 +63,9 @@ cdef struct RecordStats:
     int64_t greatest             # largest timestamp
     int64_t headers              # number of headers
     bint unfit                   # a record before the first refused one cannot be written in `to_magic`
-    Buffer refused               # RefusedRecord[refused_count], at most MOST_REFUSED
+    Buffer refused               # ScannedRecord[refused_count], at most MOST_REFUSED
     int64_t refused_count
     bint refused_time            # at least one was refused for its timestamp
-
-cdef struct ScannedRecord:
-    int64_t offset
-    int64_t timestamp
-    int32_t headers              # number of headers
-    bint keyed                   # its key is not null
 
 
 cdef inline void stats_begin(RecordStats* t) noexcept nogil:
@@ -79,34 +75,29 @@ cdef inline void stats_begin(RecordStats* t) noexcept nogil:
     t.in_order, t.unfit, t.refused_time = True, False, False
 
 
-cdef inline int record_error(const RecordRules* rules, bint keyed, int64_t timestamp, bint append_time) noexcept nogil:
+cdef inline int record_error(const RecordRules* rules, const ScannedRecord* w, bint append_time) noexcept nogil:
     """LogValidator.validateKey and validateTimestamp. `append_time`: the batch has timestamp type LogAppendTime."""
     cdef int64_t age
-    if rules.compacted and not keyed:
+    if rules.compacted and not w.keyed:
         return NO_KEY
-    if rules.create_time and timestamp != ABSENT:
-        age = wrapping_subtract(rules.now, timestamp)
+    if rules.create_time and w.timestamp != ABSENT:
+        age = wrapping_subtract(rules.now, w.timestamp)
         if age > rules.before_ms or wrapping_subtract(0, age) > rules.after_ms:
             return OUT_OF_RANGE
         return FINE
     return APPEND_TIME if append_time else FINE
 
 
-cdef inline int stats_add(RecordStats* t, const RecordRules* rules, const ScannedRecord* w, int wrong, int32_t index,
-                          int32_t magic) noexcept nogil:
-    """Adds the next record; `wrong`: its RecordFault."""
-    cdef RefusedRecord* note
-    cdef int status
-    if wrong != FINE:
-        t.refused_time = t.refused_time or wrong == OUT_OF_RANGE or wrong == APPEND_TIME
-    if wrong != FINE and t.refused_count < MOST_REFUSED:
-        status = buffer_reserve(&t.refused, <size_t>t.refused_count * sizeof(RefusedRecord),
-                                <size_t>(t.refused_count + 1) * sizeof(RefusedRecord))
-        if status != OK:
-            return status
-        note = <RefusedRecord*>t.refused.data + t.refused_count
-        note.offset, note.timestamp, note.index, note.why, note.magic = w.offset, w.timestamp, index, wrong, magic
-    if wrong != FINE:
+cdef inline int stats_add(RecordStats* t, const RecordRules* rules, const ScannedRecord* w,
+                          Fault* fault) noexcept nogil:
+    """Adds the next record."""
+    cdef size_t used = <size_t>t.refused_count * sizeof(ScannedRecord)
+    if w.why != FINE and t.refused_count < MOST_REFUSED:
+        if buffer_reserve(&t.refused, used, used + sizeof(ScannedRecord)) != OK:
+            return refuse(fault, OUT_OF_MEMORY, sizeof(ScannedRecord), 0)
+        (<ScannedRecord*>t.refused.data)[t.refused_count] = w[0]
+    if w.why != FINE:
+        t.refused_time = t.refused_time or w.why == OUT_OF_RANGE or w.why == APPEND_TIME
         t.refused_count += 1
     elif t.refused_count == 0 and (w.timestamp < ABSENT or (rules.to_magic < BATCH_MAGIC and w.headers > 0)):
         t.unfit = True
@@ -145,9 +136,11 @@ cdef inline int scan_batch(RecordStats* t, const RecordRules* rules, const Batch
         w.timestamp = batch.max_timestamp
         if not append_time:
             w.timestamp = wrapping_add(batch.base_timestamp, record.timestamp_delta)
-        w.headers, w.keyed = record.headers, record.key_length >= 0
-        if stats_add(t, rules, &w, record_error(rules, w.keyed, w.timestamp, append_time), i, 2) != OK:
-            return refuse(fault, OUT_OF_MEMORY, sizeof(RefusedRecord), 0)
+        w.index, w.magic, w.headers, w.keyed = i, batch.magic, record.headers, record.key_length >= 0
+        w.why = record_error(rules, &w, append_time)
+        status = stats_add(t, rules, &w, fault)
+        if status != OK:
+            return status
         i += 1
     fault.record = -1
     if batch.record_count > 0 and at.p != end:
@@ -195,31 +188,28 @@ cdef inline int scan_message(RecordStats* t, const RecordRules* rules, const Bat
     cdef int8_t magic = <int8_t>p[MAGIC_OFFSET]
     cdef int64_t key_at = UP_TO_MAGIC + 1 + (8 if magic > 0 else 0)
     cdef bint inner = outer.codec != 0
-    cdef int wrong = FINE
     if inner:
         fault.record = index
-    w.offset, w.timestamp, w.headers = offset, ABSENT, 0
+    w.offset, w.timestamp, w.index, w.magic, w.headers = offset, ABSENT, index, magic, 0
     if magic > 0:
         w.timestamp = outer.max_timestamp if outer.timestamp_type == 1 else load_i64(p + UP_TO_MAGIC + 1)
     w.keyed = size - key_at >= 4 and load_i32(p + key_at) >= 0
     if inner and p[UP_TO_MAGIC] & CODEC_MASK:
         return refuse(fault, INNER_COMPRESSED, 0, p[UP_TO_MAGIC] & CODEC_MASK)
     if magic != outer.magic:
-        wrong = OTHER_MAGIC
+        w.why = OTHER_MAGIC
     else:
         status = check_inner_crc(p, size, fault) if inner else <int>OK
         if status != OK:
             return status
         if rules.compacted and size - key_at < 4:
             return refuse(fault, MESSAGE_TRUNCATED, 4, size - key_at)
-        wrong = record_error(rules, w.keyed, w.timestamp, outer.timestamp_type == 1)
-    if wrong == OTHER_MAGIC or wrong == APPEND_TIME:     # Kafka's error message prints the record, so it is read
+        w.why = record_error(rules, &w, outer.timestamp_type == 1)
+    if w.why == OTHER_MAGIC or w.why == APPEND_TIME:     # Kafka's error message prints the record, so it is read
         status = read_message(p, size, &m, fault)
         if status != OK:
             return status
-    if stats_add(t, rules, &w, wrong, index, magic) != OK:
-        return refuse(fault, OUT_OF_MEMORY, sizeof(RefusedRecord), 0)
-    return OK
+    return stats_add(t, rules, &w, fault)
 
 
 cdef inline int scan_wrapper(RecordStats* t, const RecordRules* rules, const BatchRow* outer, const uint8_t* p,

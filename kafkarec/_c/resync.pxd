@@ -367,7 +367,7 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
         if length < V0_OVERHEAD:
             position += 1
             continue
-        readable = unreadable_end(source, position, position + 1) if source.bad_count > 0 else 0
+        readable = unreadable_end(source, position, position + 1)
         if readable > 0:
             position = readable
             continue

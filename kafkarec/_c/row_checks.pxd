@@ -56,11 +56,9 @@ cdef inline bint has_odd_header(const BatchRow* row, int64_t offsets) noexcept n
 
 
 cdef inline int offset_flag(const BatchRow* row, const BatchRow* following, int64_t expected) noexcept nogil:
-    """0, GAP or OFFSETS for a batch that should begin at `expected`. following: NULL after the last row."""
+    """0, GAP or OFFSETS for a batch that begins elsewhere than at `expected`. following: NULL after the last row."""
     if is_wrapper(row):
         return OFFSETS if row.last_offset < expected else 0
-    if row.base_offset == expected:
-        return 0
     if row.base_offset < expected or row.base_offset - expected > OFFSET_JUMP:
         return OFFSETS
     if following != NULL and not is_wrapper(following) and expected <= following.base_offset < row.next_offset:

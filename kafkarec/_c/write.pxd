@@ -35,11 +35,11 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, int16_t, int32_t, int64_t, int8_t
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport (
-    BATCH_MAGIC, CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
-    V0_OVERHEAD, V1_OVERHEAD, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchHeader, least_size,
+    BATCH_MAGIC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC,
+    V2_ATTRIBUTES_OFFSET, least_size,
 )
 from kafkarec._c.input_columns cimport InputChunk, Lists, Span, header_key, header_value, list_at
-from kafkarec._c.numbers cimport be16, be32, be64, put_unsigned, put_varint, varint_size
+from kafkarec._c.numbers cimport put_i64, put_u16, put_u32, put_unsigned, put_varint, varint_size
 from kafkarec._core cimport crc32_on, crc32c_on
 
 # ---- magic 2
@@ -212,49 +212,27 @@ cdef inline uint8_t* put_body(uint8_t* to, const InputChunk* chunk, const Record
 
 cdef inline void put_batch_header(uint8_t* batch, int64_t size, const BatchFields* f, int32_t count) noexcept nogil:
     """Writes the first 61 of `size` bytes; the CRC last, which covers all bytes after it."""
-    cdef BatchHeader header
-    cdef uint32_t crc
     cdef int attributes = (
-        (f.codec & CODEC_MASK) | (LOG_APPEND_TIME if f.timestamp_type == 1 else 0)
+        f.codec | (LOG_APPEND_TIME if f.timestamp_type == 1 else 0)
         | (TRANSACTIONAL if f.is_transactional else 0) | (CONTROL if f.is_control else 0)
         | (DELETE_HORIZON if f.has_horizon else 0)
     )
-    header.base_offset = <int64_t>be64(<uint64_t>f.base_offset)
-    header.batch_length = <int32_t>be32(<uint32_t>(size - LOG_OVERHEAD))
-    header.partition_leader_epoch = <int32_t>be32(<uint32_t>f.partition_leader_epoch)
-    header.magic = f.magic
-    header.crc = 0
-    header.attributes = <int16_t>be16(<uint16_t>attributes)
-    header.last_offset_delta = <int32_t>be32(<uint32_t>(f.last_offset - f.base_offset))
-    header.base_timestamp = <int64_t>be64(<uint64_t>f.base_timestamp)
-    header.max_timestamp = <int64_t>be64(<uint64_t>f.max_timestamp)
-    header.producer_id = <int64_t>be64(<uint64_t>f.producer_id)
-    header.producer_epoch = <int16_t>be16(<uint16_t>f.producer_epoch)
-    header.base_sequence = <int32_t>be32(<uint32_t>f.base_sequence)
-    header.record_count = <int32_t>be32(<uint32_t>count)
-    memcpy(batch, &header, V2_OVERHEAD)
-    crc = be32(crc32c_on(0, batch + V2_ATTRIBUTES_OFFSET, <size_t>(size - V2_ATTRIBUTES_OFFSET)))
-    memcpy(batch + 17, &crc, 4)
+    cdef uint8_t* to = put_i64(batch, f.base_offset)
+    to = put_u32(to, <uint32_t>(size - LOG_OVERHEAD))
+    to = put_u32(to, <uint32_t>f.partition_leader_epoch)
+    to[0] = <uint8_t>f.magic
+    to = put_u16(batch + V2_ATTRIBUTES_OFFSET, <uint16_t>attributes)
+    to = put_u32(to, <uint32_t>(f.last_offset - f.base_offset))
+    to = put_i64(to, f.base_timestamp)
+    to = put_i64(to, f.max_timestamp)
+    to = put_i64(to, f.producer_id)
+    to = put_u16(to, <uint16_t>f.producer_epoch)
+    to = put_u32(to, <uint32_t>f.base_sequence)
+    put_u32(to, <uint32_t>count)
+    put_u32(batch + UP_TO_MAGIC, crc32c_on(0, batch + V2_ATTRIBUTES_OFFSET, <size_t>(size - V2_ATTRIBUTES_OFFSET)))
 
 
 # ---- magic 0 and 1
-
-cdef inline uint8_t* put_u32(uint8_t* to, uint32_t n) noexcept nogil:
-    n = be32(n)
-    memcpy(to, &n, 4)
-    return to + 4
-
-
-cdef inline uint8_t* put_i64(uint8_t* to, int64_t n) noexcept nogil:
-    cdef uint64_t swapped = be64(<uint64_t>n)
-    memcpy(to, &swapped, 8)
-    return to + 8
-
-
-cdef inline int64_t message_overhead(int8_t magic) noexcept nogil:
-    """Bytes of a message without key and value (LOG_OVERHEAD + LegacyRecord.recordOverhead)."""
-    return LOG_OVERHEAD + (V0_OVERHEAD if magic == 0 else V1_OVERHEAD)
-
 
 cdef inline uint8_t* put_int32_sized(uint8_t* to, Span bytes_) noexcept nogil:
     to = put_u32(to, <uint32_t>bytes_.length)
@@ -270,7 +248,7 @@ cdef inline uint8_t* put_message_head(uint8_t* to, int64_t offset, int64_t size,
     to = put_i64(to, offset)
     to = put_u32(to, <uint32_t>(size - LOG_OVERHEAD))
     to[4] = <uint8_t>f.magic
-    to[5] = <uint8_t>((codec & CODEC_MASK) | (LOG_APPEND_TIME if f.magic > 0 and f.timestamp_type == 1 else 0))
+    to[5] = <uint8_t>(codec | (LOG_APPEND_TIME if f.magic > 0 and f.timestamp_type == 1 else 0))
     to += 6
     return put_i64(to, timestamp) if f.magic > 0 else to
 
@@ -297,16 +275,14 @@ cdef struct BatchLimit:
 
 cdef inline int64_t batch_header_size(int8_t magic, int8_t codec) noexcept nogil:
     """Bytes before the records (AbstractRecords.recordBatchHeaderSizeInBytes)."""
-    if magic >= BATCH_MAGIC:
-        return least_size(magic)
-    return message_overhead(magic) if codec != 0 else 0
+    return least_size(magic) if magic >= BATCH_MAGIC or codec != 0 else 0
 
 
 cdef inline int64_t record_size(const RecordFields* d, int8_t magic, int64_t offset_delta,
                                 int64_t timestamp_delta) noexcept nogil:
     """Bytes of a record."""
     if magic < BATCH_MAGIC:
-        return message_overhead(magic) + max(d.key.length, 0) + max(d.value.length, 0)
+        return least_size(magic) + max(d.key.length, 0) + max(d.value.length, 0)
     return with_length(body_size(d, offset_delta, timestamp_delta))
 
 

@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.columns cimport Buffer, Part, block_grow, buffer_free
-from kafkarec._c.input_columns cimport LISTS_64, InputChunk, NO_NUMBERS, SPANS, Span
+from kafkarec._c.input_columns cimport LISTS_64, InputChunk, NO_LISTS, NO_NUMBERS, SPANS, Span
 from kafkarec._c.status cimport OK
 from kafkarec._core cimport Record
 
@@ -171,7 +171,6 @@ cdef struct PyRows:
     PyObject** kept
     int64_t kept_count
     int64_t kept_capacity
-    int64_t[3] marks             # counts at the last rows_mark, for rows_undo
     Buffer row_block             # the memory of the arrays: of those with an entry for each row, and of the others
     Buffer pair_block
     Buffer kept_block
@@ -368,22 +367,9 @@ cdef inline bint take_headers(PyRows* t, PyObject* headers) except -1:
     return True
 
 
-cdef inline void rows_mark(PyRows* t) noexcept:
-    t.marks[0], t.marks[1], t.marks[2] = t.count, t.pair_count, t.kept_count
-
-
-cdef inline void rows_undo(PyRows* t) noexcept:
-    """Removes the rows since the mark, and releases the references kept for them."""
-    cdef int64_t kept = t.kept_count
-    t.count, t.pair_count, t.kept_count = t.marks[0], t.marks[1], t.marks[2]
-    while kept > t.marks[2]:
-        kept -= 1
-        Py_DECREF(t.kept[kept])
-
-
 cdef inline void rows_bind(const PyRows* t, InputChunk* chunk) noexcept:
+    """The rows as a chunk that is empty, or was bound before."""
     cdef bint has_offsets = t.missing_offsets == 0 and t.count > 0
-    memset(chunk, 0, sizeof(InputChunk))
     chunk.rows = t.count
     chunk.offset.width, chunk.timestamp.width = 8 if has_offsets else <int>NO_NUMBERS, 8
     chunk.offset.values, chunk.timestamp.values = t.offsets, t.timestamps
@@ -391,9 +377,7 @@ cdef inline void rows_bind(const PyRows* t, InputChunk* chunk) noexcept:
     chunk.key.kind = chunk.value.kind = chunk.headers.key.kind = chunk.headers.value.kind = SPANS
     chunk.key.index, chunk.value.index = t.keys, t.values
     chunk.key.width = chunk.value.width = 1
-    if t.pair_count == 0:
-        return
-    chunk.headers.kind = LISTS_64
+    chunk.headers.kind = LISTS_64 if t.pair_count > 0 else NO_LISTS
     chunk.headers.starts = t.starts
     chunk.headers.key.index = chunk.headers.value.index = t.pairs
     chunk.headers.key.width = chunk.headers.value.width = 2        # every other span, from the first or second on
@@ -401,10 +385,12 @@ cdef inline void rows_bind(const PyRows* t, InputChunk* chunk) noexcept:
 
 
 cdef inline void rows_clear(PyRows* t) noexcept:
-    """Removes all rows; the arrays are kept."""
-    rows_mark(t)
-    t.marks[0] = t.marks[1] = t.marks[2] = t.missing_offsets = 0
-    rows_undo(t)
+    """Removes all rows, and releases the references kept for them; the arrays are kept."""
+    cdef int64_t kept = t.kept_count
+    t.count = t.pair_count = t.kept_count = t.missing_offsets = 0
+    while kept > 0:
+        kept -= 1
+        Py_DECREF(t.kept[kept])
 
 
 cdef inline void rows_release(PyRows* t) noexcept:

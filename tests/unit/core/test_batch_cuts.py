@@ -177,6 +177,16 @@ def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers():
             kafkarec.encode(kafkarec.decode(one(1) + headed), magic=magic)
 
 
+def test_a_control_batch_of_another_producer_has_no_sequence():
+    """One producer id for all batches: the sequences are counted, but not over markers, which have none."""
+    flags = {"producer_id": 3, "attributes": builders.TRANSACTIONAL}
+    data = one(1, sequence=0, **flags) + builders.end_marker(2, 3, commit=True) + one(3, sequence=1, **flags)
+    columns = kafkarec.decode(data, control=True)
+    result = kafkarec.scan(kafkarec.encode(columns, producer_id=9, producer_epoch=2, base_sequence=50))
+    assert result.column("producer_id") == [9, 9, 9]
+    assert result.column("base_sequence") == [50, None, 51]
+
+
 FACTS = {
     "base_offset": pa.int64(),
     "producer_id": pa.int64(),

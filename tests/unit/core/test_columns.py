@@ -36,6 +36,14 @@ def test_flags_of_batches_over_the_borders_of_bytes():
     assert len(kafkarec.decode(old, **all_aborted)) == 2
 
 
+def test_many_small_batches_after_a_large_one():
+    """What is reserved after the first batch is for others like it; the list of batches grows with each further one."""
+    data = builders.batch([builders.record(value=bytes(20_000))])
+    data += b"".join(builders.batch([builders.record(value=b"v")], base_offset=n) for n in range(1, 5000))
+    columns = kafkarec.decode(data, columns=["offset", "base_offset"])
+    assert columns.column("offset") == columns.column("base_offset") == list(range(5000))
+
+
 def test_a_text_column_of_more_than_two_gigabytes_is_refused():
     """Its end offsets have 32 bits. No byte is written before the check."""
     count = 110_000

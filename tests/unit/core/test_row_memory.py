@@ -56,7 +56,7 @@ def test_encode_releases_its_references(shape):
     assert counts(referenced) == before
 
 
-def test_the_builder_holds_references_until_it_is_deleted():
+def test_the_builder_writes_at_once_and_keeps_no_references():
     rows = [fresh(5000 + n) for n in range(100)]
     referenced = [each for row in rows for each in parts(row)]
     before = counts(referenced)
@@ -64,12 +64,9 @@ def test_the_builder_holds_references_until_it_is_deleted():
     for offset, timestamp, key, value, headers in rows:
         assert builder.has_room_for(timestamp, key, value, headers)
         builder.append(timestamp, key, value, headers, offset)
-        key = value = headers = None
-    assert counts(referenced) != before
-    del offset, timestamp
-    assert [r.key for r in kafkarec.decode(builder.build())] == [row[2] for row in rows]
-    del builder
+    del offset, timestamp, key, value, headers
     assert counts(referenced) == before
+    assert [r.key for r in kafkarec.decode(builder.build())] == [row[2] for row in rows]
     builder = RecordBatchBuilder()
     builder.append(BIG, rows[0][2], rows[0][3], rows[0][4])
     builder.abort()

@@ -253,6 +253,12 @@ def test_a_run_of_1024_batches_counts_as_continuing():
         assert len(same(data).batches) == (count if count > 1024 else 0), count
 
 
+def test_a_length_before_a_run_tells_whatever_byte_is_before_it():
+    run = batch(0, 1) + batch(1, 1)
+    for front in (b"\xff", b"\x7f", b"\x03"):
+        assert same(front * 9 + builders.varint(len(run)) + run + b"\xff" * 40).batches == [], front
+
+
 def test_a_run_of_more_than_four_mebibytes_is_no_value():
     """Counted from the end of its first batch, whatever varint is stored before it."""
     first = batch(0, 1)

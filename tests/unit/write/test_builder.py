@@ -1,9 +1,9 @@
-"""RecordBatchBuilder: limits, order of calls, refusals without effect, and Kafka's batches byte for byte."""
+"""RecordBatchBuilder: limits, order of calls, refusals without effect; Kafka's bytes are in tests/jvm/test_builder.py."""
 
 import pytest
 
 import kafkarec
-from kafkarec import RecordBatchBuilder
+from kafkarec import RecordBatchBuilder, codecs
 from kafkarec._writer import forget_options
 from kafkarec.codecs.codec_errors import MissingCodec
 from kafkarec.write import builder as builder_module
@@ -12,12 +12,6 @@ pytestmark = pytest.mark.core
 
 
 TRANSACTION = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 0, "is_transactional": True}
-
-
-# log append time hides the stored deltas; Kafka's builder refuses type 99 too
-
-
-# wrappers that Kafka's builder does not write: odd inner offsets, mixed magics
 
 
 def test_fields_of_the_batch():
@@ -217,6 +211,30 @@ def test_a_missing_library_is_reported_at_the_start(monkeypatch):
         RecordBatchBuilder(compression="zstd")
     assert refused.value.reason == "missing_codec"
     forget_options()
+
+
+def test_a_batch_that_could_not_be_compressed_stays_open(monkeypatch):
+    made = RecordBatchBuilder(compression="gzip")
+    made.append(0, b"k", b"v" * 100)
+    whole = codecs.compress
+
+    def compress(*arguments):
+        with pytest.raises(RuntimeError, match="another thread uses this object"):
+            made.build()
+        with pytest.raises(ValueError, match="the records take more than"):
+            made.append(0, b"k", b"v")
+        assert not made.has_room_for(0, b"k", b"v")
+        if len(made) == 1:
+            raise MissingCodec("gzip", "any")
+        return whole(*arguments)
+
+    monkeypatch.setattr(codecs, "compress", compress)
+    with pytest.raises(kafkarec.MissingCodecError):
+        made.build()
+    assert not made.is_closed and made.append(5, b"second", None) == 1
+    rows = list(kafkarec.decode(made.build()))
+    assert [(row.key, row.value) for row in rows] == [(b"k", b"v" * 100), (b"second", None)]
+    assert made.is_closed and made.max_timestamp == 5
 
 
 class Index:

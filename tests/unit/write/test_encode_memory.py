@@ -141,6 +141,9 @@ for n in [*list(range(1, 40)) * 3, 64, 64, 72, 128]:
     assert ours.equals(wanted)
     for options in ({}, {"batch_size": 100}, {"compression": "zstd", "batch_size": 100}):
         assert kafkarec.encode(ours, **options) == kafkarec.encode(wanted, **options)
+    read = kafkarec.decode(kafkarec.encode(ours))
+    for name in ("key", "value"):
+        assert read.column(name) == wanted[name].to_pylist()
     count += 1
 assert count > 100
 """
