@@ -1,4 +1,4 @@
-"""RecordBatchBuilder: limits, order of calls, refusals without effect; Kafka's bytes are in tests/jvm/test_builder.py."""
+"""RecordBatchBuilder: limits, order of calls, refusals without effect; its bytes are in tests/jvm/test_builder.py."""
 
 import pytest
 
