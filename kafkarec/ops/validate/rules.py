@@ -92,7 +92,7 @@ def validated(data: bytes | memoryview, log_append_time: int, max_timestamp: int
 
 
 # Why a record is refused, by the members of the C enum RecordFault of `_c/record_stats.pxd`.
-_REFUSALS = (
+REFUSALS = (
     "",
     "its magic {own_magic} is not the outer magic {magic}",
     "it has no key, and the topic is compacted",
@@ -116,7 +116,7 @@ def refuse_records(
     errors = tuple(
         RecordError(
             index,
-            _REFUSALS[what].format(
+            REFUSALS[what].format(
                 timestamp=timestamp, offset=offset, own_magic=own_magic, magic=magic, least=least, most=most
             ),
         )
