@@ -195,8 +195,10 @@ cdef class OpenBatch:
         cdef RecordFields d
         cdef int64_t size, greatest = e.greatest_timestamp
         cdef int status
-        if self._state is not OPEN or self.busy:
+        if self._state is not OPEN:
             return False
+        claim(&self.busy)
+        self.busy = False
         size = load_record(e, &d, timestamp, key, value, headers, offset)
         # what Kafka's builder does not accept
         if (size == NO_RECORD or d.timestamp < ABSENT or not delta_fits(d.offset, e.fields.base_offset)
@@ -264,15 +266,17 @@ cdef class OpenBatch:
         """Closes the batch, which has records; meanwhile no other can be added."""
         cdef Encoder* e = &self.e
         cdef float expected = e.limit.ratio
+        cdef int64_t size
         claim(&self.busy)
         try:
             run_encoder(e, self.options, e.fields.codec == 0 and e.used < SMALL_INPUT)
         finally:
             self.busy, e.limit.ratio = False, expected
             if not e.open:                   # else it is written by the next call
-                self.built, self._state = PyBytes_FromStringAndSize(<const char*>e.out.data, e.written), BUILT
+                size, e.written, e.open = e.written, 0, True         # open, if there is no memory for the bytes
+                self.built, self._state = PyBytes_FromStringAndSize(<const char*>e.out.data, size), BUILT
                 if e.fields.magic >= BATCH_MAGIC or e.limit.compressed:
-                    self.ratio = <float>(e.written - e.limit.header_size) / <float>e.used
+                    self.ratio = <float>(size - e.limit.header_size) / <float>e.used
                 self.drop_records()
         return 0
 

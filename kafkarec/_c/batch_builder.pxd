@@ -232,10 +232,13 @@ cdef inline void count_sequences(Encoder* e, const BatchFields* f) noexcept nogi
 
 
 cdef inline int batch_finish(Encoder* e, int64_t payload) noexcept nogil:
-    """Writes the header when the `payload` bytes after it are in place."""
+    """Writes the header when the `payload` bytes after it are in place. TOO_LARGE_TO_WRITE: they have become more by
+    their codec, and the batch stays open."""
     cdef BatchFields* f = &e.fields
     cdef int64_t stamp, size = e.limit.header_size + payload
     cdef uint8_t* to
+    if size > INT32_MAX:
+        return TOO_LARGE_TO_WRITE
     if f.codec != 0:
         e.limit.ratio = next_ratio(e.limit.ratio, <float>payload / <float>e.used)
     stamp = f.log_append_time if f.timestamp_type == 1 else e.greatest_timestamp

@@ -118,9 +118,10 @@ cdef inline bint same_batch(const BatchFields* a, const BatchFields* b) noexcept
     )
 
 
-cdef inline int32_t decrement_sequence(int32_t sequence, int32_t decrement) noexcept nogil:
-    """DefaultRecordBatch.decrementSequence."""
-    return sequence - decrement if sequence >= decrement else INT32_MAX - (decrement - sequence) + 1
+cdef inline int32_t moved_sequence(int32_t sequence, int64_t offsets) noexcept nogil:
+    """The sequence so many offsets on, or back (DefaultRecordBatch.incrementSequence and decrementSequence): after
+    2^31-1 is 0. Unlike Kafka's it goes below a batch's base offset, too, where a damaged batch may have records."""
+    return <int32_t>(wrapping_add(sequence, offsets) & INT32_MAX)
 
 
 # ---- the loop
@@ -140,7 +141,7 @@ cdef inline void fields_of_original(const Encoder* e, const OriginalBatch* origi
         f.base_timestamp = original.batch.base_timestamp
         f.max_timestamp = original.batch.max_timestamp
     elif f.base_sequence >= 0:
-        f.base_sequence = increment_sequence(f.base_sequence, <int32_t>(offset - e.shift - original.batch.base_offset))
+        f.base_sequence = moved_sequence(f.base_sequence, offset - e.shift - original.batch.base_offset)
 
 
 cdef inline void fields_override(const Encoder* e, BatchFields* f) noexcept nogil:
@@ -296,7 +297,7 @@ cdef inline int ensure_batch(Encoder* e, const InputChunk* chunk, int64_t row, c
             f.base_offset = source_batch
             f.explicit_fields |= EXPLICIT_BASE_OFFSET
             if f.base_sequence >= 0:
-                f.base_sequence = decrement_sequence(f.base_sequence, <int32_t>(d.offset - source_batch))
+                f.base_sequence = moved_sequence(f.base_sequence, wrapping_subtract(source_batch, d.offset))
         status = batch_open(e, &f, d.offset, d.timestamp)
         if status != OK:
             return status

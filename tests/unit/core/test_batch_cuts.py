@@ -139,6 +139,22 @@ def test_a_part_of_a_batch_keeps_producer_and_sequences():
         assert sequences == [(sequence + delta) % 2**31 for delta in deltas]
 
 
+def test_sequences_of_records_below_their_batchs_base_offset():
+    """No Kafka writes them. Wherever the batch is cut, its sequence is that of its first record, counted back."""
+    rows = [builders.record(offset_delta=delta) for delta in range(-4, 4)]
+    for sequence in (0, 2, 7, INT_MAX):
+        data = builders.batch(rows, base_offset=100, last_offset_delta=3, **{**PRODUCER, "base_sequence": sequence})
+        columns = kafkarec.decode(data, control=True)
+        for batch_size in (75, 100, 16384):
+            written = kafkarec.scan(kafkarec.encode(columns, batch_size=batch_size))
+            assert sum(written.column("record_count")) == 8 and (len(written) == 1) == (batch_size == 16384)
+            counted = [(sequence + base - 100) % 2**31 for base in written.column("base_offset")]
+            assert written.column("base_sequence") == counted
+        for low in range(8):
+            [part] = kafkarec.scan(kafkarec.encode(columns[low:], batch_size=16384))
+            assert part["base_sequence"] == (sequence + low - 4) % 2**31
+
+
 def test_negative_offsets_are_kept_in_kept_batches():
     for codec in ("none", "gzip", "lz4"):
         data = one(-5, codec=codec)

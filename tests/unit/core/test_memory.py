@@ -115,6 +115,32 @@ def lists():
     return result
 
 
+def built():
+    """Return batches that are built record by record. A failed call is repeated, and MemoryError is raised at the
+    end."""
+    refused, batches = 0, []
+
+    def again(call, *arguments):
+        nonlocal refused
+        try:
+            return call(*arguments)
+        except MemoryError:
+            refused += 1
+            return call(*arguments)
+
+    for options in ({}, {"compression": "lz4"}, {"compression": "zstd"}, {"compression": "gzip"}, {"magic": 1}):
+        builder = again(functools.partial(kafkarec.RecordBatchBuilder, batch_size=500, **options))
+        for _, timestamp, key, value, headers in ROWS:
+            fields = timestamp, key, value, headers if builder.magic == 2 else ()
+            again(builder.has_room_for, *fields)
+            again(builder.append, *fields)
+        batches.append(again(builder.build))
+    if refused:
+        assert batches == built()
+        raise MemoryError
+    return batches
+
+
 WAYS = {
     "batches": lambda: decoded(PLAIN),
     "messages": lambda: decoded(MESSAGES),
@@ -127,6 +153,7 @@ WAYS = {
     "rows, written": lambda: kafkarec.encode(ROWS, compression="lz4", batch_size=4096),
     "Arrow, written": lambda: kafkarec.encode(as_arrow(ROWS), compression="zstd", batch_size=4096),
     "columns, written": lambda: kafkarec.encode(columns_to_export()[1]),
+    "built record by record": built,
 }
 # way: all (position, base offset, record) that an error may name
 REFUSED = {
@@ -141,6 +168,7 @@ REFUSED = {
     "rows, written": set(),
     "Arrow, written": set(),
     "columns, written": set(),
+    "built record by record": set(),
 }
 ROW = 104
 """Bytes per row of the table of batches."""

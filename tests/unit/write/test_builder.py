@@ -1,4 +1,6 @@
-"""RecordBatchBuilder: limits, order of calls, refusals without effect; its bytes are in tests/jvm/test_builder.py."""
+"""RecordBatchBuilder: limits, order of calls, refusals without effect. tests/jvm/test_builder.py has Kafka's bytes."""
+
+from datetime import UTC, datetime
 
 import pytest
 
@@ -122,6 +124,20 @@ def test_max_timestamp_and_its_offset():
     assert RecordBatchBuilder().max_timestamp == -1
 
 
+def test_timestamps():
+    made = RecordBatchBuilder(delete_horizon_ms=1000)
+    made.append(datetime(2026, 1, 1, tzinfo=UTC), None, None)
+    made.append(datetime.fromisoformat("2026-01-01T00:00:00.0019+01:00"), None, None)
+    made.append(None, None, None)
+    with pytest.raises(ValueError, match="time zone"):
+        made.append(datetime(2026, 1, 1), None, None)
+    start = 1_767_225_600_000
+    [batch] = kafkarec.batches(made.build())
+    assert [row.timestamp for row in batch] == [start, start - 3_600_000 + 1, None]
+    assert batch.delete_horizon_ms == made.delete_horizon_ms == 1000
+    assert RecordBatchBuilder(delete_horizon_ms=-2).delete_horizon_ms is None
+
+
 def test_keys_and_values_are_copied():
     """As in Kafka, which writes at once, later changes of the caller's buffers and lists have no effect."""
     made = RecordBatchBuilder()
@@ -219,10 +235,9 @@ def test_a_batch_that_could_not_be_compressed_stays_open(monkeypatch):
     whole = codecs.compress
 
     def compress(*arguments):
-        with pytest.raises(RuntimeError, match="another thread uses this object"):
-            made.build()
-        with pytest.raises(ValueError, match="the records take more than"):
-            made.append(0, b"k", b"v")
+        for call in (made.build, made.__init__, lambda: made.append(0, b"k", bytearray(b"v"))):
+            with pytest.raises(RuntimeError, match="another thread uses this object"):
+                call()
         assert not made.has_room_for(0, b"k", b"v")
         if len(made) == 1:
             raise MissingCodec("gzip", "any")
@@ -235,6 +250,18 @@ def test_a_batch_that_could_not_be_compressed_stays_open(monkeypatch):
     rows = list(kafkarec.decode(made.build()))
     assert [(row.key, row.value) for row in rows] == [(b"k", b"v" * 100), (b"second", None)]
     assert made.is_closed and made.max_timestamp == 5
+
+
+@pytest.mark.slow
+def test_a_batch_that_its_codec_makes_too_large_is_refused(monkeypatch):
+    """Its length field has 32 bits; what does not get smaller becomes some bytes larger."""
+    made = RecordBatchBuilder(compression="gzip")
+    made.append(0, b"k", b"v")
+    monkeypatch.setattr(codecs, "compress", lambda *arguments: bytes(2**31 - 61))
+    with pytest.raises(ValueError, match=r"a batch of more than 2\^31-1 bytes"):
+        made.build()
+    monkeypatch.undo()
+    assert kafkarec.decode(made.build()).column("value") == [b"v"]
 
 
 class Index:

@@ -1,5 +1,6 @@
 """The memory that encode reads: changing lists, arrays that are released, no byte beyond a buffer."""
 
+import sys
 import weakref
 
 import pyarrow as pa
@@ -59,6 +60,38 @@ for delay in range(12):
     got = {record.offset: record.value for record in kafkarec.decode(data)}
     assert all(value == b"%d" % n * 9 for n, value in got.items()), delay
 """)
+
+
+SHORT_OF_MEMORY = (
+    subprocesses.PEAK
+    + """
+import os, kafkarec
+value, whole = os.urandom(8 << 20), resource.getrlimit(resource.RLIMIT_AS)
+for codec in ("none", "lz4", "gzip"):
+    made = kafkarec.RecordBatchBuilder(compression=codec)
+    for _ in range(4):
+        made.append(0, b"k", value)
+    built, refused = None, 0
+    while built is None:
+        resource.setrlimit(resource.RLIMIT_AS, (_status("VmSize") + refused * (6 << 20), whole[1]))
+        try:
+            built = made.build()
+        except MemoryError:
+            refused += 1
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, whole)
+        if built is None:
+            made.append(0, b"after a failed build", None)
+    keys = [b"k"] * 4 + [b"after a failed build"] * refused
+    assert refused > 2 and kafkarec.decode(built).column("key") == keys, (codec, refused)
+"""
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc/self/status and limits the address space")
+def test_a_builder_without_memory_for_its_batch_loses_no_record():
+    """Whatever was short, of the compressed records or the bytes that are returned, it is open as before."""
+    subprocesses.run(SHORT_OF_MEMORY)
 
 
 # ---- Arrow
