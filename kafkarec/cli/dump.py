@@ -22,7 +22,7 @@ from kafkarec.support.command_line import command
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
 from .output_files import Sink
 from .problems import exit_status, remark, say
-from .shared_options import CouldNot, InputPath, add_option
+from .shared_options import InputPath, add_option
 
 DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.
 Nothing is written or changed (Kafka's tool truncates an .index that does not end with a whole entry)."""
@@ -164,7 +164,8 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
             if last in paths
             else "; to print an index, its folder must have its log, for a .timeindex also its .index"
         )
-        raise CouldNot(input_logs.error_line(error, last) + hint) from error
+        say(input_logs.error_line(error, last) + hint)
+        return FAILED
     return 0
 
 

@@ -59,7 +59,7 @@ class JsonText(str):
 def columns_by_title(
     titles: Sequence[str], columns: Sequence[str] | None, place: Callable[[str], str]
 ) -> dict[str, str]:
-    """Return the titles of an input that are read, each with its column. WrongUse if two are of one column.
+    """Return the titles of an input that are read, each with its column. WrongUse if two of these are of one column.
 
     columns    the columns to read, others are ignored; None: all, and WrongUse for an unknown one
     place      where a title is, for a message
@@ -68,10 +68,6 @@ def columns_by_title(
     known = dict(zip(titles, named, strict=True))
     if columns is not None:
         known = {title: name for title, name in known.items() if _field_name(name) in columns}
-    twice = sorted({name for name in known.values() if named.count(name) > 1})
-    if twice:
-        second = [title for title, name in known.items() if name == twice[0]][-1]
-        raise WrongUse(f"{place(second)}: column named twice: {', '.join(twice)}")
     blobs = {f"{name}{suffix}" for name in BLOBS for suffix in ("", "_base64", "_hex")}
     unknown = [title for title, name in known.items() if name not in (*blobs, *RECORD_FIELDS, "control")]
     if columns is None and unknown:
@@ -80,6 +76,10 @@ def columns_by_title(
             f"{place(unknown[0])}: no such column: {', '.join(shown)}; there are {', '.join(ROW_COLUMNS)}, key_base64, "
             "value_base64 (--columns offset,key,value reads these and ignores the rest)"
         )
+    twice = sorted({name for name in known.values() if named.count(name) > 1})
+    if twice:
+        second = [title for title, name in known.items() if name == twice[0]][-1]
+        raise WrongUse(f"{place(second)}: column named twice: {', '.join(twice)}")
     return known
 
 

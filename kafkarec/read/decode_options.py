@@ -91,6 +91,11 @@ class DecodeRequest(_RequestFields):
         return self.with_options(stretch_bytes=max(of_chunk, CHUNK_BYTES))
 
     @cached_property
+    def for_values(self) -> DecodeRequest:
+        """The same for inputs that are decoded whole, one after the other, of which each has the limit for itself."""
+        return self.with_options(chunk_bytes=None, input_limit=self.options.limit)
+
+    @cached_property
     def for_read_ahead(self) -> DecodeRequest:
         """The same for stretches: raises damage, and what would take much memory."""
         return self._replace(skip=False).with_options(input_limit=MOST_OF_STRETCH)

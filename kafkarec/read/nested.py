@@ -148,13 +148,13 @@ def decode_each(
     A null value is a null list, an empty one an empty list. Under errors="raise" the exception has `value_index`.
     Yields at least one RecordLists.
     """
-    decode_request = request_of_locals(locals())
-    asked = decode_request.with_options(chunk_bytes=None, input_limit=decode_request.options.limit)
+    decode_request = request_of_locals(locals()).for_values
 
     def take_table(decoder: Decoder) -> RecordColumns:
         return RecordColumns(decode_request.layout, decoder.take(True, empty=True))
 
-    return _decode_values(values, asked.decoder(), min(max_output_bytes, 1 << 30), attrgetter("filled"), take_table)
+    decoder = decode_request.decoder()
+    return _decode_values(values, decoder, min(max_output_bytes, 1 << 30), attrgetter("filled"), take_table)
 
 
 def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 << 20) -> Iterator[RecordLists]:

@@ -72,10 +72,10 @@ class Excluded(NamedTuple):
         for one in () if decode_request.skip else self.wrong_offsets:
             if one.is_within(*decode_request.options.within[:2], self.stable_offset):
                 raise one.error
-        found = decode_request.with_options(aborted=self.aborted, stable_offset=self.stable_offset)
-        if found.options.check_crc == ALL_CHECKS or not self.damaged:
-            return found.with_options(highest_base=self.highest_base)
-        return found
+        left_out: dict[str, Any] = {"aborted": self.aborted, "stable_offset": self.stable_offset}
+        if decode_request.options.check_crc == ALL_CHECKS or not self.damaged:
+            left_out["highest_base"] = self.highest_base
+        return decode_request.with_options(**left_out)
 
 
 def as_columns(decode_request: DecodeRequest, part: PassResult, left_out: Excluded | None = None) -> RecordColumns:

@@ -114,7 +114,8 @@ class Opener:
             left_out = []
             for entry in by_owner.pop(_NO_OWNER, ()):
                 if (kind := names.explain(entry.name, entry.is_dir).kind) != "file":
-                    why = "its name has no topic and partition, as those of others here; left out, name it to read it"
+                    why = "a folder" if entry.is_dir else "its name has no topic and partition"
+                    why += ", beside copies of several partitions; left out, name it to read it"
                     left_out.append(LeftOut(entry.name, why, kind, entry.is_dir))
             logs = [
                 self.log_type.of(folder, *owner, entries=files, make=self.make) for owner, files in by_owner.items()

@@ -136,6 +136,7 @@ BAD_QUOTE = "a quote inside a cell, or one that is not closed: not valid CSV"
 WRONG_USE = {
     "unknown column": (b'{"kex": 1}', [], "line 1: no such column: kex; there are topic, partition, offset"),
     "unknown column of CSV": (b"kex,value\na,b\n", ["--from", "csv"], "line 1: no such column: kex"),
+    "unknown column twice": (b"kex,kex\na,b\n", ["--from", "csv"], "line 1: no such column: kex"),
     "a column and its other name": (
         b'{"timestampType": 1}\n{"timestamp_type": 0}',
         [],

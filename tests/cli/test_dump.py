@@ -31,6 +31,13 @@ def test_what_cannot_be_listed_or_written_ends_with_the_status_of_kafkas_tool(ru
     assert ran.status == 1 and ran.err.endswith("orders-0: permission denied\n")
 
 
+def test_a_file_that_cannot_be_read_leaves_what_was_printed_before(run, tmp_path):
+    out = tmp_path / "out.txt"
+    ran = run("dump", LOG, tmp_path / "missing.log", "-o", out)
+    assert ran.status == 1 and ran.err.endswith("missing.log: no such file or directory\n")
+    assert out.read_bytes().startswith(run("dump", LOG).out)
+
+
 def test_a_compressed_segment_file_is_dumped(run, tmp_path):
     packed = tmp_path / f"{STEM}.log.gz"
     packed.write_bytes(builders.compress("gzip", LOG.read_bytes()))

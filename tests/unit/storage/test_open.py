@@ -432,12 +432,15 @@ def test_what_has_no_partition_in_its_name_beside_copies_of_several_is_left_out_
     own = f"{0:020}.log"
     for name in (f"a-0-{own}", f"a-1-{own}", own, "notes.txt", "partition.metadata"):
         (tmp_path / name).write_bytes(data)
+    (tmp_path / "a-2").mkdir()
     with kafkarec.open(tmp_path) as folder:
         assert [(log.topic, log.partition, len(log.segments)) for log in folder] == [("a", 0, 1), ("a", 1, 1)]
-        assert [(one.name, one.kind) for one in folder.left_out] == [(own, "segment"), ("notes.txt", "foreign")]
-        assert {one.why for one in folder.left_out} == {
-            "its name has no topic and partition, as those of others here; left out, name it to read it"
-        }
+        unnamed = "its name has no topic and partition"
+        assert [(one.name, one.kind, one.why.partition(", beside")[0]) for one in folder.left_out] == [
+            (own, "segment", unnamed),
+            ("a-2", "partition", "a folder"),
+            ("notes.txt", "foreign", unnamed),
+        ]
     report = kafkarec.verify(tmp_path)
     assert [one.kind for one in report.findings if one.kind == "other_log_file"], "a log that is not verified is said"
 
