@@ -47,6 +47,29 @@ def test_reads_what_kafka_read(record):
         assert parsed.version == kafka["messageVersionField"]
 
 
+MARKER = bytes(5) + b"\7"
+
+
+@pytest.mark.parametrize(
+    "key, words",
+    [
+        (None, "key is null"),
+        (b"", "too short"),
+        (b"\0\0\0", "too short"),
+        (b"\xff\xff\0\0", "negative version"),
+    ],
+)
+def test_refused_keys(key, words):
+    for read in (lambda: control.type_id(key), lambda: control.parse(key, MARKER)):
+        with pytest.raises(InvalidRecordError, match=words):
+            read()
+
+
+def test_a_marker_of_newer_versions_is_read():
+    newer = control.parse(b"\0\x09\0\1more", b"\0\5" + MARKER[2:] + b"and more")
+    assert newer == control.EndTxnMarker(ControlRecordType.COMMIT, 1, 5, coordinator_epoch=7)
+
+
 def test_a_huge_message_raises_limit_exceeded_and_a_marker_has_no_limit():
     huge = bytes(5 << 20)
     with pytest.raises(LimitExceededError) as caught:
