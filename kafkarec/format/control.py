@@ -238,6 +238,11 @@ def type_id(key: bytes | None) -> int:
     return _parse_key(key)[1]
 
 
+def last_version(of: type[ControlRecord]) -> int:
+    """The newest version of a class's message that Kafka 4.4 has."""
+    return _schemas()[of].last
+
+
 def parse(key: bytes | None, value: bytes | None) -> ControlRecord:
     """The control record in `key` and `value`; InvalidRecordError if they are not one."""
     key_version, kind_id = _parse_key(key)
@@ -262,11 +267,11 @@ def parse(key: bytes | None, value: bytes | None) -> ControlRecord:
     version = int.from_bytes(data[:2], "big", signed=True)
     if is_marker and version < 0:
         _refuse(f"{kind.name} has a negative value version", 0, version)
-    # Kafka's ControlRecordUtils reads every version as 0. Version 1 exists for LEADER_CHANGE only (directory ids,
-    # KIP-853) and Kafka itself fails on it. Here it is read, and a value that is not one of version 1 is read as 0.
-    if version == 1:
+    # Kafka's ControlRecordUtils reads every version as 0, and so fails on the only other one, LEADER_CHANGE's version 1
+    # (directory ids, KIP-853). Here a message's versions are read, and a value that is not one of its version as 0.
+    if 0 < version <= last_version(of):
         with suppress(InvalidRecordError):
-            return of(kind, kind_id, version, *_attributes(kind_id, 1, data))
+            return of(kind, kind_id, version, *_attributes(kind_id, version, data))
     return of(kind, kind_id, version, *_attributes(kind_id, 0, data))
 
 

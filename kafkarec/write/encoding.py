@@ -79,7 +79,7 @@ RECORD_CONVERSION = (row_of, (*NAMES, *sorted(_IGNORED_NAMES)))
 """For the compiled writer: how to convert any record; the names of dicts that it reads itself."""
 
 
-# The errors of records that cannot be written, by the members of the C enum RowFault of `_c/write_v2.pxd`.
+# The errors of records that cannot be written, by the members of the C enum RowFault of `_c/write.pxd`.
 FAULT_MESSAGES = {
     "fine": "",
     "header_key_null": "a header key is null",

@@ -1,7 +1,9 @@
 """Columns and options of the data source: a user's schema, metadata, the batches view, wrong values."""
 
+import re
+
 import pytest
-from paths import SEGMENTS
+from paths import DOCS, SEGMENTS
 from plain_logs import log
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
@@ -138,6 +140,11 @@ def test_an_option_for_reading_is_refused_for_writing():
         options.parse_for_write({only_read: "1"})
     lower = [each.name.lower() for each in options.TABLE]
     assert len(set(lower)) == len(lower)
+
+
+def test_every_option_is_on_the_pages_about_the_source():
+    pages = "".join((DOCS / "spark" / f"{page}.md").read_text() for page in ("read", "stream", "write"))
+    assert [one.name for one in options.TABLE if not re.search(rf"\b{one.name}\b", pages)] == []
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)

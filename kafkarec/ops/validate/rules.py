@@ -92,14 +92,13 @@ def validated(data: bytes | memoryview, log_append_time: int, max_timestamp: int
 
 
 # Why a record is refused, by the members of the C enum RecordFault of `_c/record_stats.pxd`.
-FAULT_MESSAGES = {
-    "fine": "",
-    "other_magic": "its magic {own_magic} is not the outer magic {magic}",
-    "no_key": "it has no key, and the topic is compacted",
-    "out_of_range": "timestamp {timestamp} of offset {offset} is out of range: from {least} to {most}",
-    "append_time": "its timestamp type is log append time, which a producer does not set",
-}
-_BY_NUMBER = tuple(FAULT_MESSAGES.values())
+REFUSALS = (
+    "",
+    "its magic {own_magic} is not the outer magic {magic}",
+    "it has no key, and the topic is compacted",
+    "timestamp {timestamp} of offset {offset} is out of range: from {least} to {most}",
+    "its timestamp type is log append time, which a producer does not set",
+)
 
 
 def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **sides: Any) -> NoReturn:
@@ -117,7 +116,7 @@ def refuse_records(
     errors = tuple(
         RecordError(
             index,
-            _BY_NUMBER[what].format(
+            REFUSALS[what].format(
                 timestamp=timestamp, offset=offset, own_magic=own_magic, magic=magic, least=least, most=most
             ),
         )

@@ -160,7 +160,7 @@ def _control_problem(key: bytes | None, value: bytes | None) -> tuple[str, str] 
         return "control_record_unreadable", str(error)
     if isinstance(parsed, control.UnknownControlRecord):
         return "control_type_unknown", f"control record type {parsed.type_id}"
-    if parsed.version > (parsed.type is ControlRecordType.LEADER_CHANGE):
+    if parsed.version > control.last_version(type(parsed)):
         return "control_version_newer", f"{parsed.type.name} in version {parsed.version}"
     return None
 

@@ -106,7 +106,8 @@ except ValueError as error:
 
 def test_tables_serve_where_the_libraries_are_missing():
     code = """
-import golden, sys
+import sys
+from paths import VECTORS
 class Without:
     def __init__(self, finder):
         self._finder = finder
@@ -115,7 +116,7 @@ class Without:
 sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
 import kafkarec
 from kafkarec._core import ROUTINES
-print(len(kafkarec.decode(golden.vector("v2-none-logappend").bytes)), ROUTINES)
+print(len(kafkarec.decode((VECTORS / "vectors/v2-none-logappend.bin").read_bytes())), ROUTINES)
 """
     table = "Routine(library=None, function='table', address=0)"
     assert subprocesses.run(code).split(" ", 1)[1].strip() == (
