@@ -137,7 +137,8 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings) -> LogSta
                 state.start_offsets.append(step.first_offsets(0)[0])
             taken = states.take(step)
             markers |= {(one.producer_id, one.last_offset): one for one in taken.aborted}
-            markers = dict.fromkeys(taken.empty_aborts) | markers  # a marker may be there twice
+            for place in taken.empty_aborts:
+                markers.setdefault(place)  # a marker may be there twice
             state.next_offset = step.last_offset + 1
             highest.append(max(step.column("last_offset")))
         state.remaining += tail[1] if tail else 0

@@ -1,6 +1,7 @@
 """What a later run knows of one that did not finish: a note for each partition, in OUT/.unfinished
 
-    run.json            {"kafkarec": version, "given": [...], "options": [...]}    the run; the folder is locked
+    run.json            {"kafkarec": version, "form": of the notes,
+                         "given": [...], "options": [...]}                            the run; the folder is locked
     orders-0.json       {"sources": {path: [size, mtime]}, "kept": [folder, ...],
                          "files": {path: null}}                                       written before its files are
                         {..., "files": {path: [size, SHA-256]}, "reports": [...]}     when they are on the disk
@@ -34,6 +35,7 @@ from .salvaged_partition import SalvagedPartition
 UNFINISHED, REPORT = ".unfinished", "salvage.json"
 EARLIER = f"{SET_ASIDE}/earlier."
 _RUN = "run.json"
+_FORM = 2  # also a version of kafkarec that is under development can have changed it
 _LONG_NAME = 240
 
 
@@ -57,7 +59,7 @@ class UnfinishedRun:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise Refused(f"another salvage is running in {out}") from None
-            run: dict[str, Any] = {"kafkarec": __version__, "given": given, "options": options}
+            run: dict[str, Any] = {"kafkarec": __version__, "form": _FORM, "given": given, "options": options}
             begun = _read_note(os.path.join(self.folder, _RUN))
             if begun is None:
                 if any(name != UNFINISHED for name in os.listdir(out)):
@@ -65,8 +67,8 @@ class UnfinishedRun:
                 self.write(_RUN, run)
             elif begun != run:
                 raise Refused(
-                    f"{out} contains the unfinished run of another salvage, with other sources or options; choose "
-                    "another folder"
+                    f"{out} contains the unfinished run of another salvage, with other sources or options, or by "
+                    "another version of kafkarec; choose another folder"
                 )
         except BaseException:
             os.close(self._descriptor)

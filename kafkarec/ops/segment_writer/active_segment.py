@@ -263,15 +263,15 @@ class ActiveSegment:
         self._folder, self._settings, self._opened_at = folder, settings, now
         self._first_timestamp = first_timestamp
         self.path = os.path.join(folder, log_name(base))
-        for suffix in INDEXES:  # of these batches, or of a segment that was lost
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(folder, filename_prefix(base) + suffix))
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self.path, flags, 0o644)
         try:
             os.ftruncate(self._descriptor, size)
             if settings.preallocate:
                 os.posix_fallocate(self._descriptor, 0, settings.segment_bytes)
+            for suffix in INDEXES:  # of these batches, or of a segment that was lost
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(folder, filename_prefix(base) + suffix))
         except BaseException:
             self.close()
             raise

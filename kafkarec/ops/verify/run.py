@@ -102,8 +102,8 @@ def _check_along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit
     checksum is wrong. Of a remote log without indexes all headers would be fetched for nothing."""
     along = LogCheck(log, sequences)
     checked = {one.path: one for one in files}
-    suffixes = {one.suffix for one in recorded_ends.files_beside(log)}
-    is_compared = sequences or is_local(log) or not suffixes.isdisjoint((offset_index.SUFFIX, txn_index.SUFFIX))
+    indexes = offset_index.SUFFIX, txn_index.SUFFIX
+    is_compared = sequences or is_local(log) or any(one.suffix in indexes for one in recorded_ends.files_beside(log))
     for segment in log.segments if is_compared else ():
         found = checked[segment.path]
         known = verify_request(limit) if found.damage or found.restored else walk_request(MARKERS, errors="skip")

@@ -7,6 +7,7 @@ import random
 import struct
 
 import golden
+import lz4.block
 import pytest
 
 from kafkarec import codecs
@@ -71,6 +72,15 @@ def test_wrong_arguments():
     for level in (True, 1.0, "1"):
         with pytest.raises(TypeError):
             codecs.compress(GZIP, b"", level)
+
+
+def test_lz4_levels_are_those_of_the_library():
+    """Kafka's level 9 is the fast compressor; the others are the high one's, of which 12 is the highest."""
+    content = rows(14_000)
+    for level in (1, 8, 10, 12, 17):
+        high = lz4.block.compress(content, mode="high_compression", compression=min(level, 12), store_size=False)
+        packed = codecs.compress(LZ4, content, level)
+        assert high in packed and len(packed) < len(codecs.compress(LZ4, content, 9))
 
 
 def test_lz4_of_magic_0_has_the_wrong_header_checksum():

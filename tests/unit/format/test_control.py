@@ -3,6 +3,7 @@ malicious messages, which are read alike."""
 
 import base64
 import json
+import tracemalloc
 
 import pytest
 from paths import VECTORS
@@ -45,6 +46,41 @@ def test_reads_what_kafka_read(record):
     assert parsed.type_id == kafka["typeId"] == control.type_id(bytes_of(record, "key"))
     if "messageVersionField" in kafka:
         assert parsed.version == kafka["messageVersionField"]
+
+
+MARKER = bytes(5) + b"\7"
+
+
+@pytest.mark.parametrize(
+    "key, words",
+    [
+        (None, "key is null"),
+        (b"", "too short"),
+        (b"\0\0\0", "too short"),
+        (b"\xff\xff\0\0", "negative version"),
+    ],
+)
+def test_refused_keys(key, words):
+    for read in (lambda: control.type_id(key), lambda: control.parse(key, MARKER)):
+        with pytest.raises(InvalidRecordError, match=words):
+            read()
+
+
+def test_a_marker_of_newer_versions_is_read():
+    newer = control.parse(b"\0\x09\0\1more", b"\0\5" + MARKER[2:] + b"and more")
+    assert newer == control.EndTxnMarker(ControlRecordType.COMMIT, 1, 5, coordinator_epoch=7)
+
+
+def test_unknown_tagged_fields_become_no_objects():
+    """CVE-2026-111115: two bytes of a tagged field become an object in Kafka."""
+    value = bytes(3) + b"\1\x90\x4e" + b"\x63\0" * 10_000
+    control.parse(b"\0\0\0\5", bytes(3) + b"\1\0")  # imports the reader
+    tracemalloc.start()
+    record = control.parse(b"\0\0\0\5", value)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert record == control.KRaftVersionRecord(ControlRecordType.KRAFT_VERSION, 5, 0, 1)
+    assert peak < 100_000
 
 
 def test_a_huge_message_raises_limit_exceeded_and_a_marker_has_no_limit():

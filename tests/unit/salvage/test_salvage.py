@@ -10,8 +10,8 @@ import hurt_logs
 import pytest
 from builders import flipped
 from paths import SEGMENTS
-from plain_logs import batch, batches, log
-from salvage_runs import FOLDERS, content, copied, set_aside
+from plain_logs import batch, batches, content, log
+from salvage_runs import FOLDERS, copied, set_aside
 
 import kafkarec
 from kafkarec import salvage

@@ -1,11 +1,14 @@
 """SegmentWriter on an existing folder: torn ends are cut off, damage is refused, side files are
 repaired; a real broker's folders are unchanged."""
 
+import errno
+import os
 import shutil
 
 import builders
 import golden
 import pytest
+from failing_calls import before, failing
 from fake_file import FakeFile
 from killed_writer import SETTINGS, batch, content, ends, run
 from paths import SEGMENTS
@@ -168,6 +171,14 @@ def test_the_index_of_a_lost_segment_is_not_that_of_a_new_one(folder):
         writer.append(batch() + batch(3))
         assert not index.exists() and len(writer.segments) == 2
     assert kafkarec.verify(folder).findings == ()
+
+
+def test_a_log_that_cannot_be_opened_keeps_its_indexes(written, monkeypatch):
+    files = content(written)
+    before(monkeypatch, os, "posix_fallocate", failing(errno.ENOSPC))
+    with pytest.raises(OSError, match="No space"):
+        SegmentWriter(written, preallocate=True, **SETTINGS)
+    assert content(written) == files
 
 
 REAL = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0", "__consumer_offsets-0", "__cluster_metadata-0")

@@ -25,6 +25,40 @@ def calls(monkeypatch) -> list[str]:
     return made
 
 
+def test_all_files_are_synced_before_the_first_is_renamed_and_then_their_folders(tmp_path, calls):
+    group = FileGroup()
+    for number in range(20):
+        folder = tmp_path / f"t-{number}"
+        group.make_folder(str(folder))
+        group.write(str(folder), "a", b"a")
+        group.write(str(folder), "b", b"b")
+    assert calls == [] and {path.name for path in tmp_path.glob("*/*")} == {"a.part", "b.part"}
+    group.sync()
+    assert calls == ["fsync"] * 40 + ["replace"] * 40 + ["folder"] * 21
+    assert all((tmp_path / f"t-{number}" / name).read_text() == name for number in range(20) for name in "ab")
+    group.sync()
+    group.drop()
+    assert len(calls) == 101 and len(list(tmp_path.glob("*/*"))) == 40
+
+
+def test_a_failed_fsync_renames_nothing(tmp_path, monkeypatch):
+    group = FileGroup()
+    for name in "abc":
+        group.write(str(tmp_path), name, b"x")
+    countdown = iter([None, OSError(errno.EIO, "Input/output error")])
+
+    def fsync(descriptor):
+        if failure := next(countdown, None):
+            raise failure
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="fsync failed: input/output error"):
+        group.sync()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.part", "b.part", "c.part"]
+    group.drop()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_failed_close_is_the_error_and_leaves_nothing(tmp_path, monkeypatch):
     """As at the full quota of a network file system. The descriptor is free then, and may be another file's."""
     real, closed = os.close, []

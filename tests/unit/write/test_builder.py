@@ -72,6 +72,16 @@ def test_error_messages_have_no_bytes_of_records():
         assert "secret" not in str(refused.value)
 
 
+def test_offsets_as_far_as_32_bits():
+    for far in (2**31 - 1, -(2**31)):
+        made = RecordBatchBuilder(base_offset=5)
+        made.append(0, None, None, offset=5 + far)
+        assert [row.offset for row in kafkarec.decode(made.build())] == [5 + far]
+    for magic in (0, 1, 2):
+        with pytest.raises(ValueError, match="too far from the base offset"):
+            RecordBatchBuilder(magic=magic).append(0, None, None, offset=2**31)
+
+
 def test_the_batch_size_is_limited_to_the_size_field():
     made = RecordBatchBuilder()
     assert made._most_bytes == 2**31 - 1, "so the number of records, of 7 bytes at least, fits 32 bits as well"
