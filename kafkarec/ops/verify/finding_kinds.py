@@ -86,10 +86,6 @@ _ODD_BATCHES = {
 }
 
 KINDS: dict[str, Kind] = {
-    **{
-        name: Kind(_ANOMALY, violation, "nothing is lost; find out which program wrote the batch")
-        for name, violation in _ODD_BATCHES.items()
-    },
     # offsets: UnifiedLog.append keeps them ascending, and reads by offset rely on it
     "offset_overlap": Kind(
         _ERROR_OR_ANOMALY,
@@ -202,6 +198,10 @@ KINDS: dict[str, Kind] = {
     "bytes_unaccounted": Kind(
         _ERROR, "good bytes, damage and tail do not add up to the file", "a bug in kafkarec: please report it"
     ),
+    **{
+        name: Kind(_ANOMALY, violation, "nothing is lost; find out which program wrote the batch")
+        for name, violation in _ODD_BATCHES.items()
+    },
     # odd batches that readers do not show as they are
     "count_zero_with_payload": Kind(
         _ANOMALY, "a batch declares no records but contains some, which no reader returns", "kafkarec explain"
