@@ -102,22 +102,11 @@ def demand_different(outputs: Mapping[str, str | None]) -> None:
     """Raises Refused if two outputs are the same file. outputs: name for messages -> path."""
     seen: dict[tuple[object, ...], str] = {}
     for shown, path in outputs.items():
-        descriptor = descriptor_of(path)
-        try:
-            status = _status(path or "") if descriptor is None else os.fstat(descriptor)
-        except OSError:
-            continue
-        key: tuple[object, ...]
-        if status is None:
-            parent, name = os.path.split(os.path.realpath(path or ""))
-            key = identity(parent) or parent, name
-        elif stat.S_ISCHR(status.st_mode) or (descriptor is not None and not stat.S_ISREG(status.st_mode)):
-            continue
-        else:
-            key = status.st_dev, status.st_ino
-        if key in seen:
+        key = _file_key(path)
+        if key is not None and key in seen:
             raise Refused(f"{seen[key]} and {shown} are the same file; give each its own name")
-        seen[key] = shown
+        if key is not None:
+            seen[key] = shown
 
 
 def rename_into_place(part: str, place: str, force: bool) -> bool:
@@ -170,17 +159,7 @@ class Inputs:
             raise Refused(f"{shown} is a block device, and its content would be lost; name a file")
         if os.path.islink(os.path.realpath(path)):
             raise Refused(f"{shown} is a symbolic link to itself; choose another name")
-        folder, name = os.path.split(os.path.realpath(path))
-        if (
-            mode
-            and _has_kafkas_name(name)
-            and (
-                name in names.OF_A_BROKER
-                or _holds_any(folder, names.OF_A_BROKER)
-                or _is_named_as_partition(folder)
-                or _has_partition_files(folder)
-            )
-        ):
+        if mode and _belongs_to_a_log(os.path.realpath(path)):
             raise Refused(f"{shown} is a file of a Kafka log, which is never replaced alone; choose another name")
         if mode and not force:
             raise Refused(f"{shown} exists already; --force replaces it")
@@ -332,6 +311,21 @@ def _mode(path: str) -> int:
     return status.st_mode if status else 0
 
 
+def _file_key(path: str | None) -> tuple[object, ...] | None:
+    """A key that is equal for all paths of one file; None for what is not a file."""
+    descriptor = descriptor_of(path)
+    try:
+        status = _status(path or "") if descriptor is None else os.fstat(descriptor)
+    except OSError:
+        return None
+    if status is None:
+        parent, name = os.path.split(os.path.realpath(path or ""))
+        return identity(parent) or parent, name
+    if stat.S_ISCHR(status.st_mode) or (descriptor is not None and not stat.S_ISREG(status.st_mode)):
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _real_parent_and_name(path: str) -> tuple[str, str]:
     """The real path of the parent folder, and the name in it, which may be a link."""
     bare = path.rstrip("/") or path
@@ -357,6 +351,15 @@ def _has_kafkas_suffix(name: str) -> bool:
 
 def _has_kafkas_name(name: str) -> bool:
     return name in names.FILES or names.segment(name) is not None
+
+
+def _belongs_to_a_log(path: str) -> bool:
+    """Whether a file has one of Kafka's names, and is in a partition folder or a data folder."""
+    folder, name = os.path.split(path)
+    if not _has_kafkas_name(name):
+        return False
+    in_data_folder = name in names.OF_A_BROKER or _holds_any(folder, names.OF_A_BROKER)
+    return in_data_folder or _is_named_as_partition(folder) or _has_partition_files(folder)
 
 
 def _holds_any(folder: str, files: Iterable[str]) -> bool:

@@ -39,8 +39,13 @@ MAX_OFFSETS = 2**31  # in one segment: an .index has offsets of 4 bytes, relativ
 
 _locks: WeakSet[Any] = WeakSet()  # of the segments that have been opened
 
-# threads of the parent that hold one are not in a forked process
-os.register_at_fork(after_in_child=lambda: [lock._at_fork_reinit() for lock in _locks])
+
+def _free_locks() -> None:
+    for lock in _locks:
+        lock._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_free_locks)  # threads of the parent that hold one are not in a forked process
 
 
 def open_file(folder: Folder, name: str) -> ByteSource:
