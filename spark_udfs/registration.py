@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -123,16 +124,16 @@ def _register_source(spark: Any, session: str) -> str | None:
 
 def _problem(spark: Any) -> str | None:
     """A description and a fix if the driver does not have the executors' Python, as with --archives and
-    PYSPARK_PYTHON=./environment/bin/python, or if that lacks a package; None: all is well."""
+    PYSPARK_PYTHON=./environment/bin/python, or if that has another version or lacks a package; None: all is
+    well."""
     if cluster.is_connect(spark):
         return None
     python = spark.sparkContext.pythonExec
     found = shutil.which(python)
     if found is not None:
-        lacking = _missing_packages(found)
-        if not lacking:
+        problem = _problem_of_python(found)
+        if problem is None:
             return None
-        problem = missing_packages_problem(found, lacking)
     else:
         folder = os.path.dirname(os.path.dirname(python)) or "."
         problem = (
@@ -145,8 +146,18 @@ def _problem(spark: Any) -> str | None:
 
 
 @cache
-def _missing_packages(python: str) -> str:
-    """The packages that this Python lacks, of those that its workers need."""
-    code = f"import importlib.util as u; print(*(n for n in {PACKAGES} if not u.find_spec(n)), sep=' and ')"
+def _problem_of_python(python: str) -> str | None:
+    """Why Spark's workers cannot run with this Python: it has another version than the driver's, or lacks packages."""
+    own = "{}.{}".format(*sys.version_info)
+    code = (
+        "import sys, importlib.util as u; "
+        f"print('{{}}.{{}}'.format(*sys.version_info), *(n for n in {PACKAGES} if not u.find_spec(n)))"
+    )
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    version, *lacking = done.stdout.split() or [own]
+    if version != own:
+        return (
+            f"{python}, the Python of Spark's workers, is {version}, and the driver's is {own}: Spark refuses every "
+            f"query. Set PYSPARK_PYTHON to a Python {own}, before the session begins"
+        )
+    return missing_packages_problem(python, " and ".join(lacking)) if lacking else None

@@ -67,16 +67,26 @@ def test_register_says_and_sets_how_many_values_spark_holds(spark_session):
         spark_session.conf.set(name, before)
 
 
-def test_register_says_what_the_workers_python_lacks(tmp_path):
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')  # without site-packages
-    python.chmod(0o755)
-    for executable, lacks in ((str(python), True), (sys.executable, False)):
-        session = SimpleNamespace(sparkContext=SimpleNamespace(pythonExec=executable))
+def test_register_says_why_the_workers_python_does_not_serve(tmp_path):
+    bare, older = tmp_path / "bare", tmp_path / "older"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')  # without site-packages
+    older.write_text("#!/bin/sh\necho 3.1 pandas\n")  # what such a Python answers
+    for each in (bare, older):
+        each.chmod(0o755)
+    own = "{}.{}".format(*sys.version_info)
+    for executable, why in (
+        (bare, f"{bare}, the Python of Spark's workers, has no pyarrow and pandas: "),
+        (
+            older,
+            f"{older}, the Python of Spark's workers, is 3.1, and the driver's is {own}: Spark refuses every query. ",
+        ),
+        (sys.executable, None),
+    ):
+        session = SimpleNamespace(sparkContext=SimpleNamespace(pythonExec=str(executable)))
         with warnings.catch_warnings(record=True) as caught:
             problem = registration._problem(session)
-        assert (problem is not None) == bool(caught) == lacks
-        assert not lacks or f"{python}, the Python of Spark's workers, has no pyarrow and pandas" in str(problem)
+        assert (why is not None) == bool(caught)
+        assert problem is None if why is None else why in problem
 
 
 def test_doctor_reports_workers_that_lack_what_all_functions_need(spark_session, monkeypatch, tmp_path):
