@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .storage.segment_summary import SegmentSummary, summarize
     from .support.durable import make_folder, sync_folder, write_file
     from .support.partitioned_files import PartitionedFiles, WrittenFile
-    from .support.text_table import other_unit_text, timestamp_text
+    from .support.text_table import lost_offsets, other_unit_text, timestamp_text
 
 __all__ = [
     "EndedAndOpen",
@@ -70,6 +70,7 @@ __all__ = [
     "is_unchanged",
     "key_value",
     "local_path",
+    "lost_offsets",
     "make_folder",
     "order_by_content",
     "other_unit_text",
@@ -112,7 +113,7 @@ __getattr__ = lazy_getattr(
         "storage.segment_summary": ("SegmentSummary", "summarize"),
         "support.durable": ("make_folder", "sync_folder", "write_file"),
         "support.partitioned_files": ("PartitionedFiles", "WrittenFile"),
-        "support.text_table": ("other_unit_text", "timestamp_text"),
+        "support.text_table": ("lost_offsets", "other_unit_text", "timestamp_text"),
     },
     "kafkarec",
 )

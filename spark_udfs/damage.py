@@ -15,6 +15,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from .bootstrap import distributed
 from .read_functions import plan_and_run, read_options
 from .schema import NamedValues
 from .source.counters import COUNTS, OF_THE_LAST, TaskCounters, counted_splits
@@ -103,14 +104,8 @@ class DamageReport:
 
 def _lost_offsets_text(row: NamedValues) -> str:
     """Which offsets are lost, as far as the batches on both sides tell."""
-    first, last = row["lost_from"], row["lost_to"]
-    if first is None:
-        return ", lost offsets unknown" if last is None else f", offsets up to {last} lost"
-    if last is None or last < first - 1:  # what follows has lower offsets
-        return f", offsets from {first} on lost"
-    if last < first:
-        return ", no offset lost"
-    return f", offset {first} lost" if first == last else f", offsets {first} to {last} lost"
+    lost = row["lost_from"], row["lost_to"]
+    return ", lost offsets unknown" if lost == (None, None) else f", {distributed.lost_offsets(*lost)} lost"
 
 
 def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> DamageReport:

@@ -15,9 +15,7 @@ they are; the length is written as short as possible.
 
 The checks are those of record_walk.pxd.
 
-A header-first payload may be decompressed only as far as its fields go. Where they end says only the last one, so the
-fields are read again and again while more of them come (`scan_fields`): each time from the first record that was not
-whole, and only when twice the bytes of that one are there, so that the work is linear.
+Of a header-first payload the fields alone can be read (`scan_fields`): where they end says only the last one.
 """
 from libc.stdint cimport int32_t, int64_t, int8_t, uint8_t
 from libc.string cimport memcpy
