@@ -1,7 +1,6 @@
-"""The positions, sizes and bits of `format.layout` are those of the engine."""
+"""The positions and bits of `format.layout` are those of the engine; test_c_names.py has the sizes."""
 
 import random
-import struct
 
 import pytest
 
@@ -55,38 +54,3 @@ def test_the_engine_reads_the_fields_of_a_v2_header_where_the_layout_has_them(se
     assert {name: row[name] for name in wanted} == wanted
     if not header.attributes & layout.CODEC_MASK:  # payloads of other codecs are no streams
         assert len(kafkarec.decode(bytes(data), control=True)) == 0
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_the_engine_reads_the_fields_of_a_message_where_the_layout_has_them(magic):
-    value = b"value"
-    fields = layout.MessageHeader(5, layout.MESSAGE_OVERHEAD[magic] + len(value), 0, magic, 0, 1_700_000_000_123)
-    head = layout.MESSAGES[magic].pack(*fields[: 5 + magic])
-    data = bytearray(head + struct.pack(">ii", -1, len(value)) + value)
-    assert len(head) == layout.KEY_AT[magic]
-    _, computed = checksum.batch_checksums(data, magic)
-    data[layout.MESSAGE_AT.crc : layout.MESSAGE_AT.magic] = computed.to_bytes(4, "big")
-    (record,) = kafkarec.decode(bytes(data))
-    assert (record.offset, record.key, record.value) == (5, None, value)
-    assert record.timestamp == (fields.timestamp if magic else None)
-    assert [row["crc"] for row in kafkarec.scan(bytes(data))] == [computed]
-
-
-@pytest.mark.parametrize("magic", layout.MAGICS)
-def test_the_checksum_covers_the_bytes_from_the_listed_one_to_the_end_and_no_others(magic):
-    good = kafkarec.encode([(0, 1_700_000_000_000, b"k", b"v", [])], magic=magic)
-    assert checksum.batch_checksums(good, magic)[0] == checksum.batch_checksums(good, magic)[1]
-    for position in range(layout.LOG_OVERHEAD, len(good)):
-        if position == layout.MESSAGE_AT.magic:
-            continue
-        changed = bytearray(good)
-        changed[position] ^= 1
-        stored, computed = checksum.batch_checksums(changed, magic)
-        covered = position >= layout.CHECKED_FROM[magic] or 0 <= position - layout.CRC_AT[magic] < 4
-        assert (stored != computed) == covered
-        if covered:
-            with pytest.raises(kafkarec.KafkaRecordError) as raised:
-                kafkarec.decode(bytes(changed))
-            assert raised.value.reason == "crc_mismatch"
-        else:
-            assert len(kafkarec.decode(bytes(changed))) == 1
