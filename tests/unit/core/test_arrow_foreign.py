@@ -218,13 +218,14 @@ def test_a_later_batch_of_another_layout(other):
 
 
 def test_objects_that_are_no_capsules_are_named():
-    with pytest.raises(TypeError, match="an Arrow capsule 'arrow_array_stream' is needed, not 17"):
-        kafkarec.encode(c_stream.Capsules(stream=17))
-    pair = pa.record_batch({"key": [b"a"]}).__arrow_c_array__()
-    with pytest.raises(TypeError, match="an Arrow capsule 'arrow_schema' is needed"):
-        kafkarec.encode(c_stream.Capsules(array=(pair[1], pair[0])))
-    with pytest.raises(TypeError, match="an Arrow capsule 'arrow_array_stream' is needed"):
-        kafkarec.encode(c_stream.Capsules(stream=pair[0]))
+    schema, array = pa.record_batch({"key": [b"a"]}).__arrow_c_array__()
+    for source, words in (
+        (c_stream.Capsules(stream=17), "'arrow_array_stream' is needed, not 17"),
+        (c_stream.Capsules(array=(array, schema)), "'arrow_schema' is needed"),
+        (c_stream.Capsules(stream=schema), "'arrow_array_stream' is needed"),
+    ):
+        with pytest.raises(TypeError, match=f"an Arrow capsule {words}"):
+            kafkarec.encode(source)
 
 
 # ---- columns whose values are batches

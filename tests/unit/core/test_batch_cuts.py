@@ -101,10 +101,9 @@ def test_empty_batches_stay_where_they_were():
     """61 bytes with their codec; an empty batch with bytes after its header loses them and its codec."""
     streams = [(CODECS[name], builders.compress(name, b"")) for name in CODECS]
     for codec, more in [*streams, (0, b"\0"), (0, bytes(20)), (CODECS["zstd"], b"")]:
-        empty = builders.batch(payload=more, codec=codec, base_offset=5, last_offset_delta=4, count=0, leader_epoch=9)
-        plain = builders.batch(
-            payload=b"", codec=0 if more else codec, base_offset=5, last_offset_delta=4, count=0, leader_epoch=9
-        )
+        fields = {"base_offset": 5, "last_offset_delta": 4, "count": 0, "leader_epoch": 9}
+        empty = builders.batch(payload=more, codec=codec, **fields)
+        plain = builders.batch(payload=b"", codec=0 if more else codec, **fields)
         for before, following in ((b"", b""), (one(1), b""), (b"", one(10)), (one(1), one(10) + one(11))):
             assert kept(before + empty + following) == before + plain + following, (codec, more)
             columns = kafkarec.decode(before + empty + following, control=True)
@@ -213,15 +212,16 @@ FACTS = {
 }
 
 
-def wide(**facts):
-    columns = {name: pa.array(values, FACTS[name]) for name, values in facts.items()}
-    rows = len(next(iter(facts.values())))
-    return pa.table({"value": ["v"] * rows, "offset": pa.array(range(10, 10 + rows)), **columns})
+def wide(*rows):
+    """Return a table of rows with these batch fields."""
+    columns = {name: pa.array([row[name] for row in rows], FACTS[name]) for name in rows[0]}
+    return pa.table({"value": ["v"] * len(rows), "offset": pa.array(range(10, 10 + len(rows))), **columns})
 
 
 def test_contradictory_batch_fields_are_refused():
     right = {"producer_id": 0, "producer_epoch": 0, "sequence": 0, "is_transactional": True, "is_control": False}
-    kafkarec.encode(wide(**{name: [value] for name, value in right.items()}))
+    no_producer = {"producer_id": None, "producer_epoch": None, "sequence": None}
+    assert len(kafkarec.scan(kafkarec.encode(wide(right)))) == 1
     for change in (
         {"producer_id": None},
         {"producer_id": -1},
@@ -229,17 +229,15 @@ def test_contradictory_batch_fields_are_refused():
         {"producer_epoch": -1},
         {"sequence": None},
         {"sequence": -1},
-        {"producer_id": None, "producer_epoch": None, "sequence": None},
+        no_producer,
         {"producer_id": None, "producer_epoch": None, "is_transactional": False},
         {"producer_id": None, "sequence": None, "is_transactional": False},
     ):
         for good in (0, 1, 3):
-            table = wide(**{name: [value] * good + [change.get(name, value)] for name, value in right.items()})
-            counted = pa.array([*range(good), change.get("sequence", good)], pa.int32())
-            table = table.set_column(table.schema.get_field_index("sequence"), "sequence", counted)
+            rows = [{**right, "sequence": n} for n in range(good + 1)]
+            table = wide(*rows[:good], {**rows[good], **change})
             with pytest.raises(ValueError, match=rf"^record {good}: its producer_id, producer_epoch, sequence"):
                 kafkarec.encode(table)
-    nothing = {"producer_id": None, "producer_epoch": None, "sequence": None, "is_transactional": False}
-    assert len(kafkarec.scan(kafkarec.encode(wide(**{name: [value] for name, value in nothing.items()})))) == 1
+    assert len(kafkarec.scan(kafkarec.encode(wide({**no_producer, "is_transactional": False})))) == 1
     marker = {"producer_id": 5, "producer_epoch": 0, "sequence": None, "is_control": True}
-    assert kafkarec.scan(kafkarec.encode(wide(**{name: [value] for name, value in marker.items()})))[0]["is_control"]
+    assert kafkarec.scan(kafkarec.encode(wide(marker)))[0]["is_control"]
