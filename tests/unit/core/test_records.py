@@ -48,11 +48,12 @@ def judged(record):
     return first
 
 
-@pytest.mark.parametrize("field", LENGTHS)
-def test_every_encoding_of_a_length_or_count(field):
-    for spelling in varint_encodings(LENGTHS[field], 5):
+@pytest.mark.parametrize("field", [*LENGTHS, "offset_delta", "timestamp_delta"])
+def test_every_encoding_of_a_length_count_or_delta(field):
+    most = 10 if field == "timestamp_delta" else 5
+    for spelling in varint_encodings(LENGTHS.get(field, 3), most):
         judged_error = judged(builders.sized(body(**{field: spelling})))
-        if len(spelling) == 6 or spelling[4:5] >= b"\x80":
+        if len(spelling) > most or spelling[most - 1 : most] >= b"\x80":
             assert judged_error[1] == "varint_too_long", spelling.hex()
 
 
