@@ -1,16 +1,13 @@
 """Random batches and bytes of magic 3: read as by the second reader, converted and back without a loss."""
 
 import builders
-import pytest
 from builders import NOW
 from long_run import seeds
-from magic3_forms import FORMS, assert_agree, converted_and_back
+from magic3_forms import assert_agree, converted_and_back, each_form
 from random_logs import Maker
 
 import kafkarec
 from kafkarec.experimental import header_first
-
-each_form = pytest.mark.parametrize("form", FORMS, ids=str)
 
 
 def some_batch(maker):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import golden
 import magic3_oracle
 import oracle
+import pytest
 import reading
 from core_reading import FIELDS, read_as
 
@@ -39,6 +40,7 @@ FORMS = [
     for frames in choices
     for options in (frames, frames | {"keep_attributes": True})
 ]
+each_form = pytest.mark.parametrize("form", FORMS, ids=str)
 
 
 @cache

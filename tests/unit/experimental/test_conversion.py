@@ -6,14 +6,13 @@ import oracle
 import pytest
 import reading
 from builders import CODECS, NOW
-from magic3_forms import FORMS, batch_fields, converted_and_back, decode_v2, real_batches
+from magic3_forms import batch_fields, converted_and_back, decode_v2, each_form, real_batches
 from plain_logs import batch
 
 import kafkarec
 from kafkarec.experimental import header_first, v3
 
 pytestmark = pytest.mark.core
-each_form = pytest.mark.parametrize("form", FORMS, ids=str)
 
 
 @each_form

@@ -7,7 +7,7 @@ import builders
 import oracle
 import pytest
 from builders import CODECS, with_crc
-from magic3_forms import FORMS, Form, assert_agree
+from magic3_forms import FORMS, Form, assert_agree, each_form
 from plain_logs import batch
 
 import kafkarec
@@ -16,7 +16,6 @@ from kafkarec.errors import REASONS
 from kafkarec.experimental import header_first, v3
 
 pytestmark = pytest.mark.core
-each_form = pytest.mark.parametrize("form", FORMS, ids=str)
 HEADERS = [(b"h", b"x"), (b"", None)]
 
 
