@@ -1,5 +1,5 @@
 """codecs.compress: every level of every codec in Kafka's framing, which Kafka's own streams read;
-tests/unit/core/test_compress.py compares the bytes with those of the libraries."""
+tests/unit/core/test_compress.py compares the bytes with those of the encoder."""
 
 import itertools
 import json
@@ -63,6 +63,12 @@ def test_levels_that_kafka_refuses(codec, level, words):
     with pytest.raises(ValueError) as refused:
         codecs.compress(codec, b"", level)
     assert str(refused.value) == words
+
+
+def test_default_levels_are_kafkas():
+    """Levels 3 and 4 of zstd give nearly the same bytes."""
+    levels = {codec.name: codec.default_level for codec in codecs.CODECS}
+    assert levels == {"none": None, "gzip": -1, "snappy": None, "lz4": 9, "zstd": 3}
 
 
 def test_wrong_arguments():
