@@ -8,7 +8,7 @@ Varints: 7 bits a byte, the low group first; the high bit says that another byte
     zig-zag, in records of magic 2: 0, -1, 1, -2, ...  ->  0, 1, 2, 3, ...
 
 Follows ByteUtils. The engine reads records with `_c/numbers.pxd`; these functions serve messages of KIP-482, `explain`
-and `study`; tests/unit/format/test_varints.py compares the two, and sizes with what is written.
+and `study`; tests/unit/format/test_varints.py compares the two.
 """
 
 from __future__ import annotations

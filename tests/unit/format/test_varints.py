@@ -4,9 +4,7 @@ import builders
 import pytest
 
 import kafkarec
-from kafkarec._writer import record_size
 from kafkarec.format import java_integers as varints
-from kafkarec.format import layout
 
 BORDERS = sorted({sign * (2**bits + step) for bits in range(64) for step in (-1, 0, 1) for sign in (1, -1)})
 
@@ -42,16 +40,3 @@ def test_a_varlong_is_read_as_written_and_as_the_engine_reads_it(value):
 def test_a_varint_of_32_bits(data, value):
     assert varints.read_signed(data, 0, len(data)) == (value, len(data))
     assert varints.read_signed(b"\xff" + data + b"\xff", 1, 9) == (value, 1 + len(data))
-
-
-@pytest.mark.parametrize("delta", [value for value in BORDERS if -(2**63) <= value < 2**63])
-def test_sizes_of_records_are_those_of_the_engine(delta):
-    key, header = b"k" * (delta % 200), ("h" * (delta % 70), None)
-    for value in (None, b"", b"v" * 63, b"v" * 64, b"v" * 9000):
-        lengths = [len(key), -1 if value is None else len(value), len(header[0]), -1]
-        numbers = b"".join(map(zigzag, [delta, ~delta, *lengths, 1]))
-        body = 1 + len(numbers) + sum(max(length, 0) for length in lengths)
-        assert record_size(2, delta, ~delta, key, value, [header]) == len(zigzag(body)) + body
-        for magic in (0, 1):
-            content = len(key) + len(value or b"")
-            assert record_size(magic, delta, ~delta, key, value) == layout.LEAST_SIZES[magic] + content
