@@ -22,18 +22,19 @@ ELSEWHERE = {
     "small_file_preallocated",
     "unreadable_folder",
 }
-# A batch that has the kind, of those that the fence does not have.
+# The segments of a log that has the kind: of those that the fence does not have, or in a larger form.
 MADE = {
-    "count_above_offsets": batch(0, last_offset_delta=1),
-    "leader_epoch_negative": batch(0, epoch=-5),
-    "record_attributes_unknown": builders.batch([builders.record(attributes=4)]),
+    "count_above_offsets": [[batch(0, last_offset_delta=1)]],
+    "leader_epoch_negative": [[batch(0, epoch=-5)]],
+    "record_attributes_unknown": [[builders.batch([builders.record(attributes=4)])]],
+    "segment_overlap": [[batch(0), batch(5)], [batch(5)]],
 }
 FINDING = re.compile(r'"kind": "(\w+)", "severity": "(\w+)"')
 
 
 @pytest.mark.parametrize("kind", MADE)
 def test_produced(kind, tmp_path):
-    report = verified(log(tmp_path / "orders-0", [MADE[kind]]))
+    report = verified(log(tmp_path / "orders-0", *MADE[kind]))
     found = [one for one in report.findings if one.kind == kind]
     assert found and {one.severity for one in found} <= set(KINDS[kind].severities)
 
