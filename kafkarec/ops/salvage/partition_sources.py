@@ -264,7 +264,7 @@ def _files_besides_partitions(folder: str) -> list[LeftOut]:
     left_out = []
     for name in found:
         path, what = os.path.join(folder, name), names.explain(name)
-        if what.kind == "file" and os.path.isfile(path):
+        if what.kind == "file" and not os.path.isdir(path):
             unread = _read_failure_of(LocalFolder(folder), name)
             if unread is None:
                 left_out.append(LeftOut(path, f"not copied: {what.sentence}", what.kind))

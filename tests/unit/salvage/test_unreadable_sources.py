@@ -122,21 +122,6 @@ def test_a_snapshot_that_cannot_be_opened(source, tmp_path):
     assert not report.damage and report.partitions[0].batches == 6
 
 
-@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
-def test_side_files_are_pipes(source, tmp_path, suffix):
-    """They are not waited for."""
-    for name in NAMES:
-        os.mkfifo((source / "orders-0" / name).with_suffix(suffix))
-    for name in ("leader-epoch-checkpoint", "partition.metadata"):
-        os.mkfifo(source / "orders-0" / name)
-    os.mkfifo(source / "cleaner-offset-checkpoint")
-    report = verify(source)
-    assert report.exit_status() == 3
-    assert {one.cause for one in report.findings if one.severity == "error"} == {"not_a_file"}
-    saved = salvage(source, tmp_path / "out", as_partition=True)
-    assert saved.partitions[0].batches == 6
-
-
 def test_errors_of_the_process_stop_the_run(source, tmp_path, monkeypatch):
     """Too many open files: no other file could be read either. The next run continues."""
     with monkeypatch.context() as patched:
@@ -153,27 +138,33 @@ SIDE_FILES += [name_of(30, suffix) for suffix in (".index", ".timeindex", ".txni
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["data folder", "partition"])
+@pytest.mark.parametrize("kind", ["disk error", "pipe"])
 @pytest.mark.parametrize("name", SIDE_FILES)
-def test_a_disk_error_in_a_side_file(tmp_path, monkeypatch, name, alone):
+def test_a_side_file(tmp_path, monkeypatch, name, kind, alone):
+    """Nothing is waited for that comes through a pipe."""
+    spoil, cause, words = SPOILS[kind]
     folder = golden(tmp_path / "data", "txn-0")
     bad = folder / name
-    refused(errno.EIO)(bad, monkeypatch)
+    spoil(bad, monkeypatch)
     source = folder if alone else folder.parent
-    verified, report = verify(source), salvage(source, tmp_path / "out")
+    verified, report = verify(source), salvage(source, tmp_path / "out", as_partition=alone)
     assert (verified.exit_status(), report.exit_status()) == (3, 3)
+    assert {one.cause for one in verified.findings if one.severity == "error"} == {cause}
     assert list(verified.unread) == report.unreadable == [str(bad)]
-    assert [one.cause for one in report.unread] == ["disk"]
-    text = str(report)
-    assert f"not read: {bad}: cannot be read: input/output error\n" in text and text.count(name) == 1
-    assert "more name" not in text
+    [unread] = report.unread
+    assert unread.cause == cause and words in unread.why
+    told = [line for line in str(report).splitlines() if line.startswith("not read: ")]
+    assert told == [f"not read: {bad}: {unread.why}"] and (alone or str(report).count(name) == 1)
     assert (report.partitions[0].batches, report.partitions[0].lost) == (149, [])
 
 
-def test_a_disk_error_in_a_file_of_the_data_folder(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["disk error", "pipe", "device"])
+@pytest.mark.parametrize("name", ["meta.properties", "cleaner-offset-checkpoint"])
+def test_a_file_of_the_data_folder(tmp_path, monkeypatch, name, kind):
     folder = golden(tmp_path / "data", "txn-0")
-    bad = folder.parent / "meta.properties"
-    bad.write_text("version=1\n")
-    refused(errno.EIO)(bad, monkeypatch)
+    bad = folder.parent / name
+    bad.write_bytes(b"")
+    SPOILS[kind][0](bad, monkeypatch)
     verified, report = verify(folder.parent), salvage(folder.parent, tmp_path / "out")
     assert list(verified.unread) == report.unreadable == [str(bad)]
     assert (verified.exit_status(), report.exit_status()) == (3, 3)

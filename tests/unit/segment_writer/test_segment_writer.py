@@ -5,7 +5,6 @@ import gc
 import os
 import pickle
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -21,7 +20,7 @@ from salvage_runs import run_in_child
 import kafkarec
 from kafkarec import SegmentWriter
 from kafkarec.ops.segment_writer import AppendRefused
-from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
+from kafkarec.sidecars import partition_metadata
 
 WEEK = 7 * 24 * 60 * 60 * 1000
 
@@ -81,18 +80,6 @@ def test_the_topic_id(folder):
         SegmentWriter(folder, topic_id="short")
 
 
-def test_producers_epochs_and_aborted_transactions(folder):
-    with SegmentWriter(folder) as writer:
-        writer.append(batch(0, transaction=9))
-        writer.append(builders.end_marker(3, 9, commit=False, leader_epoch=2))
-    [entry] = producer_snapshot.read((folder / "00000000000000000004.snapshot").read_bytes())
-    assert (entry.producer_id, entry.last_sequence, entry.current_txn_first_offset) == (9, 2, -1)
-    assert leader_epochs.read((folder / leader_epochs.NAME).read_bytes()) == ((0, 0), (2, 3))
-    assert len((folder / "00000000000000000000.txnindex").read_bytes()) == 34
-    with kafkarec.open(folder) as log:
-        assert len(log.read(isolation="read_committed")) == 0 and len(log.read()) == 3
-
-
 # Offsets and epochs of a leader
 
 
@@ -144,14 +131,6 @@ def test_decoded_columns_are_written_as_they_were(folder):
 
 
 # Rolling
-
-
-def test_a_segment_is_rolled_before_it_is_too_large(folder):
-    with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
-        for offset in range(0, 15, 3):
-            writer.append(batch(offset))
-        assert bases(writer) == [0, 6, 12]
-        assert [one.size for one in writer.segments] == [2 * len(batch())] * 2 + [len(batch())]
 
 
 def test_records_are_cut_into_batches_that_fit_a_segment(folder):
@@ -337,18 +316,6 @@ def test_two_writers_cannot_share_a_folder(folder):
         SegmentWriter(folder)
     SegmentWriter(folder).close()
     assert ".kafkarec.lock" not in content(folder)
-
-
-def test_the_lock_of_a_killed_writer_is_taken_over(folder):
-    def action():
-        writer = SegmentWriter(folder)
-        writer.append(batch())
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    assert os.WIFSIGNALED(run_in_child(action))
-    assert ".kafkarec.lock" in content(folder)
-    with SegmentWriter(folder) as writer:
-        assert writer.next_offset == 3
 
 
 def test_a_forked_child_can_neither_write_nor_release_the_lock(folder):

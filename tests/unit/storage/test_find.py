@@ -291,13 +291,15 @@ def test_what_is_not_there_and_what_is_no_log(tmp_path):
         kafkarec.find(tmp_path)
 
 
-def test_a_key_folder_that_cannot_be_listed(days, monkeypatch):
-    refuse_listing(monkeypatch, str(days / f"date={DAYS[1]}"), errno.EACCES)
-    with pytest.raises(PermissionError):
+@pytest.mark.parametrize("locked", ["date=2026-11-02", "date=2026-11-02/ev-0"], ids=["a key's", "a partition's"])
+def test_a_folder_that_cannot_be_listed(days, locked, monkeypatch):
+    refuse_listing(monkeypatch, locked, errno.EACCES)
+    with pytest.raises(PermissionError) as raised:
         kafkarec.find(days)
+    assert raised.value.filename == str(days / locked)
     refused = []
     (log,) = distributed.LogFinder(days, unreadable=refused.append).find()
-    assert len(log) == 2 and len(refused) == 1
+    assert [segment.keys["date"] for segment in log.segments] == [DAYS[0], DAYS[2]] and len(refused) == 1
 
 
 # ---- buckets --------------------------------------------------------------------------------------------------------
@@ -337,15 +339,3 @@ def test_open_refuses_what_only_find_reads(days):
         with pytest.raises(ValueError) as info:
             kafkarec.open(paths)
         assert str(info.value) == refused
-
-
-def test_a_partition_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
-    for name in ("orders-0", "other-1"):
-        put(tmp_path / name, parts(1)[0])
-    refuse_listing(monkeypatch, "orders-0", errno.EACCES)
-    with pytest.raises(PermissionError) as raised:
-        kafkarec.find(tmp_path)
-    assert raised.value.filename == str(tmp_path / "orders-0")
-    refused = []
-    found = distributed.LogFinder(tmp_path, unreadable=refused.append).find()
-    assert [log.topic for log in found] == ["other"] and len(refused) == 1

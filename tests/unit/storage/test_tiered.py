@@ -44,8 +44,8 @@ def manifest(compression, encryption):
     return json.dumps(fields).encode()
 
 
-def upload(bucket, content, manifest_bytes=None):
-    folder = bucket / f"my-orders-{TOPIC_ID}" / "7"
+def upload(bucket, content, manifest_bytes=None, topic="my-orders", partition=7):
+    folder = bucket / f"{topic}-{TOPIC_ID}" / f"{partition}"
     folder.mkdir(parents=True)
     (folder / f"{STEM}.log").write_bytes(content)
     (folder / f"{STEM}.indexes").write_bytes(b"\0" * 8)
@@ -127,16 +127,9 @@ def test_copies_of_a_stores_segments_alone_are_read(tmp_path, topic):
 @pytest.fixture
 def store(tmp_path):
     """Three partitions of two topics as Aiven's plugin writes them, one of them without a complete segment."""
-    for topic, partition, suffixes in (
-        ("a-b.c-1", 0, (".log", ".indexes", ".rsm-manifest")),
-        ("a-b.c-1", 1, (".log", ".indexes", ".rsm-manifest")),
-        ("orders", 0, (".log", ".indexes")),
-    ):
-        folder = tmp_path / "store" / f"{topic}-{TOPIC_ID}" / str(partition)
-        folder.mkdir(parents=True)
-        contents = {".log": PLAIN, ".indexes": bytes(8), ".rsm-manifest": manifest(False, None)}
-        for suffix in suffixes:
-            (folder / f"{STEM}{suffix}").write_bytes(contents[suffix])
+    for partition in (0, 1):
+        upload(tmp_path / "store", PLAIN, manifest(False, None), "a-b.c-1", partition)
+    upload(tmp_path / "store", PLAIN, None, "orders", 0)
     return tmp_path / "store"
 
 

@@ -248,9 +248,9 @@ def test_found(name, txn):
 
 
 def test_every_comparison_is_tested():
-    elsewhere = {"index_append", "index_coverage"}
+    """The fence has index_append."""
     compared = {name for name, kind in KINDS.items() if kind.subject == "comparison"}
-    assert compared - {kind for _, kind, _, _ in SPOILED.values()} == elsewhere
+    assert compared - {kind for _, kind, _, _ in SPOILED.values()} == {"index_append", "index_coverage"}
 
 
 # ---- what only looks wrong
@@ -275,6 +275,11 @@ def test_an_entry_with_an_offset_between_batches_is_a_warning(tmp_path):
     batches = plain_logs.batches(6)
     reported = log_of(tmp_path, *batches, index=[(7, len(batches[0]))])
     assert words(reported) == {("index_offset", "anomaly")}
+
+
+def test_an_index_that_ends_long_before_its_log(tmp_path):
+    batches = [plain_logs.batch(base, 1, value=bytes(60_000)) for base in range(40)]
+    assert {kind for kind, _ in words(log_of(tmp_path, *batches, index=[(0, 0)]))} == {"index_coverage"}
 
 
 def test_entries_of_batches_that_the_cleaner_rewrote(tmp_path):
