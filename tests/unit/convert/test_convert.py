@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_logs import batch
 from random_logs import Maker
+from refusals import refused
 
 import kafkarec
 from kafkarec import LossError, codecs, convert
@@ -35,14 +36,6 @@ def sequences(data):
 
 def markers(data):
     return [bytes(batch.raw) for batch in kafkarec.batches(data) if batch.is_control]
-
-
-def refused(data, **options):
-    """The error of a refused conversion, which has the class of its reason."""
-    with pytest.raises(kafkarec.KafkaRecordError) as caught:
-        convert(data, **options)
-    assert type(caught.value) is kafkarec.errors.REASONS[caught.value.reason].error
-    return caught.value
 
 
 options = st.fixed_dictionaries(
@@ -285,7 +278,7 @@ def test_on_loss_raise_names_the_losses():
 
 def test_zstd_is_refused_below_magic_2_unless_another_codec_is_named():
     data = golden.vector("v2-zstd-create").bytes
-    error = refused(data, magic=1)
+    error = refused(convert, data, magic=1)
     assert "magic 1 does not support zstd; choose another compression" in str(error)
     assert (error.reason, error.position) == ("unsupported_codec", 0)
     assert [row.value for row in kafkarec.decode(convert(data, magic=1, compression="gzip"))] == [
@@ -301,7 +294,7 @@ def test_what_kafkas_builder_refuses_is_not_written():
         ("timestamp_negative", [builders.record(timestamp_delta=-builders.NOW - 2)]),
     ):
         data = builders.batch(parts) + batch(9, 1)
-        error = refused(data, magic=1)
+        error = refused(convert, data, magic=1)
         assert (error.reason, error.position) == (reason, 0)
         result = convert(data, magic=1, errors="skip")
         assert [record.offset for record in kafkarec.decode(result)] == [9]
@@ -311,14 +304,14 @@ def test_what_kafkas_builder_refuses_is_not_written():
 def test_offsets_too_far_apart_for_one_batch_are_not_written():
     data = builders.wrapper([builders.message(offset=offset) for offset in (0, 2**31)], offset=2**31)
     for magic in (2, 0):
-        error = refused(data, magic=magic)
+        error = refused(convert, data, magic=magic)
         assert error.reason == "batch_not_rewritable" and "too far" in str(error)
 
 
 def test_a_wrapper_that_no_reader_accepts_is_not_written():
     """Kafka's converter writes it: relative inner offsets under a negative wrapper offset."""
     data = batch(-5, 2, codec="gzip")
-    assert refused(data, magic=1).reason == "magic_unfit"
+    assert refused(convert, data, magic=1).reason == "magic_unfit"
     assert [record.offset for record in kafkarec.decode(convert(data, magic=0))] == [-5, -4]
 
 
@@ -328,7 +321,7 @@ def test_unreadable_batches_are_not_converted(case):
     try:
         before = records(case.bytes)
     except kafkarec.KafkaRecordError as refusal:
-        assert type(refused(case.bytes, compression="gzip", batch_size=16384)) is type(refusal)
+        assert type(refused(convert, case.bytes, compression="gzip", batch_size=16384)) is type(refusal)
         return
     assert [row[:5] for row in records(convert(case.bytes, compression="gzip"))] == [row[:5] for row in before]
     assert [row[:5] for row in records(convert(case.bytes, compression="zstd", batch_size=99))] == [
@@ -340,7 +333,7 @@ def test_damage_is_skipped_and_listed():
     good = batch(0, 2)
     bad = builders.flipped(batch(2, 2))
     data = good + bad + batch(4, 2) + b"\0" * 5
-    assert refused(data, compression="lz4").reason == "crc_mismatch"
+    assert refused(convert, data, compression="lz4").reason == "crc_mismatch"
     result = convert(data, compression="lz4", errors="skip")
     assert [record.offset for record in kafkarec.decode(result)] == [0, 1, 4, 5]
     [damage] = result.damage
@@ -367,7 +360,7 @@ def test_random_damage_is_reported_as_by_the_reader():
 
 def test_the_limit_on_decompressed_bytes_applies():
     data = convert(batch(0, 1, value=b"v" * 5000), compression="gzip")
-    error = refused(data, compression="lz4", max_decompressed_bytes=4000)
+    error = refused(convert, data, compression="lz4", max_decompressed_bytes=4000)
     assert error.reason == "limit_exceeded" and "max_decompressed_bytes" in str(error)
 
 
@@ -378,5 +371,5 @@ def test_a_missing_library_raises_even_under_skip(monkeypatch):
     without = codecs.CODECS[1]._replace(compress=missing)
     monkeypatch.setattr(codecs, "CODECS", (codecs.CODECS[0], without, *codecs.CODECS[2:]))
     for asked in ({}, {"errors": "skip"}, {"batch_size": 1}, {"magic": 1}):
-        error = refused(batch(0, 3), compression="gzip", **asked)
+        error = refused(convert, batch(0, 3), compression="gzip", **asked)
         assert error.reason == "missing_codec" and "pip install isal" in str(error)
