@@ -329,19 +329,6 @@ def test_unreadable_batches_are_not_converted(case):
     ]
 
 
-def test_damage_is_skipped_and_listed():
-    good = batch(0, 2)
-    bad = builders.flipped(batch(2, 2))
-    data = good + bad + batch(4, 2) + b"\0" * 5
-    assert refused(convert, data, compression="lz4").reason == "crc_mismatch"
-    result = convert(data, compression="lz4", errors="skip")
-    assert [record.offset for record in kafkarec.decode(result)] == [0, 1, 4, 5]
-    [damage] = result.damage
-    assert (damage.position, damage.length, damage.reason) == (len(good), len(bad), "crc_mismatch")
-    assert result.remaining == 5
-    assert result.stats.bytes_in + damage.length + result.remaining == len(data)
-
-
 @pytest.mark.slow
 def test_random_damage_is_reported_as_by_the_reader():
     """Under "skip" the same bytes are left out, and every byte is accounted for."""
