@@ -2,7 +2,6 @@
 
 import struct
 
-import broker_logs
 import builders
 import plain_logs
 import pytest
@@ -12,7 +11,6 @@ from refusals import refused
 import kafkarec
 from kafkarec import compact
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.ops.compact import cleaned
 
 pytestmark = pytest.mark.core
 
@@ -279,16 +277,6 @@ def test_an_unreadable_control_record_raises():
     broken = plain_logs.batch(1001, 1, attributes=builders.CONTROL, key=b"abc")
     error = refused(compact, END + broken, now=NOW)
     assert (error.reason, error.position) == ("control_record_invalid", len(END))
-
-
-def test_a_stream_yields_what_compact_returns():
-    for seed in range(30):
-        data = broker_logs.Log(seed).data
-        whole, going = compact(data, now=NOW), cleaned(data, now=NOW)
-        stretches = [bytes(stretch) for stretch in going]
-        assert b"".join(stretches) == whole
-        assert all(kafkarec.scan(stretch).remaining == 0 for stretch in stretches)
-        assert (going.stats, going.aborted_transactions) == (whole.stats, whole.aborted_transactions)
 
 
 def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_follows():
