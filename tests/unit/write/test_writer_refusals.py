@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import differences
 import golden
@@ -59,16 +60,8 @@ def stamped(fields, **options):
     return bytes(buffer)
 
 
-class Emptying:
-    """Removes all records and keeps the headers of their batches."""
-
-    def batch(self, batch):
-        return BatchDecision(records=False, keeps_header=True)
-
-    def records(self, to_filter, chunk):
-        return bytearray(len(chunk))
-
-
+EMPTYING = SimpleNamespace(batch=lambda batch: BatchDecision(records=False, keeps_header=True), records=None)
+"""Of the cleaner: each batch keeps its header and none of its records, of which none is chosen."""
 OF_EACH_MAGIC = {
     "timestamp -2": partial(one, NOTHING, -2),
     "timestamp -1": partial(one, NOTHING, -1),
@@ -90,7 +83,7 @@ OF_EACH_MAGIC = {
     "set partition leader epoch in place": partial(stamped, {"partition_leader_epoch": 3}),
     "set max timestamp in place": partial(stamped, {"timestamp_type": "log_append_time", "max_timestamp": 99}),
     "cleaner retains an emptied batch": lambda magic: filter_to(
-        one(magic=magic), Emptying(), now=0, delete_retention_ms=0
+        one(magic=magic), EMPTYING, now=0, delete_retention_ms=0
     ),
 }
 LEVELS = {"gzip": (-2, -1, 0, 1, 9, 10), "lz4": (0, 1, 17, 18), "zstd": (-131073, -131072, 0, 22, 23)}
