@@ -190,19 +190,27 @@ def test_a_marker_with_a_producers_newest_epoch_keeps_its_header():
     assert spans(compact(data, now=NOW + 20 * DAY, **settings))[0] == (2, 2, 1)
 
 
+def last_wrapper(magic):
+    inner = [builders.message(magic=magic, offset=i, key=key) for i, key in enumerate([b"a", None, None])]
+    return builders.wrapper(inner, magic=magic, offset=2)
+
+
 @pytest.mark.parametrize(
-    "data",
+    "data, left_spans",
     [
-        batch((b"a", b"1")) + batch((None, b"2"), base=1),
+        (batch((b"a", b"1")) + batch((None, b"2"), base=1), [(0, 0, 1), (1, 1, 0)]),
         # a broker fails here: MemoryRecords.filterTo cannot empty a message
-        builders.message(key=b"a") + builders.message(offset=1, key=None),
+        (builders.message(key=b"a") + builders.message(offset=1, key=None), [(0, 0, 1), (1, 1, 0)]),
+        # a broker, which does not clean the active segment, writes the offset of the last kept record
+        (last_wrapper(0), [(0, 2, 1)]),
+        (last_wrapper(1), [(0, 2, 1)]),
     ],
-    ids=["magic 2", "magic 1"],
+    ids=["magic 2", "magic 1", "wrapper of magic 0", "wrapper of magic 1"],
 )
-def test_the_last_batch_keeps_its_header_and_so_the_logs_end_offset(data):
+def test_the_last_batch_keeps_its_header_and_so_the_logs_end_offset(data, left_spans):
     left = compact(data, now=NOW)
-    assert spans(left) == [(0, 0, 1), (1, 1, 0)]
-    assert kafkarec.scan(left)[-1]["next_offset"] == left.stats.next_offset == 2
+    assert spans(left) == left_spans
+    assert kafkarec.scan(left)[-1]["next_offset"] == left.stats.next_offset == left_spans[-1][1] + 1
 
 
 def test_messages_of_magic_0_and_1_become_batches_of_magic_2():
@@ -216,14 +224,6 @@ def test_messages_of_magic_0_and_1_become_batches_of_magic_2():
     assert compact(left, now=NOW) == left
     [ends_sooner, *_] = kafkarec.scan(compact(data + builders.message(offset=2000, key=b"a"), now=NOW))
     assert (ends_sooner["base_offset"], ends_sooner["last_offset"]) == (2, 2)
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_the_last_wrapper_keeps_the_logs_end_offset(magic):
-    """A broker, which does not clean the active segment, writes the offset of the last kept record."""
-    inner = [builders.message(magic=magic, offset=i, key=key) for i, key in enumerate([b"a", None, None])]
-    left = compact(builders.wrapper(inner, magic=magic, offset=2), now=NOW)
-    assert spans(left) == [(0, 2, 1)] and left.stats.next_offset == 3
 
 
 _KEYS = (b"a", b"b", b"c")

@@ -85,51 +85,42 @@ def covered(table):
     return [(row["base_offset"], row["last_offset"]) for row in table]
 
 
-@pytest.mark.parametrize(
-    "second, batches",
-    [
-        ({}, 1),
-        ({"base_offset": 5}, 1),
-        ({"base_offset": 0}, 2),
-        ({"epoch": 1}, 2),
-        ({"attributes": builders.LOG_APPEND}, 2),
-        ({"attributes": builders.TRANSACTIONAL}, 2),
-        ({"attributes": builders.DELETE_HORIZON}, 2),
-        ({"attributes": 0x80}, 2),
-        ({"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}, 2),
-        ({"max_timestamp": builders.NOW + 1}, 2),
-        ({"base_offset": 2**31}, 2),
-    ],
-    ids=str,
-)
-def test_which_batches_are_merged(second, batches):
-    data = batch(0, 1) + batch(count=1, **{"base_offset": 1, **second})
-    result = convert(data, batch_size=16384)
-    assert len(kafkarec.scan(result)) == batches
-    assert records(result) == records(data)
-    if batches == 2:
-        assert bytes(result) == data
+NEXT = {"base_offset": 1}
+BEFORE_7 = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
+NEXT_OF_7 = {**BEFORE_7, "base_offset": 1, "base_sequence": 6}
 
 
 @pytest.mark.parametrize(
-    "second, batches",
+    "first, second, batches",
     [
-        ({}, 1),
-        ({"base_sequence": 8}, 2),
-        ({"base_offset": 2, "base_sequence": 6}, 2),
-        ({"producer_epoch": 1, "base_sequence": 0}, 2),
-        ({"producer_id": 8}, 2),
+        ({}, NEXT, 1),
+        ({}, {"base_offset": 5}, 1),
+        ({}, {"base_offset": 0}, 2),
+        ({}, NEXT | {"epoch": 1}, 2),
+        ({}, NEXT | {"attributes": builders.LOG_APPEND}, 2),
+        ({}, NEXT | {"attributes": builders.TRANSACTIONAL}, 2),
+        ({}, NEXT | {"attributes": builders.DELETE_HORIZON}, 2),
+        ({}, NEXT | {"attributes": 0x80}, 2),
+        ({}, NEXT_OF_7, 2),
+        ({}, NEXT | {"max_timestamp": builders.NOW + 1}, 2),
+        ({}, {"base_offset": 2**31}, 2),
+        (BEFORE_7, NEXT_OF_7, 1),
+        (BEFORE_7, NEXT_OF_7 | {"base_sequence": 8}, 2),
+        (BEFORE_7, NEXT_OF_7 | {"base_offset": 2}, 2),
+        (BEFORE_7, NEXT_OF_7 | {"producer_epoch": 1, "base_sequence": 0}, 2),
+        (BEFORE_7, NEXT_OF_7 | {"producer_id": 8}, 2),
     ],
     ids=str,
 )
-def test_a_producers_batches_are_merged_if_their_sequences_continue(second, batches):
-    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
-    second_fields = {**producer, "base_offset": 1, "base_sequence": 6, **second}
-    data = batch(count=1, **producer) + batch(count=1, **second_fields)
+def test_which_batches_are_merged(first, second, batches):
+    """Those of a producer if their sequences continue."""
+    data = batch(count=1, **first) + batch(count=1, **second)
     result = convert(data, batch_size=16384)
     assert len(kafkarec.scan(result)) == batches
     assert records(result) == records(data)
     assert sequences(result) == sequences(data)
+    if batches == 2:
+        assert bytes(result) == data
 
 
 def test_parts_of_a_compacted_batch_are_merged():
@@ -322,10 +313,8 @@ def test_unreadable_batches_are_not_converted(case):
     except kafkarec.KafkaRecordError as refusal:
         assert type(refused(convert, case.bytes, compression="gzip", batch_size=16384)) is type(refusal)
         return
-    assert [row[:5] for row in records(convert(case.bytes, compression="gzip"))] == [row[:5] for row in before]
-    assert [row[:5] for row in records(convert(case.bytes, compression="zstd", batch_size=99))] == [
-        row[:5] for row in before
-    ]
+    for options in ({"compression": "gzip"}, {"compression": "zstd", "batch_size": 99}):
+        assert [row[:5] for row in records(convert(case.bytes, **options))] == [row[:5] for row in before]
 
 
 @pytest.mark.slow
