@@ -17,24 +17,19 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def make_big(batches=400):
-    parts = builders.records(100, value=b"x" * 100)
-    return b"".join(builders.batch(parts, base_offset=100 * i) for i in range(batches))
-
-
 def test_the_pieces_together_equal_decode():
-    data = make_big() + batch(0, 3)[:40]
+    data = b"".join(batches(400, 100, value=bytes(100))) + batch(0, 3)[:40]
     pieces = list(kafkarec.stream(data))
     assert len(pieces) > 3
     whole = kafkarec.decode(data)
     assert pa.concat_tables(map(pa.table, pieces)).equals(pa.table(whole).combine_chunks())
-    batches = pa.concat_tables(pa.table(piece.batches) for piece in pieces)
-    assert batches.equals(pa.table(whole.batches))
+    headers = pa.concat_tables(pa.table(piece.batches) for piece in pieces)
+    assert headers.equals(pa.table(whole.batches))
     assert [piece.remaining for piece in pieces] == [0] * (len(pieces) - 1) + [40]
 
 
 def test_records_before_the_damage_are_yielded_first():
-    data = make_big(100)
+    data = b"".join(batches(100, 100, value=bytes(100)))
     spoiled = data + golden.invalid_case("v2-crc-flipped").bytes
     got = 0
     with pytest.raises(kafkarec.CorruptRecordError) as caught:

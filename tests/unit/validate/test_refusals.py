@@ -312,10 +312,14 @@ def test_options_that_do_not_fit_are_named(options):
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
 
 
+def cut_message(left=b""):
+    """A message of magic 1 that ends with these bytes after its timestamp."""
+    body = struct.pack(">bbq", 1, 0, NOW) + left
+    return struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
+
+
 def test_a_message_too_short_for_its_fields_is_accepted_in_place_only():
-    # 14 bytes of magic 1 end after the timestamp; Kafka frames and stamps it, and no consumer can read it
-    body = struct.pack(">bbq", 1, 0, NOW)
-    data = struct.pack(">qiI", 0, 14, zlib.crc32(body)) + body
+    data = cut_message()  # Kafka frames and stamps it, and no consumer can read it
     assert validate(data, first_offset=3, now=NOW)[8:] == data[8:]
     for options, reason in (({"magic": 2}, "batch_too_small"), ({"compacted": True}, "message_truncated")):
         assert refused(validate, data, **options).reason == reason
@@ -323,9 +327,7 @@ def test_a_message_too_short_for_its_fields_is_accepted_in_place_only():
 
 @pytest.mark.parametrize("left", range(5))
 def test_a_message_that_ends_in_the_length_of_its_key_is_no_message_without_a_key(left):
-    body = struct.pack(">bbq", 1, 0, NOW) + b"\xff" * left
-    data = struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
-    error = refused(validate, data, compacted=True)
+    error = refused(validate, cut_message(b"\xff" * left), compacted=True)
     sides = error.reason, error.expected, error.found
     assert sides == (("message_truncated", 4, left) if left < 4 else ("records_rejected", None, None))
 
