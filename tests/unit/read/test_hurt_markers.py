@@ -5,7 +5,7 @@ import hurt_markers
 import pytest
 from builders import flipped, patched
 from hurt_markers import FOLDERS
-from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
+from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, as_bytes, write_index, write_log
 from transaction_logs import read_committed as read
 
 import kafkarec
@@ -66,7 +66,7 @@ def test_without_proof_it_is_left_out_and_listed(tmp_path):
 def test_in_a_buffer_what_follows_a_wrong_base_offset_is_read(events):
     """By the base offset of the batch behind the damage all later offsets were lost in it."""
     marker, far = flipped(flipped(LOST[1].batch, 68), 70), flipped(events[0].batch, 3)
-    data = b"".join([LOST[0].batch, marker, far, *(each.batch for each in events[1:])])
+    data = LOST[0].batch + marker + far + as_bytes(events[1:])
     found = kafkarec.decode(data, isolation="read_committed", errors="skip")
     visible = [offset for offset in found.column("offset") if offset < 9]
     assert (visible, len(found.undecided)) == ([*range(events[-2].base, events[-1].base)], 1)
@@ -82,38 +82,30 @@ def decode_and_stream(data, errors):
 
 
 def test_in_a_buffer_what_follows_an_abort_with_a_wrong_base_offset_is_read():
-    data = b"".join([LOST[0].batch, flipped(LOST[1].batch, 3), *(each.batch for each in LOST[2:])])
+    begun = LOST[0].batch + flipped(LOST[1].batch, 3)
+    data = begun + as_bytes(LOST[2:])
     assert decode_and_stream(data, "skip") == ([4, 5, 7], [{"base_offset": (3 + (1 << 32), 3)}])
     with pytest.raises(kafkarec.CorruptRecordError, match="base offset is 3, not 4294967299: proven"):
         kafkarec.decode(data, isolation="read_committed")
-    unproven = b"".join([LOST[0].batch, flipped(LOST[1].batch, 3), *(each.batch for each in LOST[3:])])
     for errors in ("raise", "skip"):
-        assert decode_and_stream(unproven, errors) == ([7], []), "how many offsets are missing is not known"
+        found = decode_and_stream(begun + as_bytes(LOST[3:]), errors)
+        assert found == ([7], []), "how many offsets are missing is not known"
 
 
 @pytest.mark.parametrize("stored", [4, 64, 1 << 40])
 def test_in_a_buffer_an_aborted_batch_with_a_wrong_base_offset_is_left_out(stored):
     """Its neighbours prove the right one, so it is read as in a file; else offsets may repeat and fall."""
     events = [Event(PLAIN, -1, 0, 3), Event(DATA, 7, 3, 3), Event(PLAIN, -1, 6, 3), Event(ABORT, 7, 9, 1)]
-    before, own, *behind = [event.batch for event in events]
-    wrong = patched(own, 0, stored.to_bytes(8, "big"))
-    data = b"".join([before, wrong, *behind])
+    before, own, behind = events[0].batch, events[1].batch, as_bytes(events[2:])
+    data = before + patched(own, 0, stored.to_bytes(8, "big")) + behind
     assert decode_and_stream(data, "skip") == ([0, 1, 2, 6, 7, 8], [{"base_offset": (stored, 3)}])
     for call in (kafkarec.decode, lambda data, **options: list(kafkarec.stream(data, **options))):
         with pytest.raises(kafkarec.CorruptRecordError, match=f"base offset is 3, not {stored}: proven") as raised:
             call(data, isolation="read_committed")
         assert (raised.value.position, raised.value.file) == (len(before), None)
     assert kafkarec.decode(data, columns=["offset"]).column("offset")[3] == stored, "read_uncommitted"
-    twice = b"".join([before, own, *behind] * 2)
-    assert decode_and_stream(twice, "raise") == ([0, 1, 2, 6, 7, 8] * 2, [])
-
-
-def test_in_a_buffer_with_a_wrong_base_offset_the_callers_aborted_list_may_be_an_iterator():
-    """The data are read a second time, as a file: it was empty then, and what was aborted was shown."""
-    events = [Event(PLAIN, -1, 0, 3), Event(DATA, 7, 3, 3), Event(PLAIN, -1, 6, 3), Event(ABORT, 7, 9, 1)]
-    before, own, *behind = [event.batch for event in events]
-    data = b"".join([before, patched(own, 0, (64).to_bytes(8, "big")), *behind])
-    for aborted in ([(7, 3)], iter([(7, 3)])):
+    assert decode_and_stream(as_bytes(events) * 2, "raise") == ([0, 1, 2, 6, 7, 8] * 2, [])
+    for aborted in ([(7, 3)], iter([(7, 3)])):  # which was empty when the data were read again, as a file
         found = kafkarec.decode(data, isolation="read_committed", errors="skip", aborted=aborted)
         assert found.column("offset") == [0, 1, 2, 6, 7, 8]
 
@@ -124,11 +116,11 @@ def test_in_a_buffer_a_base_offset_that_fits_by_chance_is_not_wrong():
     ended = [Event(DATA, 7, 9, 1), Event(ABORT, 7, 10, 1)]
     plain = [0, 1, 2, 64, 65, 66, 6, 7, 8]
     for errors in ("raise", "skip"):
-        assert decode_and_stream(b"".join(each.batch for each in fits), errors) == (plain, [])
-        several = [*fits, *ended, Event(PLAIN, -1, 0, 1)]
-        assert decode_and_stream(b"".join(each.batch for each in several), errors) == ([*plain, 0], [])
+        assert decode_and_stream(as_bytes(fits), errors) == (plain, [])
+        several = as_bytes([*fits, *ended, Event(PLAIN, -1, 0, 1)])
+        assert decode_and_stream(several, errors) == ([*plain, 0], [])
     with pytest.raises(kafkarec.CorruptRecordError, match="base offset is 3, not 64: proven"):
-        decode_and_stream(b"".join(each.batch for each in (*fits, *ended)), "raise")
+        decode_and_stream(as_bytes([*fits, *ended]), "raise")
 
 
 def snapshot(folder, offset, open_since):

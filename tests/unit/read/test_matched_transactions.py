@@ -54,22 +54,19 @@ def in_small_steps(parts, *, raises=False):
     return found
 
 
-def odd_log(seed, *, sound=False):
+def odd_log(seed):
     """Segments of some producers, with the .txnindex that their markers have, or one that contradicts them."""
     maker = Maker(seed)
     chosen = maker.random
-    epochs = dict.fromkeys(range(chosen.randrange(1, 6)), 0)
+    producers = range(chosen.randrange(1, 6))
     base = chosen.choice([0, 5, 2**40, -3])
     first = {}
     parts = []
-    sound = bool(chosen.randrange(2)) or sound
     for _ in range(chosen.randrange(1, 4)):
         batches, index = [], []
         for _ in range(chosen.randrange(0, 25)):
-            producer = chosen.choice([*epochs, -1])
-            if not sound and producer >= 0 and chosen.randrange(30) == 0:
-                epochs[producer] += 1
-            who = {"producer_id": producer, "producer_epoch": epochs.get(producer, -1)}
+            producer = chosen.choice([*producers, -1])
+            who = {"producer_id": producer, "producer_epoch": min(producer, 0)}
             kind = chosen.randrange(12)
             if kind == 0:  # its first offset is not in its header
                 inner = [builders.message(offset=delta) for delta in range(2)]
@@ -92,24 +89,19 @@ def odd_log(seed, *, sound=False):
             base = last + 1 + (0 if chosen.randrange(9) else 3)
         if chosen.randrange(6) == 0:
             index.append(AbortedTransaction(chosen.randrange(4), base - 2, chosen.randrange(base, base + 9), base))
-        data = b"".join(batches)
-        if not sound and data and chosen.randrange(3) == 0:
-            at = chosen.randrange(len(data))
-            data = builders.flipped(data, at, 1 << chosen.randrange(8))
-        parts.append((data, chosen.choice([None, [], index, index, index])))
+        parts.append((b"".join(batches), chosen.choice([None, [], index, index, index])))
     return parts
 
 
 def test_random_logs():
     notes, errors, ended = set(), 0, 0
     for seed in range(300):
-        found = outcome(odd_log(seed), raises=seed % 2 == 0)
-        in_small_steps(odd_log(seed, sound=True))
+        found = in_small_steps(odd_log(seed), raises=seed % 2 == 0)
         errors += "error" in found
         notes |= {note.reason for note in found.get("notes", ())}
         ended += len(found.get("ended", ())) > 0
-    assert {"txnindex_differs", "txnindex_ahead", "marker_missing", "marker_unreadable"} <= notes
-    assert errors > 10 and ended > 150
+    assert {"txnindex_differs", "txnindex_ahead", "marker_missing", "marker_unreadable"} <= notes, notes
+    assert errors > 10 and ended > 150, (errors, ended)
 
 
 def sound_log(chosen, producers, count):

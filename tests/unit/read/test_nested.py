@@ -8,6 +8,7 @@ import reading
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_logs import batch
+from refusals import refused
 
 import kafkarec
 
@@ -15,6 +16,8 @@ pytestmark = pytest.mark.core
 
 GOOD = [case.bytes for case in golden.vectors() if case.bin_path.stat().st_size < 3000]
 BAD = golden.invalid_case("v2-crc-flipped").bytes
+TEXT = b"text instead of batches, a good deal of it"
+CUT = golden.vector("v2-multi-batch").bytes[:300]
 SEQUENCES = {
     "list": list,
     "binary": lambda values: pa.array(values, pa.binary()),
@@ -53,11 +56,17 @@ def test_each_value_is_its_own_input(kind):
     assert [damage for piece in pieces for damage in piece.damage] == []
 
 
-def test_an_error_names_its_value():
-    with pytest.raises(kafkarec.CorruptRecordError) as caught:
-        list(kafkarec.decode_each([GOOD[0], None, BAD]))
-    assert caught.value.value_index == 2
-    assert caught.value.position == 0
+@pytest.mark.parametrize(
+    "each, value, reason",
+    [
+        (kafkarec.decode_each, BAD, "crc_mismatch"),
+        (kafkarec.decode_each, TEXT, "unsupported_magic"),
+        (kafkarec.scan_each, TEXT, "unsupported_magic"),
+    ],
+)
+def test_an_error_names_its_value(each, value, reason):
+    error = refused(list, each([GOOD[0], None, value]))
+    assert (error.reason, error.value_index, error.position) == (reason, 2, 0)
 
 
 def test_options_are_passed_to_the_engine():
@@ -71,19 +80,6 @@ def test_options_are_passed_to_the_engine():
     with pytest.raises(kafkarec.LimitExceededError):
         list(kafkarec.decode_each([big], max_decompressed_bytes=1000))
     assert len(next(kafkarec.decode_each([BAD], check_crcs=False)).records) == 3
-
-
-def test_scan_each_lists_batch_rows():
-    data = golden.vector("v2-multi-batch").bytes
-    pieces = list(kafkarec.scan_each([data, None, b"", data[:300]]))
-    got = lists_of(pieces)
-    wanted = reading.arrow_rows(kafkarec.scan(data))
-    assert got[0] == wanted
-    assert got[1:3] == [None, []]
-    assert got[3] == [row for row in wanted if row["position"] + row["size_in_bytes"] <= 300]
-    with pytest.raises(kafkarec.CorruptRecordError) as caught:
-        list(kafkarec.scan_each([data, b"text instead of batches, a good deal of it"]))
-    assert caught.value.value_index == 1
 
 
 @pytest.mark.parametrize("each", [kafkarec.decode_each, kafkarec.scan_each])
@@ -102,11 +98,13 @@ def test_objects_that_are_no_column_of_bytes_are_a_type_error(wrong):
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
 
 
-@given(st.lists(st.sampled_from([None, b"", BAD, BAD[:70], *GOOD[:25]]), max_size=12), st.integers(1, 5000))
-def test_decode_each_equals_decode_of_each_value(values, most):
+@given(st.lists(st.sampled_from([None, b"", BAD, BAD[:70], TEXT, CUT, *GOOD[:25]]), max_size=12), st.integers(1, 5000))
+def test_each_value_is_decoded_and_scanned_as_if_alone(values, most):
     pieces = list(kafkarec.decode_each(values, columns=reading.RECORD_FIELDS, errors="skip", max_output_bytes=most))
     wanted = [None if value is None else reading.by_columns(value, errors="skip") for value in values]
     assert lists_of(pieces) == wanted
+    scanned = [None if value is None else reading.arrow_rows(kafkarec.scan(value, errors="skip")) for value in values]
+    assert lists_of(kafkarec.scan_each(values, errors="skip", max_output_bytes=most)) == scanned
     damage = [(i, damaged) for piece in pieces for i, _, damaged in piece.damage]
     assert damage == [
         (i, damaged)
@@ -124,9 +122,8 @@ def test_a_value_has_one_budget_for_all_its_payloads(codec):
     one, plain, budget = builders.batch([record], codec=codec), builders.batch([record]), 2 * len(record)
     values = [one + plain + one, one * 3, None, one]
     for most, place in ((budget, (1, 2 * len(one))), (budget - 1, (0, len(one + plain)))):
-        with pytest.raises(kafkarec.LimitExceededError) as caught:
-            list(kafkarec.decode_each(values, max_decompressed_bytes=most))
-        assert (caught.value.value_index, caught.value.position) == place
+        error = refused(list, kafkarec.decode_each(values, max_decompressed_bytes=most))
+        assert (error.reason, error.value_index, error.position) == ("limit_exceeded", *place)
     [piece] = kafkarec.decode_each(values, max_decompressed_bytes=budget, errors="skip")
     assert list(piece.offsets) == [0, 3, 5, 5, 6]
     assert [(value, row, damage.reason) for value, row, damage in piece.damage] == [(1, 5, "limit_exceeded")]

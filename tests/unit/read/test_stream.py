@@ -10,30 +10,26 @@ import pytest
 import reading
 import subprocesses
 from plain_logs import batch, batches
+from refusals import refused
 
 import kafkarec
 
 pytestmark = pytest.mark.core
 
 
-def make_big(batches=400):
-    parts = builders.records(100, value=b"x" * 100)
-    return b"".join(builders.batch(parts, base_offset=100 * i) for i in range(batches))
-
-
 def test_the_pieces_together_equal_decode():
-    data = make_big() + batch(0, 3)[:40]
+    data = b"".join(batches(400, 100, value=bytes(100))) + batch(0, 3)[:40]
     pieces = list(kafkarec.stream(data))
     assert len(pieces) > 3
     whole = kafkarec.decode(data)
     assert pa.concat_tables(map(pa.table, pieces)).equals(pa.table(whole).combine_chunks())
-    batches = pa.concat_tables(pa.table(piece.batches) for piece in pieces)
-    assert batches.equals(pa.table(whole.batches))
+    headers = pa.concat_tables(pa.table(piece.batches) for piece in pieces)
+    assert headers.equals(pa.table(whole.batches))
     assert [piece.remaining for piece in pieces] == [0] * (len(pieces) - 1) + [40]
 
 
 def test_records_before_the_damage_are_yielded_first():
-    data = make_big(100)
+    data = b"".join(batches(100, 100, value=bytes(100)))
     spoiled = data + golden.invalid_case("v2-crc-flipped").bytes
     got = 0
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
@@ -82,9 +78,8 @@ def test_zeros_to_the_end_of_a_file_are_preallocated_space():
 def test_in_a_file_a_length_beyond_the_end_is_searched_even_when_raising():
     good = batches(3)
     forged = builders.patched(good[1], 8, (10**6).to_bytes(4, "big"))
-    with pytest.raises(kafkarec.CorruptRecordError) as caught:
-        reading.decode_file(good[0] + forged + good[2], "x.log")
-    assert (caught.value.position, caught.value.reason) == (len(good[0]), "length_beyond_end")
+    error = refused(reading.decode_file, good[0] + forged + good[2], "x.log")
+    assert (error.position, error.reason) == (len(good[0]), "length_beyond_end")
     tail = reading.decode_file(good[0] + forged, "x.log")
     assert (len(tail), tail.remaining) == (3, len(forged))
 

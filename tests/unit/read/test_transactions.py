@@ -9,6 +9,7 @@ import builders
 import pytest
 from builders import end_marker
 from plain_logs import batch
+from refusals import refused
 
 import kafkarec
 
@@ -43,9 +44,8 @@ def test_the_first_record_of_a_control_batch_counts(types, offsets):
 def test_an_unreadable_marker_is_an_error():
     flags = builders.TRANSACTIONAL | builders.CONTROL
     bad = batch(2, 1, attributes=flags, producer_id=1, key=b"\0\0")
-    with pytest.raises(kafkarec.InvalidRecordError) as caught:
-        committed(data_batch(0, 1) + bad)
-    assert caught.value.position == len(data_batch(0, 1))
+    error = refused(committed, data_batch(0, 1) + bad)
+    assert (error.reason, error.position) == ("control_record_invalid", len(data_batch(0, 1)))
     assert len(kafkarec.decode(data_batch(0, 1) + bad)) == 2
 
 

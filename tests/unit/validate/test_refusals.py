@@ -10,6 +10,7 @@ from builders import CODECS, CONTROL, LOG_APPEND, NOW, TRANSACTIONAL
 from core_reading import error_fields
 from core_records import REFUSED as BAD_RECORDS
 from plain_logs import batch
+from refusals import refused
 
 import kafkarec
 from kafkarec import codecs, validate
@@ -141,18 +142,10 @@ BAD_MESSAGES = {
 }
 
 
-def refused(data, call=validate, **options):
-    """The error of a refused request, which has the class of its reason."""
-    with pytest.raises(kafkarec.KafkaRecordError) as caught:
-        call(data, **options)
-    assert type(caught.value) is kafkarec.errors.REASONS[caught.value.reason].error
-    return caught.value
-
-
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_has_its_reason_and_both_sides(name):
     data, options, reason, *sides = REFUSED[name]
-    error = refused(data, **options)
+    error = refused(validate, data, **options)
     assert error.reason == reason
     assert not sides or [error.expected, error.found] == sides
     assert error.position is not None and "secret" not in str(error)
@@ -161,7 +154,7 @@ def test_a_refusal_has_its_reason_and_both_sides(name):
 
 
 def assert_refused_as_by_the_reader(data, check_crcs=True, **options):
-    ours, readers = refused(data, **options), refused(data, kafkarec.decode, check_crcs=check_crcs)
+    ours, readers = refused(validate, data, **options), refused(kafkarec.decode, data, check_crcs=check_crcs)
     assert (error_fields(ours), str(ours)) == (error_fields(readers), str(readers)), data.hex()
 
 
@@ -190,7 +183,7 @@ def test_a_bad_inner_message_is_refused_as_by_the_reader(name, magic):
 @pytest.mark.parametrize("codec", CODECS)
 def test_each_record_without_a_key_is_reported_on_a_compacted_topic(codec):
     parts = [builders.record(offset_delta=i, key=key) for i, key in enumerate((b"k", None, b"", None))]
-    error = refused(builders.batch(parts, codec=codec), compacted=True)
+    error = refused(validate, builders.batch(parts, codec=codec), compacted=True)
     assert error.reason == "records_rejected"
     words = "it has no key, and the topic is compacted"
     assert error.record_errors == (RecordError(1, words), RecordError(3, words))
@@ -215,7 +208,7 @@ def test_create_times_must_be_near_to_now(times, wrong):
     if not wrong:
         assert validate(data, **limits).max_timestamp == max(times)
         return
-    error = refused(data, **limits)
+    error = refused(validate, data, **limits)
     assert error.reason == "timestamps_rejected"
     assert [index for index, _ in error.record_errors] == list(wrong)
     assert f"timestamp {times[wrong[0]]} of offset {wrong[0]}" in str(error)
@@ -224,13 +217,13 @@ def test_create_times_must_be_near_to_now(times, wrong):
 
 def test_a_producer_does_not_set_log_append_time():
     data = batch(0, 2, attributes=LOG_APPEND)
-    assert refused(data, timestamp_type="log_append_time").reason == "timestamps_rejected"
+    assert refused(validate, data, timestamp_type="log_append_time").reason == "timestamps_rejected"
     made = validate(data, now=NOW)  # LogValidator checks only the range where create times are required
     assert {row.timestamp_type for row in kafkarec.decode(made)} == {0}
 
 
 def test_a_message_of_another_magic_than_its_wrapper_is_refused():
-    error = refused(builders.wrapper([builders.message(magic=0)], magic=1))
+    error = refused(validate, builders.wrapper([builders.message(magic=0)], magic=1))
     assert error.record_errors == (RecordError(0, "its magic 0 is not the outer magic 1"),)
 
 
@@ -241,9 +234,9 @@ def test_record_lengths_are_only_checked_where_kafka_does(codec, length):
     # one, nor one above max.decompressed.message.bytes
     data = builders.batch([builders.record(length=length)], codec=codec)
     other = "gzip" if codec != "gzip" else "lz4"
-    assert isinstance(refused(data, compression=other), kafkarec.InvalidRecordError)
+    assert isinstance(refused(validate, data, compression=other), kafkarec.InvalidRecordError)
     if codec == "none" or not 0 <= length < 2**31 - 8:
-        assert isinstance(refused(data), kafkarec.InvalidRecordError)
+        assert isinstance(refused(validate, data), kafkarec.InvalidRecordError)
     else:
         assert validate(data, now=NOW)[61:] == data[61:]
 
@@ -254,7 +247,7 @@ def test_a_record_above_max_decompressed_message_bytes_is_refused(codec):
     size = len(builders.record(offset_delta=1, value=bytes(90))) - 2  # without its length
     for options in ({}, {"compression": "none"}, {"compression": "gzip", "magic": 1}):
         assert validate(data, now=NOW, max_decompressed_message_bytes=size, **options)
-        error = refused(data, now=NOW, max_decompressed_message_bytes=size - 1, compacted=True, **options)
+        error = refused(validate, data, now=NOW, max_decompressed_message_bytes=size - 1, compacted=True, **options)
         assert f"record 1 of its batch: at most {size - 1}, found {size}" in str(error)
         assert error.reason == "record_too_large"
 
@@ -264,7 +257,7 @@ def test_an_inner_message_above_max_decompressed_message_bytes_is_refused(magic)
     inner = [builders.message(magic=magic, offset=i, value=bytes(90 * i)) for i in range(2)]
     data, size = builders.wrapper(inner, magic=magic, codec="gzip"), len(inner[1]) - 12  # without offset and size
     assert validate(data, now=NOW, max_decompressed_message_bytes=size)
-    error = refused(data, now=NOW, max_decompressed_message_bytes=size - 1)
+    error = refused(validate, data, now=NOW, max_decompressed_message_bytes=size - 1)
     assert (error.reason, error.expected, error.found) == ("record_too_large", size - 1, size)
 
 
@@ -277,15 +270,15 @@ def test_a_batch_cut_at_any_byte_is_refused():
     for size in range(len(inner)):
         for codec in ("none", "snappy"):
             payload = builders.compress(codec, inner[:size])
-            refused(builders.batch([b""] * 2, codec=codec, payload=payload, count=2))
+            refused(validate, builders.batch([b""] * 2, codec=codec, payload=payload, count=2))
 
 
 def test_a_payload_above_the_limit_is_refused_and_the_option_named():
     data = batch(0, 1, codec="gzip", value=bytes(1 << 20))
-    error = refused(data, max_decompressed_bytes=1000)
+    error = refused(validate, data, max_decompressed_bytes=1000)
     assert error.reason == "limit_exceeded" and "max_decompressed_bytes=1000 " in str(error)
     huge = builders.batch([builders.record(header_count=2**31 - 1, headers=[(b"", b"")])], codec="lz4")
-    assert isinstance(refused(huge), kafkarec.InvalidRecordError)
+    assert isinstance(refused(validate, huge), kafkarec.InvalidRecordError)
 
 
 def test_a_follower_accepts_batches_unchanged():
@@ -319,20 +312,22 @@ def test_options_that_do_not_fit_are_named(options):
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
 
 
+def cut_message(left=b""):
+    """A message of magic 1 that ends with these bytes after its timestamp."""
+    body = struct.pack(">bbq", 1, 0, NOW) + left
+    return struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
+
+
 def test_a_message_too_short_for_its_fields_is_accepted_in_place_only():
-    # 14 bytes of magic 1 end after the timestamp; Kafka frames and stamps it, and no consumer can read it
-    body = struct.pack(">bbq", 1, 0, NOW)
-    data = struct.pack(">qiI", 0, 14, zlib.crc32(body)) + body
+    data = cut_message()  # Kafka frames and stamps it, and no consumer can read it
     assert validate(data, first_offset=3, now=NOW)[8:] == data[8:]
     for options, reason in (({"magic": 2}, "batch_too_small"), ({"compacted": True}, "message_truncated")):
-        assert refused(data, **options).reason == reason
+        assert refused(validate, data, **options).reason == reason
 
 
 @pytest.mark.parametrize("left", range(5))
 def test_a_message_that_ends_in_the_length_of_its_key_is_no_message_without_a_key(left):
-    body = struct.pack(">bbq", 1, 0, NOW) + b"\xff" * left
-    data = struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
-    error = refused(data, compacted=True)
+    error = refused(validate, cut_message(b"\xff" * left), compacted=True)
     sides = error.reason, error.expected, error.found
     assert sides == (("message_truncated", 4, left) if left < 4 else ("records_rejected", None, None))
 
@@ -342,12 +337,12 @@ def test_a_message_has_a_key_if_the_length_of_it_is_not_negative(magic):
     """Kafka reads no more of a message that it does not rewrite. Both lengths read as the other sign a byte later."""
     has_key, has_none = (builders.message(magic=magic, key_length=length) for length in (0xFFFFFF, -(1 << 24)))
     assert validate(has_key, magic=magic, compacted=True, now=NOW) == has_key
-    assert refused(has_none, magic=magic, compacted=True, now=NOW).reason == "records_rejected"
+    assert refused(validate, has_none, magic=magic, compacted=True, now=NOW).reason == "records_rejected"
 
 
 def test_of_many_wrong_records_the_first_ten_thousand_are_reported():
     parts = [builders.record(offset_delta=i, key=None) for i in range(10_003)]
-    error = refused(builders.batch(parts, codec="zstd"), compacted=True)
+    error = refused(validate, builders.batch(parts, codec="zstd"), compacted=True)
     assert "in number 10003, the first three: record 0" in str(error)
     assert [index for index, _ in error.record_errors] == list(range(10_000))
 
@@ -355,8 +350,8 @@ def test_of_many_wrong_records_the_first_ten_thousand_are_reported():
 def test_a_message_that_overruns_is_reported_before_a_wrong_timestamp_where_all_are_rewritten():
     # LogValidator reads all records first, to compute the result's size
     data = builders.message(timestamp=0) + builders.message(key_length=900)
-    assert refused(data, timestamp_before_max_ms=5, now=NOW).reason == "timestamps_rejected"
-    assert refused(data, timestamp_before_max_ms=5, now=NOW, magic=2).reason == "message_truncated"
+    assert refused(validate, data, timestamp_before_max_ms=5, now=NOW).reason == "timestamps_rejected"
+    assert refused(validate, data, timestamp_before_max_ms=5, now=NOW, magic=2).reason == "message_truncated"
 
 
 @pytest.mark.parametrize(
@@ -370,7 +365,7 @@ def test_a_message_that_overruns_is_reported_before_a_wrong_timestamp_where_all_
 )
 def test_the_first_record_that_cannot_be_converted_or_accepted_decides(parts, reason):
     data = builders.batch([builders.record(offset_delta=number, **one) for number, one in enumerate(parts)])
-    assert refused(data, magic=1, timestamp_before_max_ms=5, now=NOW).reason == reason
+    assert refused(validate, data, magic=1, timestamp_before_max_ms=5, now=NOW).reason == reason
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -380,12 +375,12 @@ def test_messages_without_a_key_or_out_of_the_range_of_times(magic, packed):
     rows = enumerate((b"k", None, b"", None))
     parts = [builders.message(magic=magic, offset=row, key=key, timestamp=NOW - row) for row, key in rows]
     data = builders.wrapper(b"".join(parts), magic=magic, offset=3) if packed else b"".join(parts)
-    error = refused(data, compacted=True, now=NOW)
+    error = refused(validate, data, compacted=True, now=NOW)
     assert [index for index, _ in error.record_errors] == ([1, 3] if packed else [0])
     if magic == 0:
         assert validate(data, timestamp_before_max_ms=2, now=NOW).max_timestamp == -1
         return
-    assert f"timestamp {NOW - 3} of offset 3 " in str(refused(data, timestamp_before_max_ms=2, now=NOW))
+    assert f"timestamp {NOW - 3} of offset 3 " in str(refused(validate, data, timestamp_before_max_ms=2, now=NOW))
 
 
 def test_records_with_log_append_time_have_that_of_their_batch():
@@ -396,7 +391,7 @@ def test_records_with_log_append_time_have_that_of_their_batch():
 def test_the_codecs_header_of_an_empty_batch_is_checked():
     data = builders.batch([], codec="gzip", payload=b"no gzip")
     assert validate(data, origin="replication", now=NOW)[61:] == b"no gzip"
-    assert refused(data, origin="replication", compression="none").reason == "payload_corrupt"
+    assert refused(validate, data, origin="replication", compression="none").reason == "payload_corrupt"
 
 
 def test_a_missing_library_is_named(monkeypatch):

@@ -1,6 +1,6 @@
 """RecordBatchBuilder: limits, order of calls, refusals without effect. tests/jvm/test_builder.py has Kafka's bytes."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import pytest
 
@@ -39,37 +39,38 @@ def test_offsets_continue_from_the_last_record():
 
 
 def test_a_refused_record_changes_nothing():
-    """Kafka's builder keeps the base timestamp of such a record, or its bytes."""
+    """Kafka's builder keeps the base timestamp of such a record, or its bytes. No byte of it is in the message."""
     made = RecordBatchBuilder()
-    refused = [
-        (77, None, None, None),
-        (77, None, None, [(None, b"")]),
-        (77, None, None, [("\ud800", b"")]),
-        (77, None, None, (), 2**31),
-        (77, None, None, (), 2**63),
-        (77, None, None, (), -(2**31) - 1),
-        (-2, None, None),
-        (2**63, None, None),
-    ]
-    for fields in refused:
-        with pytest.raises(ValueError):
-            made.append(*fields)
-    for fields in ((0, "text", None), (0, None, 5), (0, None, None, ["header"]), ("now", None, None), (0, b"", b"", 5)):
-        with pytest.raises(TypeError):
-            made.append(*fields)
+    refused = {
+        ValueError: [
+            (77, None, None, None),
+            (77, None, None, [(None, b"")]),
+            (77, None, None, [("secret\ud800", b"secret")]),
+            (77, None, None, (), 2**31),
+            (77, None, None, (), 2**63),
+            (77, None, None, (), -(2**31) - 1),
+            (-2, None, None),
+            (2**63, None, None),
+        ],
+        TypeError: [
+            (0, "secret", None),
+            (0, None, ["secret"]),
+            (0, None, 5),
+            (0, None, None, ["secret"]),
+            ("now", None, None),
+            (0, b"", b"", 5),
+        ],
+    }
+    for error, records in refused.items():
+        for fields in records:
+            with pytest.raises(error) as caught:
+                made.append(*fields)
+            assert "secret" not in str(caught.value)
     assert len(made) == 0 and made.next_offset == 0 and made.estimated_bytes_written == 61
     made.append(5, b"k", b"v")
     other = RecordBatchBuilder()
     other.append(5, b"k", b"v")
     assert made.build() == other.build()
-
-
-def test_error_messages_have_no_bytes_of_records():
-    made = RecordBatchBuilder()
-    for fields in ((0, "secret", None), (0, None, ["secret"]), (0, None, None, [("secret\udfff", b"secret")])):
-        with pytest.raises((TypeError, ValueError)) as refused:
-            made.append(*fields)
-        assert "secret" not in str(refused.value)
 
 
 def test_offsets_as_far_as_32_bits():
@@ -134,16 +135,13 @@ def test_max_timestamp_and_its_offset():
     assert RecordBatchBuilder().max_timestamp == -1
 
 
-def test_timestamps():
+def test_a_time_without_a_zone_and_the_delete_horizon():
+    """test_encode.py has all kinds of times, which the builder writes, too."""
     made = RecordBatchBuilder(delete_horizon_ms=1000)
-    made.append(datetime(2026, 1, 1, tzinfo=UTC), None, None)
-    made.append(datetime.fromisoformat("2026-01-01T00:00:00.0019+01:00"), None, None)
-    made.append(None, None, None)
     with pytest.raises(ValueError, match="time zone"):
         made.append(datetime(2026, 1, 1), None, None)
-    start = 1_767_225_600_000
+    made.append(None, None, None)
     [batch] = kafkarec.batches(made.build())
-    assert [row.timestamp for row in batch] == [start, start - 3_600_000 + 1, None]
     assert batch.delete_horizon_ms == made.delete_horizon_ms == 1000
     assert RecordBatchBuilder(delete_horizon_ms=-2).delete_horizon_ms is None
 

@@ -99,7 +99,10 @@ def test_a_dict_may_omit_fields():
     ids=str,
 )
 def test_times(time, ms):
-    assert by_tuples(kafkarec.encode([(0, time, None, None, [])]))[0][1] == ms
+    built = kafkarec.RecordBatchBuilder()
+    built.append(time, None, None)
+    for data in (kafkarec.encode([(0, time, None, None, [])]), built.build()):
+        assert by_tuples(data)[0][1] == ms
 
 
 # ---- threads

@@ -1,6 +1,8 @@
 """The 91 requests to Kafka's writer classes: the same refusals, the same number of bytes, or a listed difference."""
 
 import json
+from functools import partial
+from types import SimpleNamespace
 
 import differences
 import golden
@@ -51,84 +53,74 @@ def control(record):
     return built(lambda made: made.append_control(5, record), is_control=True)
 
 
-def stamped(data, **fields):
-    buffer = bytearray(data)
+def stamped(fields, **options):
+    """Return a batch of one record of which these fields are changed in place."""
+    buffer = bytearray(one(**options))
     stamp(buffer, **fields)
     return bytes(buffer)
 
 
-class Emptying:
-    """Removes all records and keeps the headers of their batches."""
-
-    def batch(self, batch):
-        return BatchDecision(records=False, keeps_header=True)
-
-    def records(self, to_filter, chunk):
-        return bytearray(len(chunk))
-
-
-def of_magic(magic):
-    """Return the requests that were made with every magic."""
-    control = TRANSACTION if magic == 2 else {}
-    return {
-        "timestamp -2": lambda: one(NOTHING, -2, magic=magic),
-        "timestamp -1": lambda: one(NOTHING, -1, magic=magic),
-        "repeated offset": lambda: at(3, 3, magic=magic),
-        "offset below the base offset": lambda: at(5, magic=magic, base_offset=10),
-        "offset delta Integer.MAX_VALUE + 1": lambda: at(0, 2**31, magic=magic),
-        "negative base offset": lambda: one(magic=magic, base_offset=-5),
-        "one header": lambda: with_headers([("h", None)], magic=magic),
-        "headers null": lambda: with_headers(None, magic=magic),
-        "zstd": lambda: one(magic=magic, compression="zstd"),
-        "producer id": lambda: one(magic=magic, **PRODUCER),
-        "transactional": lambda: one(magic=magic, **TRANSACTION),
-        "control batch": lambda: marker(magic=magic, **control),
-        "delete horizon": lambda: one(magic=magic, delete_horizon_ms=6),
-        "no timestamp type": lambda: one(magic=magic, timestamp_type=None),
-        "LogAppendTime without a time": lambda: one(magic=magic, timestamp_type="log_append_time"),
-        "no records": lambda: RecordBatchBuilder(magic=magic).build(),
-        "no records, gzip": lambda: RecordBatchBuilder(magic=magic, compression="gzip").build(),
-        "set partition leader epoch in place": lambda: stamped(one(magic=magic), partition_leader_epoch=3),
-        "set max timestamp in place": lambda: stamped(
-            one(magic=magic), timestamp_type="log_append_time", max_timestamp=99
-        ),
-        "cleaner retains an emptied batch": lambda: filter_to(
-            one(magic=magic), Emptying(), now=0, delete_retention_ms=0
-        ),
-    }
-
-
-def level(codec, number):
-    return lambda: one(compression=codec, level=number)
-
-
-REQUESTS = {
-    **{f"magic {magic}: {name}": run for magic in (0, 1, 2) for name, run in of_magic(magic).items()},
-    "magic 3": lambda: one(magic=3),
-    "header key null": lambda: with_headers([(None, None)]),
-    "transactional without producer id": lambda: one(is_transactional=True),
-    "producer id with epoch -1": lambda: one(producer_id=1, base_sequence=0),
-    "producer id with sequence -1": lambda: one(producer_id=1, producer_epoch=0),
-    "producer id -2": lambda: one(producer_id=-2, producer_epoch=0, base_sequence=0),
-    "sequence without producer id": lambda: one(base_sequence=7),
-    "first timestamp of a batch -1, LogAppendTime": lambda: one(NOTHING, -1, timestamp_type="log_append_time"),
-    "data record in a control batch": lambda: one(NOTHING, is_control=True),
-    "control record in a data batch": lambda: built(
-        lambda made: made.append_end_txn_marker(5, "commit"), **TRANSACTION
+EMPTYING = SimpleNamespace(batch=lambda batch: BatchDecision(records=False, keeps_header=True), records=None)
+"""Of the cleaner: each batch keeps its header and none of its records, of which none is chosen."""
+OF_EACH_MAGIC = {
+    "timestamp -2": partial(one, NOTHING, -2),
+    "timestamp -1": partial(one, NOTHING, -1),
+    "repeated offset": partial(at, 3, 3),
+    "offset below the base offset": partial(at, 5, base_offset=10),
+    "offset delta Integer.MAX_VALUE + 1": partial(at, 0, 2**31),
+    "negative base offset": partial(one, base_offset=-5),
+    "one header": partial(with_headers, [("h", None)]),
+    "headers null": partial(with_headers, None),
+    "zstd": partial(one, compression="zstd"),
+    "producer id": partial(one, **PRODUCER),
+    "transactional": partial(one, **TRANSACTION),
+    "control batch": lambda magic: marker(magic=magic, **(TRANSACTION if magic == 2 else {})),
+    "delete horizon": partial(one, delete_horizon_ms=6),
+    "no timestamp type": partial(one, timestamp_type=None),
+    "LogAppendTime without a time": partial(one, timestamp_type="log_append_time"),
+    "no records": built,
+    "no records, gzip": partial(built, compression="gzip"),
+    "set partition leader epoch in place": partial(stamped, {"partition_leader_epoch": 3}),
+    "set max timestamp in place": partial(stamped, {"timestamp_type": "log_append_time", "max_timestamp": 99}),
+    "cleaner retains an emptied batch": lambda magic: filter_to(
+        one(magic=magic), EMPTYING, now=0, delete_retention_ms=0
     ),
-    "control record of type UNKNOWN": lambda: control(UnknownControlRecord(ControlRecordType.UNKNOWN, -1, 0, b"")),
-    "end marker of type LEADER_CHANGE": lambda: marker("leader_change", **TRANSACTION),
-    "end marker without producer id": lambda: marker(is_transactional=True),
-    "end marker in a batch that is not transactional": lambda: marker(**PRODUCER),
-    "leader change without leader epoch": lambda: control(typed_control.control("LEADER_CHANGE", 1, (), ())),
-    "override of the last offset below the last record": lambda: built(
+}
+LEVELS = {"gzip": (-2, -1, 0, 1, 9, 10), "lz4": (0, 1, 17, 18), "zstd": (-131073, -131072, 0, 22, 23)}
+REQUESTS = {
+    **{
+        f"magic {magic}: {name}": partial(run, magic=magic)
+        for magic in (0, 1, 2)
+        for name, run in OF_EACH_MAGIC.items()
+    },
+    "magic 3": partial(one, magic=3),
+    "header key null": partial(with_headers, [(None, None)]),
+    "transactional without producer id": partial(one, is_transactional=True),
+    "producer id with epoch -1": partial(one, producer_id=1, base_sequence=0),
+    "producer id with sequence -1": partial(one, producer_id=1, producer_epoch=0),
+    "producer id -2": partial(one, producer_id=-2, producer_epoch=0, base_sequence=0),
+    "sequence without producer id": partial(one, base_sequence=7),
+    "first timestamp of a batch -1, LogAppendTime": partial(one, NOTHING, -1, timestamp_type="log_append_time"),
+    "data record in a control batch": partial(one, NOTHING, is_control=True),
+    "control record in a data batch": partial(
+        built, lambda made: made.append_end_txn_marker(5, "commit"), **TRANSACTION
+    ),
+    "control record of type UNKNOWN": partial(control, UnknownControlRecord(ControlRecordType.UNKNOWN, -1, 0, b"")),
+    "end marker of type LEADER_CHANGE": partial(marker, "leader_change", **TRANSACTION),
+    "end marker without producer id": partial(marker, is_transactional=True),
+    "end marker in a batch that is not transactional": partial(marker, **PRODUCER),
+    "leader change without leader epoch": partial(control, typed_control.control("LEADER_CHANGE", 1, (), ())),
+    "override of the last offset below the last record": partial(
+        built,
         lambda made: made.append(5, *NOTHING),
         lambda made: made.append(5, *NOTHING),
         lambda made: made.override_last_offset(0),
     ),
-    **{f"gzip level {number}": level("gzip", number) for number in (-2, -1, 0, 1, 9, 10)},
-    **{f"lz4 level {number}": level("lz4", number) for number in (0, 1, 17, 18)},
-    **{f"zstd level {number}": level("zstd", number) for number in (-131073, -131072, 0, 22, 23)},
+    **{
+        f"{codec} level {number}": partial(one, compression=codec, level=number)
+        for codec, numbers in LEVELS.items()
+        for number in numbers
+    },
 }
 
 
