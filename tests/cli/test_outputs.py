@@ -310,15 +310,6 @@ def test_a_copy_of_standard_input_that_does_not_fit_is_named():
         input_logs.copy_pipe(io.BytesIO(b"x"), Full())
 
 
-def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(run, tree, monkeypatch):
-    monkeypatch.setattr("kafkarec.cli.new_log.PartitionFolderWriter.write", failing(errno.ENOSPC))
-    (tree / "present").mkdir()
-    for name in ("new/", "present/"):
-        ran = run("convert", "flat/txn-0", "-o", name)
-        assert (ran.status, ran.complaint) == (3, f"kafkarec: {name}: no space left on device")
-    assert not (tree / "new").exists() and os.listdir(tree / "present") == []
-
-
 @pytest.mark.parametrize("name", [pytest.param("t" * 255, id="file"), pytest.param(f"{'t' * 249}-0", id="partition")])
 def test_the_longest_names_can_be_written(run, tree, name):
     """That of a topic has up to 249 characters."""
@@ -342,13 +333,6 @@ def test_what_a_killed_run_left_is_not_used(run, tree, words):
         (left / "half").touch()
     assert run(verb, "flat/txn-0", option, name, *more).status == 0
     assert left.exists() and not (tree / name / "half").exists()
-
-
-def test_a_failed_fsync_leaves_no_output_file(run, tree, monkeypatch):
-    monkeypatch.setattr(os, "fsync", failing(errno.EIO))
-    ran = run("cat", "flat/txn-0", "-o", "new")
-    assert (ran.status, ran.complaint) == (3, "kafkarec: new: fsync failed: input/output error")
-    assert not list(tree.glob("*new*"))
 
 
 def test_no_partition_is_in_place_before_all_are_complete(run, tree, monkeypatch):
