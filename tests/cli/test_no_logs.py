@@ -70,7 +70,10 @@ OTHER_TYPES = {
 }
 
 
-@pytest.mark.parametrize("data, said", OTHER_TYPES.values(), ids=OTHER_TYPES)
+each_type = pytest.mark.parametrize("data, said", OTHER_TYPES.values(), ids=OTHER_TYPES)
+
+
+@each_type
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "verify"])
 def test_a_file_of_another_type_is_refused_with_what_it_looks_like(run, tmp_path, verb, data, said):
     path = tmp_path / "export"
@@ -80,7 +83,7 @@ def test_a_file_of_another_type_is_refused_with_what_it_looks_like(run, tmp_path
     assert ran.complaint.endswith(f"{path} {said.format(path)}")
 
 
-@pytest.mark.parametrize("data, said", OTHER_TYPES.values(), ids=OTHER_TYPES)
+@each_type
 def test_verify_reports_a_file_of_another_type(run, tmp_path, data, said):
     (tmp_path / "export").write_bytes(data)
     ran = run("verify", tmp_path / "export")
@@ -88,7 +91,7 @@ def test_verify_reports_a_file_of_another_type(run, tmp_path, data, said):
     assert said.partition(":")[0] in ran.text and b"salvage" not in ran.out
 
 
-@pytest.mark.parametrize("data, said", OTHER_TYPES.values(), ids=OTHER_TYPES)
+@each_type
 def test_a_segment_that_was_replaced_by_a_file_of_another_type_is_damage(run, tmp_path, data, said):
     """By its name it is a log, so it may be a damaged one."""
     path = tmp_path / f"{LOG}.log"

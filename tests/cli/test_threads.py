@@ -122,5 +122,5 @@ def test_a_closed_pipe_is_quiet(words, logs):
 def test_ctrl_c_ends_all_threads(words, logs, tmp_path):
     """`cat` waits for the reader of its pipe."""
     words = words.replace("LOG", str(logs / "packed-0")).replace("OUT", str(tmp_path / "out"))
-    _, err = interrupted(interruptible(*words.split(), "--threads", "3"), seconds=10, after=0.2)
+    _, err = interrupted(interruptible(*words.split(), "--threads", "3"), after=0.2)
     assert b"Traceback" not in err and list(tmp_path.iterdir()) == [], err

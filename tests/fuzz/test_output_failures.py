@@ -25,11 +25,12 @@ FILES = (
     "cat {logs}/ -o {out}/records.parquet",
 )
 FOLDERS = (
-    "convert {logs}/ --compression lz4 -o {out}/",
+    "convert {logs}/ --compression lz4 -o {out}/deep/new/",
     "convert {logs}/orders-0 --compression lz4 -o {out}/orders-0",
     "compact {logs}/ -o {out}/",
     "build {records} -o {out}/",
 )
+REINDEX = "reindex {logs}/ -o {out}/deep/new"
 TABLE = "cat {logs}/ -o {out}/ --partition-by topic,date"
 
 
@@ -70,7 +71,7 @@ def older(whole, before):
 
 @pytest.mark.parametrize(
     ("command", "replaced"),
-    [(TABLE, False), *itertools.product(FOLDERS, [False]), *itertools.product(FILES, (False, True))],
+    [*itertools.product((TABLE, REINDEX, *FOLDERS), [False]), *itertools.product(FILES, (False, True))],
 )
 def test_failures_at_any_call(command, replaced, run, tmp_path):
     whole, before, out = (tmp_path / name for name in ("whole", "before", "out"))
@@ -79,13 +80,15 @@ def test_failures_at_any_call(command, replaced, run, tmp_path):
     if replaced:
         older(whole, before)
     new, old, force = outputs(whole), outputs(before), ["--force"] * replaced
-    calls = failures = 0
+    names = {path.relative_to(whole) for path in whole.rglob("*")}
+    calls, failures, failed = 0, [], ""
     for number in itertools.count(1):
 
         def full(at, name, number=number):
-            nonlocal calls
+            nonlocal calls, failed
             calls = at
             if at == number and name in FULL:
+                failed = name
                 failing(errno.ENOSPC)()
 
         shutil.copytree(before, out)
@@ -93,16 +96,19 @@ def test_failures_at_any_call(command, replaced, run, tmp_path):
             ran = run(command, out, *force)
         left = outputs(out)
         if ran.status:
-            assert ran.status == 3 and "no space left on device" in ran.complaint, f"call {number}"
+            assert ran.status == 3 and ran.complaint.endswith("no space left on device"), f"call {number}"
+            assert failed == "open" or ran.complaint.startswith(f"kafkarec: {out}"), f"call {number}"  # it may be a log
+            assert ("failed: no space" in ran.complaint) == (failed == "fsync"), f"call {number}"
             assert all(files in (new[name], old.get(name)) for name, files in left.items()), f"call {number}"
             assert left.keys() >= old.keys(), f"call {number}"
-            failures += 1
+            assert {path.relative_to(out) for path in out.rglob("*")} <= (names if left else set()), f"call {number}"
+            failures.append(failed)
         else:  # also where a folder cannot be synced because it cannot be opened
             assert (ran.status, left) == (0, new), f"call {number}"
         shutil.rmtree(out)
         if calls < number:
             break
-    assert failures >= 2
+    assert len(failures) >= 2 and "fsync" in failures
 
 
 @pytest.mark.parametrize("command", [*FILES, *FOLDERS])

@@ -13,7 +13,7 @@ import signal
 from functools import partial
 
 import pytest
-from failing_calls import counted_calls, killed_before, run_in_child, without_power_from
+from failing_calls import counted_calls, failing, killed_before, run_in_child, without_power_from
 from killed_writer import CALLS, SETTINGS, Disk, batches, check_what_is_left, content, ends, run
 from long_run import LONG
 
@@ -83,40 +83,31 @@ def test_a_call_that_fails_ends_the_writer(call, number, tmp_path, whole):
     while True:
         folder, acknowledged = tmp_path / f"{call_number}" / "t-0", [0]
         folder.parent.mkdir()
-        failing = _Failing(call, call_number, number)
-        with counted_calls(CALLS, failing.at):
+        names = []
+
+        def at(_, name, names=names, last=call_number):
+            names.append(name)
+            if name == call and names.count(call) == last:
+                failing(number)()
+
+        with counted_calls(CALLS, at):
             try:
                 run(folder, acknowledged.append)
             except OSError as error:
                 assert error.errno == number
             else:
-                assert not failing.failed or call in HARMLESS, f"the failure of call {call_number} was ignored"
-        assert failing.written_later == [] or call in HARMLESS
+                assert names.count(call) < call_number or call in HARMLESS, f"call {call_number} failed unnoticed"
+        failed = [place for place, name in enumerate(names) if name == call][call_number - 1 : call_number]
+        for place in failed:
+            assert not {"pwrite", "fsync", "replace"} & {*names[place + 1 :]} or call in HARMLESS
         check_what_is_left(folder, acknowledged[-1])
         run(folder)
         assert content(folder) == whole, f"call {call_number} failed"
         shutil.rmtree(folder.parent)
-        if not failing.failed:
+        if not failed:
             break
         call_number += 1 if LONG else 2
     assert call_number > 1
-
-
-class _Failing:
-    """Lets the n-th call of one function fail, and records the writes after it."""
-
-    def __init__(self, call, call_number, number):
-        self._call, self._left, self._number = call, call_number, number
-        self.failed = False
-        self.written_later = []
-
-    def at(self, count, name):
-        if self.failed and name in ("pwrite", "fsync", "replace"):
-            self.written_later.append(name)
-        self._left -= name == self._call
-        if not self._left and not self.failed:
-            self.failed = True
-            raise OSError(self._number, os.strerror(self._number))
 
 
 def test_after_a_failed_fsync_everything_is_refused(tmp_path, monkeypatch):
@@ -125,7 +116,7 @@ def test_after_a_failed_fsync_everything_is_refused(tmp_path, monkeypatch):
     writer.flush()
     writer.append(batches()[1])
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", _failing(errno.EIO))
+        patched.setattr(os, "fsync", failing(errno.EIO))
         with pytest.raises(OSError) as first:
             writer.flush()
     assert first.value.errno == errno.EIO
@@ -135,13 +126,6 @@ def test_after_a_failed_fsync_everything_is_refused(tmp_path, monkeypatch):
     assert writer.recovery_point == ends()[0] and "failed" in repr(writer)
     with SegmentWriter(tmp_path / "t-0") as following:  # the lock is released
         assert following.next_offset == ends()[1]
-
-
-def _failing(number):
-    def call(*arguments):
-        raise OSError(number, os.strerror(number))
-
-    return call
 
 
 def test_an_exception_inside_the_with_block_leaves_a_finished_log(tmp_path):
@@ -156,7 +140,7 @@ def test_an_exception_inside_the_with_block_leaves_a_finished_log(tmp_path):
 def test_the_exception_of_the_caller_is_not_hidden_by_a_failing_close(tmp_path, monkeypatch, caplog):
     with pytest.raises(KeyError), SegmentWriter(tmp_path / "t-0") as writer:
         writer.append(batches()[0])
-        monkeypatch.setattr(os, "fsync", _failing(errno.EIO))
+        monkeypatch.setattr(os, "fsync", failing(errno.EIO))
         raise KeyError
     assert "was not finished" in caplog.text
 

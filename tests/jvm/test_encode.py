@@ -19,10 +19,9 @@ def test_batches_of_random_rows_equal_those_of_kafka(kafka, tmp_path):
         random_rows = Made(seed)
         data = kafkarec.encode(random_rows.rows if seed % 2 else random_rows.table(), **random_rows.options)
         file.write_bytes(data)
-        answer = kafka.ask("encoded", file, random_rows.size)
-        assert answer.status == 0, f"seed {seed}: {answer.err}"
-        assert answer.out.startswith("same "), f"seed {seed}: {answer.out}"
-        count, records = map(int, answer.out.split()[1:])
+        [answer] = kafka.lines("encoded", file, random_rows.size)
+        assert answer.startswith("same "), f"seed {seed}: {answer}"
+        count, records = map(int, answer.split()[1:])
         assert records == len(random_rows.rows), f"seed {seed}"
         batches += count
         assert kafka.ask("read", file).out.strip() == read(data), f"seed {seed}"
@@ -38,8 +37,7 @@ def test_the_worked_example_is_what_kafka_writes(kafka, tmp_path):
     """The batch of docs/explanation/batch.md."""
     rows = [{"timestamp": 1714000000000, "value": value} for value in (b"hello", b"world")]
     (tmp_path / "batches").write_bytes(kafkarec.encode(rows))
-    answer = kafka.ask("encoded", tmp_path / "batches", 16384)
-    assert answer.out == "same 1 2", answer.out + answer.err
+    assert kafka.lines("encoded", tmp_path / "batches", 16384) == ["same 1 2"]
 
 
 def test_a_wrong_batch_border_is_noticed(kafka, tmp_path):

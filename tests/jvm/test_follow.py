@@ -14,8 +14,7 @@ def broker(kafka, tmp_path):
     started = Broker(tmp_path / "broker")
     try:
         started.start()
-        answer = kafka.ask("create", started.address, "t:internal.segment.bytes=20000:preallocate=true")
-        assert answer.status == 0, answer.err
+        kafka.lines("create", started.address, "t:internal.segment.bytes=20000:preallocate=true")
         yield started
     finally:
         started.stop()
@@ -23,9 +22,7 @@ def broker(kafka, tmp_path):
 
 def transacted(kafka, broker, *, seed, steps):
     """Write records and transactions; return a line for each record, with a 1 in front if it is not aborted."""
-    answer = kafka.ask("transact", broker.address, "t", 1, seed, steps, "a", "b")
-    assert answer.status == 0, answer.err
-    return answer.out.splitlines()
+    return kafka.lines("transact", broker.address, "t", 1, seed, steps, "a", "b")
 
 
 @pytest.mark.slow

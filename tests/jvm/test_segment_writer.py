@@ -43,7 +43,7 @@ def _random_logs(kafka, folder, count):
     """(first offset, batches) of random partitions: by Kafka's writer, with old messages, gaps, batches that the log
     cleaner emptied and producers whose sequences wrap; and by the test builders."""
     actual = []
-    assert kafka.ask("logs", folder, 0, count, 60).status == 0
+    kafka.lines("logs", folder, 0, count, 60)
     for seed in range(count):
         logs = sorted((folder / "in" / f"log{seed}-0").glob("*.log"))
         good = [bytes(b.raw) for path in logs for b in kafkarec.batches(path.read_bytes(), errors="skip")]
@@ -85,9 +85,7 @@ def test_the_files_equal_those_of_kafkas_log(kafka, tmp_path):
         ours, theirs = tmp_path / f"ours{number}" / "t-0", tmp_path / f"theirs{number}" / "t-0"
         theirs.mkdir(parents=True)
         (tmp_path / "batches").write_bytes(b"".join(batches))
-        answer = kafka.ask("follow", tmp_path / "batches", theirs, start, *_as_kafka(settings))
-        assert answer.status == 0, answer.err
-        where, refused = answer.out.splitlines()
+        where, refused = kafka.lines("follow", tmp_path / "batches", theirs, start, *_as_kafka(settings))
         with SegmentWriter(ours, start_offset=start, **settings) as writer:
             refusal = _append_in_groups(writer, batches, rng)
         assert bool(refusal) == bool(refused), (number, refusal, refused)

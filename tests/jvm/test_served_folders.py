@@ -156,9 +156,7 @@ def test_segments_and_the_indexes_of_closed_ones_stay_unchanged(broker, folders)
 def test_producers_append_to_the_folders(broker, folders, kafka, tmp_path):
     """Plain records and transactions of the broker's own producers; then SegmentWriter appends to the broker's
     folder."""
-    answer = kafka.ask("produce", broker.address, "w-more", 4)
-    assert answer.status == 0, answer.err
-    offsets = [int(line) for line in answer.out.split()]
+    offsets = [*map(int, kafka.lines("produce", broker.address, "w-more", 4))]
     assert offsets[0] == 300 and len(offsets) == 24
     served = broker.data / "w-more-0"
     for isolation in ISOLATION:

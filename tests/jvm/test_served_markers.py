@@ -50,11 +50,9 @@ class Served(NamedTuple):
 
     def consumed(self, kafka, isolation):
         """Of each partition the consumer's records by offset, one line each, and where it ended."""
-        answer = kafka.ask("consume all", self.broker.address, "hurt", isolation, len(self.made))
-        assert answer.status == 0, answer.err
         found = []
         lines = {}
-        for line in answer.out.splitlines():
+        for line in kafka.lines("consume all", self.broker.address, "hurt", isolation, len(self.made)):
             first, rest = line.split(" ", 1)
             if first == "end":
                 found.append((lines, int(rest)))
@@ -87,9 +85,8 @@ def served(kafka, tmp_path_factory):
     )
     try:
         broker.start()
-        for verb, *arguments in (("create", f"made:{_SMALL}"), ("transact", "made", 1, 1, 2 * _STEPS, *_IDS)):
-            answer = kafka.ask(verb, broker.address, *arguments)
-            assert answer.status == 0, answer.err
+        kafka.lines("create", broker.address, f"made:{_SMALL}")
+        kafka.lines("transact", broker.address, "made", 1, 1, 2 * _STEPS, *_IDS)
         with broker.paused():
             made_log = golden.copied(broker.data / "made-0", work / "made")
         sources = [*hurt_markers.FOLDERS, made_log]
@@ -134,18 +131,16 @@ def test_producers_write_on(served, kafka):
     log's end are ended as docs/howto/transactions.md says."""
     logs = [kafkarec.open(folder) for folder in served.made]
     before = [lines for lines, _ in served.consumed(kafka, "read_uncommitted")]
-    answer = kafka.ask("abort open", served.broker.address, "hurt", len(logs))
-    assert answer.status == 0, answer.err
-    ended = [tuple(map(int, line.split())) for line in answer.out.splitlines()]
+    aborted = kafka.lines("abort open", served.broker.address, "hurt", len(logs))
+    ended = [tuple(map(int, line.split())) for line in aborted]
     assert sorted(one for one in ended if logs[one[0]].start_offset == 0) == sorted(
         (number, one.producer_id, one.first_offset)
         for number, log in enumerate(logs)
         if log.start_offset == 0  # below it a transaction may have begun, as only a broker knows
         for one in log.transactions().ongoing
     )
-    answer = kafka.ask("transact", served.broker.address, "hurt", len(logs), 2, _STEPS, *_IDS)
-    assert answer.status == 0, answer.err
-    written = [line.split() for line in answer.out.splitlines()]
+    transacted = kafka.lines("transact", served.broker.address, "hurt", len(logs), 2, _STEPS, *_IDS)
+    written = [line.split() for line in transacted]
     visible = {
         isolation: [f".{value.encode().hex()}" for shown, value in written if shown == "1" or isolation == ISOLATION[0]]
         for isolation in ISOLATION
@@ -172,8 +167,7 @@ def test_producers_write_on(served, kafka):
 def test_the_log_cleaner_cleans(served, kafka):
     """What stays is the last record of each key that a consumer saw, and nothing that was hidden."""
     before = served.consumed(kafka, "read_committed")
-    answer = kafka.ask("alter", served.broker.address, "hurt", "cleanup.policy=compact", "min.cleanable.dirty.ratio=0")
-    assert answer.status == 0, answer.err
+    kafka.lines("alter", served.broker.address, "hurt", "cleanup.policy=compact", "min.cleanable.dirty.ratio=0")
     active = {number: max(map(_base, served.folder(number).glob("*.log"))) for number in range(len(served.made))}
     deadline = time.monotonic() + 30 + len(active)
     cleaned = {}

@@ -28,12 +28,6 @@ _SMALL = "internal.segment.bytes=3000"
 _STOP = "# stop the broker"
 
 
-def ask(kafka, *words):
-    answer = kafka.ask(*words)
-    assert answer.status == 0, answer.err
-    return answer.out.splitlines()
-
-
 def steps(run, *words):
     """The lines for a broker that a salvage prints."""
     ran = run("salvage", *words)
@@ -91,10 +85,10 @@ def test_two_replicas_that_start_in_either_order(run, kafka, cluster, tmp_path):
     brokers = cluster[1:]
     address = ",".join(broker.address for broker in brokers)
     topics = ("orders", "other")
-    ask(kafka, "create", address, *(f"{topic}:replicas=2:{_SMALL}:retention.ms=3600000" for topic in topics))
+    kafka.lines("create", address, *(f"{topic}:replicas=2:{_SMALL}:retention.ms=3600000" for topic in topics))
     for topic in topics:
-        ask(kafka, "transact", address, topic, 1, 5, 60, "a", "b")
-    ask(kafka, "group", address, "cut", "other:0:40")
+        kafka.lines("transact", address, topic, 1, 5, 60, "a", "b")
+    kafka.lines("group", address, "cut", "other:0:40")
     time.sleep(1)  # the checkpoint of the log start is written
     first = brokers[0].data / "orders-0" / f"{0:020}.log"
     plain_logs.flip(first, first.stat().st_size // 2, 4)
@@ -104,16 +98,16 @@ def test_two_replicas_that_start_in_either_order(run, kafka, cluster, tmp_path):
     assert len(expected) > 10
 
     def assert_served(alive):
-        *consumed, _ = ask(kafka, "consume", alive, "orders", "read_committed")
+        *consumed, _ = kafka.lines("consume", alive, "orders", "read_committed")
         assert consumed == expected, f"from {alive}"
-        kept, *_ = ask(kafka, "consume", alive, "other", "read_uncommitted")
+        kept, *_ = kafka.lines("consume", alive, "other", "read_uncommitted")
         assert int(kept.split()[0]) >= 40, "deleted records are back"
 
     def start(*started):
         for broker in started:
             broker.start()
         for topic in topics:
-            ask(kafka, "in sync", address, topic, 2)
+            kafka.lines("in sync", address, topic, 2)
 
     for first, second in (brokers, brokers[::-1]):
         shells = [Serving(broker, lines, tmp_path) for broker in brokers]
@@ -139,9 +133,9 @@ def old(kafka, tmp_path_factory):
     try:
         broker.start()
         topics = (f"orders:{_SMALL}", f"kept:{_SMALL}", "sent", "small:max.message.bytes=1000")
-        ask(kafka, "create", broker.address, *topics)
-        ask(kafka, "produce", broker.address, "orders", 5)
-        ask(kafka, "transact", broker.address, "orders", 1, 3, 90, "a", "b", "c")
+        kafka.lines("create", broker.address, *topics)
+        kafka.lines("produce", broker.address, "orders", 5)
+        kafka.lines("transact", broker.address, "orders", 1, 3, 90, "a", "b", "c")
         broker.stop()
         shutil.copytree(broker.data / "orders-0", work / "orders-0")
         *_, last = sorted((work / "orders-0").glob("*.log"))
@@ -159,10 +153,10 @@ def test_producers_of_another_cluster(old, kafka, tmp_path):
     kafkarec.salvage(log, out, as_partition=True, new_cluster=True)
     with serving(kafka, tmp_path / "new", {"orders": out / "orders-0"}) as new:
         before = consumer_lines(log, "read_committed")
-        *consumed, end = ask(kafka, "consume", new.address, "orders", "read_uncommitted")
+        *consumed, end = kafka.lines("consume", new.address, "orders", "read_uncommitted")
         assert consumed == before and end == f"end {kafkarec.open(log).next_offset}"
-        offsets = ask(kafka, "produce", new.address, "orders", 5)
-        *everything, _ = ask(kafka, "consume", new.address, "orders", "read_uncommitted")
+        offsets = kafka.lines("produce", new.address, "orders", 5)
+        *everything, _ = kafka.lines("consume", new.address, "orders", "read_uncommitted")
         assert [line.split()[0] for line in everything[len(before) :]] == offsets and len(offsets) == 30
         ids, new_ids = (
             {row["producer_id"] for row in kafkarec.open(one / "orders-0").scan()} for one in (old.data, new.data)
@@ -172,7 +166,7 @@ def test_producers_of_another_cluster(old, kafka, tmp_path):
 
 def test_a_consumer_reaches_the_end_that_is_kept(old, kafka):
     end = kafkarec.open(old.data / "orders-0").next_offset
-    *consumed, ended = ask(kafka, "consume", old.address, "kept", "read_uncommitted")
+    *consumed, ended = kafka.lines("consume", old.address, "kept", "read_uncommitted")
     whole = consumer_lines(old.data / "orders-0", "read_uncommitted")
     assert consumed == whole[: len(consumed)] != whole and ended == f"end {end}"
     place = TopicPartition("kept", 0, 0)
@@ -182,7 +176,7 @@ def test_a_consumer_reaches_the_end_that_is_kept(old, kafka):
     while consumer.position([place])[0].offset < end and time.monotonic() < deadline:
         consumer.poll(0.2)
     assert consumer.position([place])[0].offset == end
-    assert ask(kafka, "produce", old.address, "kept", 1)[0] == str(end)
+    assert kafka.lines("produce", old.address, "kept", 1)[0] == str(end)
     message = consumer.poll(30)
     assert message is not None and message.offset() == end
     consumer.close()
@@ -206,7 +200,7 @@ def test_the_producer_of_the_page_sends_every_byte_or_fails(old, kafka, tmp_path
 
     assert run(send, "sent").stdout == "5 records sent\n"
     assert run(count, "sent").stdout == "5 records arrived\n"
-    *consumed, _ = ask(kafka, "consume", old.address, "sent", "read_committed")
+    *consumed, _ = kafka.lines("consume", old.address, "sent", "read_committed")
     assert consumed == consumer_lines(log, "read_committed")
     refused = run(send, "small")
     assert refused.returncode and " records did not arrive: " in refused.stderr

@@ -10,7 +10,7 @@ _DELETED = 4  # TransactionLogs deletes the first segments of every fourth log
 @pytest.fixture(scope="module")
 def folders(kafka, tmp_path_factory):
     logs = tmp_path_factory.mktemp("transactions")
-    assert kafka.ask("transactions", logs, 1, jvm_oracle.count(60)).status == 0
+    kafka.lines("transactions", logs, 1, jvm_oracle.count(60))
     return sorted(logs.iterdir(), key=lambda folder: int(folder.name))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -30,18 +31,25 @@ def interruptible(*words, **kwargs) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*COMMAND, *map(str, words)], preexec_fn=_take_interrupts, **kwargs)
 
 
-def interrupted(child: subprocess.Popen[bytes], seconds: float, after: float = 0) -> tuple[bytes, bytes]:
-    """Ctrl-C for a command when it has three threads, or a while later; it must end in so many seconds. What it
-    wrote."""
+def interrupted(child: subprocess.Popen[bytes], after: float = 0) -> tuple[bytes, bytes]:
+    """Ctrl-C for a command when it has three threads, or a while later; it must end after three seconds of processor
+    time, which the load of the machine does not change. What it wrote."""
     deadline = time.monotonic() + 30
     while len(os.listdir(f"/proc/{child.pid}/task")) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(after)
-    begin = time.monotonic()
+    others, before = _processor_time(resource.RUSAGE_CHILDREN), Path(f"/proc/{child.pid}/stat").read_text()
     child.send_signal(signal.SIGINT)
-    written = child.communicate()
-    assert child.returncode == 130 and time.monotonic() - begin < seconds
+    written = child.communicate(timeout=60)
+    ticks = sum(map(int, before.rpartition(")")[2].split()[11:13]))
+    spent = _processor_time(resource.RUSAGE_CHILDREN) - others - ticks / os.sysconf("SC_CLK_TCK")
+    assert child.returncode == 130 and spent < 3, (child.returncode, spent, written)
     return written
+
+
+def _processor_time(whose: int) -> float:
+    used = resource.getrusage(whose)
+    return used.ru_utime + used.ru_stime
 
 
 def _take_interrupts():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html.parser
+import re
 from pathlib import Path
 
 
@@ -34,8 +35,10 @@ class Page(html.parser.HTMLParser):
 
 
 def parsed(path: Path) -> Page:
+    text = path.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text and not re.search(r"https?:|url\(|@import", text)
     page = Page()
-    page.feed(path.read_text(encoding="utf-8"))
+    page.feed(text)
     page.close()
     assert page.open == []
     return page

@@ -112,3 +112,9 @@ class Oracle(Jvm):
         status = self._integer()
         out, err = (self._read(self._integer()).decode() for _ in range(2))
         return Answer(status, out, err)
+
+    def lines(self, *words) -> list[str]:
+        """Return the lines of the answer to `ask`, which must be no exception."""
+        answer = self.ask(*words)
+        assert answer.status == 0, answer.err
+        return answer.out.splitlines()

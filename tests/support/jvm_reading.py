@@ -45,6 +45,4 @@ def consumer_lines(folder: Path, isolation: str) -> list[str]:
 
 def consumed_lines(kafka: Oracle, broker: Broker, topic: str, isolation: str) -> list[str]:
     """Return what a consumer of the broker gets, in the same lines."""
-    answer = kafka.ask("consume", broker.address, topic, isolation)
-    assert answer.status == 0, answer.err
-    return answer.out.splitlines()[:-1]
+    return kafka.lines("consume", broker.address, topic, isolation)[:-1]
