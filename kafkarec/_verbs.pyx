@@ -527,8 +527,8 @@ def rewrite_records(
     cdef bytearray made, made_data = None
     cdef Fault fault
     cdef Magic3Walk at = Magic3Walk(
-        first.data, first.data, first.data + first.size, OK, &fault, False, False, has_attributes, is_apart, False,
-        second.data, second.data + second.size, 0,
+        first.data, first.data, first.data + first.size, OK, &fault, has_attributes, is_apart, False, second.data,
+        second.data + second.size, 0,
     )
     cdef FieldScan scan = begin_field_scan(count, has_attributes)
     cdef FieldScan copied = scan

@@ -1,15 +1,16 @@
 """The audit: notes for each decoded batch what Kafka's readers accept without an error and `verify` reports.
 
     outer message of magic 0, 1 -> compressed stream -> records of magic 2, or inner messages -> accept
-    audit_message                  note_stream         audit_records, audit_inner               keep_notes
+    audit_message                  note_stream         note_records, audit_inner                keep_notes
 
-It reads the bytes that the decoder has accepted, in memory, after the batch was decoded, and decompresses nothing. A
-caller's buffer may have changed since, so it checks its own bounds; where they do not hold it stops, with no note.
+Of records of magic 2 it takes what the decoder has seen. Messages of magic 0 and 1 it reads in memory, after the batch
+was decoded, and decompresses nothing: a caller's buffer may have changed since, so it checks its own bounds; where they
+do not hold it stops, with no note.
 
 A note is a kind, how often it was seen in the batch, and up to three numbers of the first time.
 `kafkarec/ops/verify/batch_checks.py` has a row for each kind, in this order.
 """
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 
 from kafkarec._c.batch cimport (
     BATCH_MAGIC, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, wrapping_add,
@@ -18,7 +19,7 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.columns cimport Buffer, Columns, buffer_reserve
 from kafkarec._c.numbers cimport load_i32, load_i64
 from kafkarec._c.message cimport Message, next_inner, read_message
-from kafkarec._c.record_walk cimport Magic2Walk, WalkedRecord, begin_walk, walk_record
+from kafkarec._c.seen_records cimport SeenRecords, begin_records, see_offset, see_size
 from kafkarec._c.status cimport OK, Fault
 
 cdef enum Anomaly:
@@ -65,6 +66,7 @@ cdef struct Audit:
     Buffer kept                  # Note[kept_count] of the accepted batches, by batch
     int64_t kept_count
     int64_t largest              # bytes of a record, without its length; of a message, without its offset and size
+    SeenRecords seen             # in the batch that is being read
     Columns no_columns           # for the records of data batches
 
 
@@ -75,14 +77,6 @@ cdef inline void note(Audit* audit, Anomaly kind, int64_t a, int64_t b, int64_t 
         return
     audit.found |= <uint32_t>1 << <int>kind
     at.kind, at.count, at.a, at.b, at.c = <int>kind, 1, a, b, c
-
-
-cdef inline void note_largest_record(Audit* audit, int64_t size, int64_t offset) noexcept nogil:
-    """Replaces the note of the batch, if there is one."""
-    if size > audit.largest:
-        audit.largest = size
-        audit.found &= ~(<uint32_t>1 << LARGEST_RECORD)
-        note(audit, LARGEST_RECORD, size, offset, 0)
 
 
 cdef inline int keep_notes(Audit* audit, int64_t batch) noexcept nogil:
@@ -100,59 +94,33 @@ cdef inline int keep_notes(Audit* audit, int64_t batch) noexcept nogil:
     return OK
 
 
-# ---- offsets
+# ---- records
 
-cdef struct SeenOffsets:
-    int64_t count
-    int64_t previous
-    int64_t lowest
-    int64_t highest
-
-
-cdef inline void begin_offsets(SeenOffsets* seen) noexcept nogil:
-    seen.count, seen.previous, seen.lowest, seen.highest = 0, 0, INT64_MAX, INT64_MIN
+cdef inline void note_largest_record(Audit* audit, int64_t size, int64_t offset) noexcept nogil:
+    if size > audit.largest:
+        audit.largest = size
+        note(audit, LARGEST_RECORD, size, offset, 0)
 
 
-cdef inline void note_offset(Audit* audit, SeenOffsets* seen, Anomaly unordered, int64_t offset) noexcept nogil:
-    if seen.count > 0 and offset <= seen.previous and not audit.found >> <int>unordered & 1:
-        note(audit, unordered, offset, seen.previous, 0)
-    seen.count += 1
-    seen.previous = offset
-    if offset < seen.lowest:
-        seen.lowest = offset
-    if offset > seen.highest:
-        seen.highest = offset
+cdef inline void note_offsets(Audit* audit, const SeenRecords* seen, Anomaly unordered) noexcept nogil:
+    note_largest_record(audit, seen.largest, seen.largest_offset)
+    if seen.is_unordered:
+        note(audit, unordered, seen.unordered, seen.unordered_after, 0)
 
 
-# ---- records of magic 2
-
-cdef inline void audit_records(Audit* audit, const BatchRow* row, const uint8_t* p, const uint8_t* end) noexcept nogil:
-    cdef SeenOffsets seen
-    cdef Fault fault
-    cdef Magic2Walk at = begin_walk(p, end, &fault)
-    cdef WalkedRecord record
-    cdef int32_t _i
-    cdef int64_t offset
-    cdef bint attributes_set = False
-    begin_offsets(&seen)
-    for _i in range(row.record_count):
-        if walk_record(&at, &record, INT32_MAX, False, True) != OK:
-            break
-        offset = wrapping_add(row.base_offset, record.offset_delta)
-        note_largest_record(audit, record.length, offset)
-        note_offset(audit, &seen, RECORD_OFFSETS_UNORDERED, offset)
-        attributes_set = attributes_set or record.attributes != 0
-        if record.bad_keys > 0:
-            note(audit, HEADER_KEY_NOT_UTF8, offset, 0, 0)
-            audit.notes[<int>HEADER_KEY_NOT_UTF8].count += record.bad_keys - 1
-            audit.notes[<int>HEADER_KEY_NOT_UTF8].b += 1
-    if at.below_minus_one:
+cdef inline void note_records(Audit* audit, const BatchRow* row, const SeenRecords* seen) noexcept nogil:
+    """The records of a batch of magic 2."""
+    note_offsets(audit, seen, RECORD_OFFSETS_UNORDERED)
+    if seen.bad_keys > 0:
+        note(audit, HEADER_KEY_NOT_UTF8, seen.bad_key_offset, seen.bad_key_records, 0)
+        audit.notes[<int>HEADER_KEY_NOT_UTF8].count = seen.bad_keys
+    if seen.below_minus_one:
         note(audit, RECORD_LENGTH_BELOW_MINUS_ONE, 0, 0, 0)
-    if attributes_set:
+    if seen.attributes != 0:
         note(audit, RECORD_ATTRIBUTES_SET, 0, 0, 0)
-    if at.not_minimal:
+    if seen.not_minimal:
         note(audit, VARINT_NOT_MINIMAL, 0, 0, 0)
-    if seen.count > 0 and (seen.lowest < row.base_offset or seen.highest > row.last_offset):
+    if seen.lowest < row.base_offset or seen.highest > row.last_offset:
         note(audit, RECORD_OFFSET_OUTSIDE, seen.lowest, seen.highest, 0)
 
 
@@ -176,17 +144,17 @@ cdef inline void audit_message(Audit* audit, const uint8_t* p, int64_t size) noe
 
 cdef inline void audit_inner(Audit* audit, const BatchRow* row, const uint8_t* p, const uint8_t* end) noexcept nogil:
     """The inner messages of a wrapper, p..end being its decompressed value."""
-    cdef SeenOffsets seen
+    cdef SeenRecords seen
     cdef Fault fault
     cdef const uint8_t* at = p
     cdef int64_t size = 0, number = 0, shift = 0
     cdef uint8_t magic, used
-    begin_offsets(&seen)
+    begin_records(&seen)
     while next_inner(&p, end, INT64_MAX, &at, &size, &fault) == OK and size > 0:
         if number == 0:
             shift = wrapping_subtract(row.first_offset, load_i64(at))
-        note_largest_record(audit, size - LOG_OVERHEAD, wrapping_add(shift, load_i64(at)))
-        note_offset(audit, &seen, INNER_OFFSETS_UNORDERED, wrapping_add(shift, load_i64(at)))
+        see_offset(&seen, wrapping_add(shift, load_i64(at)))
+        see_size(&seen, size - LOG_OVERHEAD)
         magic = at[MAGIC_OFFSET]
         if magic != row.magic:
             note(audit, INNER_MAGIC_DIFFERS, number, magic, 0)
@@ -200,6 +168,7 @@ cdef inline void audit_inner(Audit* audit, const BatchRow* row, const uint8_t* p
         note(audit, INNER_TRUNCATED, number, load_i32(p + 8), end - p - LOG_OVERHEAD)
     elif end > p:
         note(audit, INNER_TRAILING_BYTES, end - p, number - 1, 0)
+    note_offsets(audit, &seen, INNER_OFFSETS_UNORDERED)
     if seen.highest > row.last_offset:
         note(audit, INNER_OFFSET_ABOVE_WRAPPER, seen.highest, 0, 0)
 
@@ -222,7 +191,7 @@ cdef inline void note_stream(Audit* audit, int64_t streams, int64_t trailing_byt
 cdef inline void audit_payload(Audit* audit, const BatchRow* row, const uint8_t* p, int64_t length) noexcept nogil:
     """The payload of a decoded batch, decompressed; of an uncompressed message of magic 0 or 1 the whole message."""
     if row.magic >= BATCH_MAGIC and row.record_count > 0:
-        audit_records(audit, row, p, p + length)
+        note_records(audit, row, &audit.seen)
     elif row.magic >= BATCH_MAGIC:
         if row.codec == 0 and length > 0:
             note(audit, RECORDS_NOT_DECLARED, length, 0, 0)

@@ -203,7 +203,8 @@ cdef inline int decode_payload(Engine* e, Columns* c, const uint8_t* p, int64_t 
     cdef int64_t start = c.rows
     cdef int status
     if e.row.magic >= BATCH_MAGIC:
-        status = decode_records(c, &e.row, p, p + length, behind, e.options.binary_header_keys, filter, &e.fault)
+        status = decode_records(c, &e.row, p, p + length, behind, e.options.binary_header_keys, filter,
+                                &e.audit.seen if e.options.audit else NULL, &e.fault)
     elif e.row.codec != 0:
         status = decode_wrapper(c, &e.row, p, p + length, e.options.limit, e.options.check_inner_crc, filter,
                                 &e.row.first_offset, &e.fault)

@@ -210,6 +210,6 @@ cdef inline int copy_records(Magic3Walk* at, RecordsOut* out, FieldScan* scan) n
 
 cdef inline int scan_fields(FieldScan* scan, const uint8_t* fields, int64_t size, Fault* fault) noexcept nogil:
     """Reads the fields of header-first records, at the beginning of `size` bytes."""
-    cdef Magic3Walk at = Magic3Walk(fields, fields + size, fields + size, OK, fault, False, False,
-                                    scan.has_attributes, True, True, NULL, NULL, 0)
+    cdef Magic3Walk at = Magic3Walk(fields, fields + size, fields + size, OK, fault, scan.has_attributes, True, True,
+                                    NULL, NULL, 0)
     return copy_records(&at, NULL, scan)

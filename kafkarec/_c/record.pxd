@@ -29,6 +29,9 @@ With WANT_VIEWS columns get a View of a key or value, else a copy: the quick for
 one a condition decides.
 
 With a filter records are decoded one by one, and one that does not pass is removed before the next.
+
+For the audit what Kafka accepts in silence is collected in SeenRecords: by a quick form of its own, and in the exact
+one by a condition.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -41,14 +44,15 @@ from kafkarec._c.columns cimport (
 )
 from kafkarec._c.offset_map cimport OffsetMap, is_listed
 from kafkarec._c.record_walk cimport LEAST_RECORD
+from kafkarec._c.seen_records cimport SeenRecords, begin_records, see_bad_keys, see_offset, see_size
 from kafkarec._c.status cimport (
     HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK,
     RECORDS_LEFT_OVER, RECORDS_MISSING, RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID,
     VALUE_LENGTH_INVALID, Fault, refuse,
 )
-from kafkarec._c.utf8 cimport is_ascii, is_ascii_wide, java_utf8
+from kafkarec._c.utf8 cimport is_ascii, is_ascii_wide, is_utf8, java_utf8
 from kafkarec._c.numbers cimport (
-    VARINT_BYTES, VARLONG_BYTES, read_unsigned, read_unsigned_unchecked, read_varint, unzigzag32, unzigzag64,
+    VARINT_BYTES, VARLONG_BYTES, is_minimal, read_unsigned, read_unsigned_unchecked, unzigzag32, unzigzag64,
 )
 
 cdef enum:
@@ -94,30 +98,14 @@ cdef struct Exact:
 cdef struct QuickViews:
     const uint8_t* p
 
+cdef struct QuickAudit:
+    const uint8_t* p
+
 ctypedef fused Cursor:
     Quick
     Exact
     QuickViews
-
-
-cdef inline int next_varint(Cursor* at, const uint8_t* end, int32_t* out) noexcept nogil:
-    cdef int status = OK
-    if Cursor is Exact:
-        status = read_varint(&at.p, end, out)
-    else:
-        out[0] = unzigzag32(<uint32_t>read_unsigned_unchecked(&at.p, VARINT_BYTES, &status))
-    return status
-
-
-cdef inline int next_varlong(Cursor* at, const uint8_t* end, int64_t* out) noexcept nogil:
-    cdef int status = OK
-    cdef uint64_t raw = 0
-    if Cursor is Exact:
-        status = read_unsigned(&at.p, end, VARLONG_BYTES, &raw)
-        out[0] = unzigzag64(raw)
-    else:
-        out[0] = unzigzag64(read_unsigned_unchecked(&at.p, VARLONG_BYTES, &status))
-    return status
+    QuickAudit
 
 
 cdef inline void copy_field(uint8_t* to, const Cursor* at, int64_t n) noexcept nogil:
@@ -155,6 +143,7 @@ cdef struct LocalColumns:
     int64_t header_room
     LocalBytes header_key
     LocalBytes header_value
+    SeenRecords* seen            # NULL: there is no audit
 
 
 cdef inline void load_bytes(LocalBytes* h, const Bytes* column, bint views) noexcept nogil:
@@ -174,8 +163,9 @@ cdef inline void store_header_columns(const LocalColumns* h, Columns* c) noexcep
     c.header_key.used, c.header_value.used = h.header_key.used, h.header_value.used
 
 
-cdef inline void load_columns(LocalColumns* h, const Columns* c, const BatchRow* batch, bint binary) noexcept nogil:
-    h.want, h.binary = c.want, binary
+cdef inline void load_columns(LocalColumns* h, const Columns* c, const BatchRow* batch, bint binary,
+                              SeenRecords* seen) noexcept nogil:
+    h.want, h.binary, h.seen = c.want, binary, seen
     h.has_append_time, h.append_time = batch.timestamp_type != 0, batch.max_timestamp
     h.base_timestamp, h.base_offset = batch.base_timestamp, batch.base_offset
     h.memory = c.memory if c.in_memory else NULL
@@ -191,6 +181,39 @@ cdef inline bint makes_views(const LocalBytes* h, const Cursor* at) noexcept nog
         return h.views != NULL
     else:
         return Cursor is QuickViews
+
+
+cdef inline bint is_audited(const LocalColumns* h, const Cursor* at) noexcept nogil:
+    if Cursor is Exact:
+        return h.seen != NULL
+    else:
+        return Cursor is QuickAudit
+
+
+cdef inline uint64_t next_unsigned(LocalColumns* h, Cursor* at, const uint8_t* end, int most,
+                                   int* status) noexcept nogil:
+    """A varint (most = 5) or varlong (most = 10) without zig-zag decoding."""
+    cdef const uint8_t* begin = at.p
+    cdef uint64_t raw = 0
+    if Cursor is Exact:
+        status[0] = read_unsigned(&at.p, end, most, &raw)
+    else:
+        raw = read_unsigned_unchecked(&at.p, most, status)
+    if is_audited(h, at) and status[0] == OK and not is_minimal(begin, at.p, most):
+        h.seen.not_minimal = True
+    return raw
+
+
+cdef inline int next_varint(LocalColumns* h, Cursor* at, const uint8_t* end, int32_t* out) noexcept nogil:
+    cdef int status = OK
+    out[0] = unzigzag32(<uint32_t>next_unsigned(h, at, end, VARINT_BYTES, &status))
+    return status
+
+
+cdef inline int next_varlong(LocalColumns* h, Cursor* at, const uint8_t* end, int64_t* out) noexcept nogil:
+    cdef int status = OK
+    out[0] = unzigzag64(next_unsigned(h, at, end, VARLONG_BYTES, &status))
+    return status
 
 
 cdef inline void put_null(LocalBytes* h, int64_t entry, const Cursor* at) noexcept nogil:
@@ -241,17 +264,19 @@ cdef inline int append_field(Bytes* column, LocalBytes* h, int64_t row, const Cu
     return OK
 
 
-cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, Cursor* at, const uint8_t* end, bint want,
-                           const uint8_t* memory, int too_long, Fault* fault) noexcept nogil:
-    """Reads a key or value; appends it to the column if that is requested (`want`)."""
+cdef inline int take_field(Bytes* column, LocalColumns* h, LocalBytes* own, int64_t row, Cursor* at,
+                           const uint8_t* end, bint want, int too_long, Fault* fault) noexcept nogil:
+    """Reads a key or value; appends it to its `own` column if that is requested (`want`)."""
     cdef int32_t length = 0
-    cdef int status = next_varint(at, end, &length)
+    cdef int status = next_varint(h, at, end, &length)
     if status != OK:
         return refuse(fault, status, 1, 0)
     if length > end - at.p:
         return refuse(fault, too_long, end - at.p, length)
+    if is_audited(h, at) and length < -1:
+        h.seen.below_minus_one = True
     if want:
-        status = append_field(column, h, row, at, length, memory)
+        status = append_field(column, own, row, at, length, h.memory)
         if status != OK:
             return refuse(fault, status, length, 0)
     at.p += max(length, 0)
@@ -284,7 +309,7 @@ cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const ui
     """Appends `count` headers to their columns; if these are not requested, the headers are only checked."""
     cdef bint want = (h.want & WANT_HEADERS) != 0
     cdef int32_t length = 0
-    cdef int32_t _i
+    cdef int32_t _i, bad_keys = 0
     cdef int64_t size = end - at.p
     cdef bint copied = not makes_views(&h.header_value, at) or h.memory == NULL
     cdef int status
@@ -296,21 +321,25 @@ cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const ui
             return refuse(fault, status, size, 0)
         load_header_columns(h, c)
     for _i in range(count):
-        status = next_varint(at, end, &length)
+        status = next_varint(h, at, end, &length)
         if status != OK:
             return refuse(fault, status, 1, 0)
         if length < 0 or length > end - at.p:
             return refuse(fault, HEADER_KEY_INVALID, end - at.p, length)
+        if is_audited(h, at) and not is_utf8(at.p, length):
+            bad_keys += 1
         if want:
             status = append_header_key(c, &h.header_key, at, length, h.binary)
             if status != OK:
                 return refuse(fault, status, length, 0)
         at.p += length
-        status = next_varint(at, end, &length)
+        status = next_varint(h, at, end, &length)
         if status != OK:
             return refuse(fault, status, 1, 0)
         if length > end - at.p:
             return refuse(fault, HEADER_VALUE_INVALID, end - at.p, length)
+        if is_audited(h, at) and length < -1:
+            h.seen.below_minus_one = True
         if want:
             if length < 0:
                 put_null(&h.header_value, h.headers, at)
@@ -320,6 +349,8 @@ cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const ui
             h.headers += 1
         if length > 0:
             at.p += length
+    if is_audited(h, at) and bad_keys > 0:
+        see_bad_keys(h.seen, bad_keys)
     return OK
 
 
@@ -333,8 +364,10 @@ cdef inline int decode_record(Columns* c, LocalColumns* h, int64_t row, Cursor* 
     if Cursor is Exact:
         if end - at.p < 1:
             return refuse(fault, MESSAGE_TRUNCATED, 1, 0)
+    if is_audited(h, at):
+        h.seen.attributes |= at.p[0]
     at.p += 1                                            # attributes
-    status = next_varlong(at, end, &delta)
+    status = next_varlong(h, at, end, &delta)
     if status != OK:
         return refuse(fault, status, 1, 0)
     if h.want & WANT_TIMESTAMP:
@@ -343,20 +376,22 @@ cdef inline int decode_record(Columns* c, LocalColumns* h, int64_t row, Cursor* 
             delta = 0
             clear_bit(c.timestamp_validity, row)
         h.timestamp[row] = delta
-    status = next_varint(at, end, &length)
+    status = next_varint(h, at, end, &length)
     if status != OK:
         return refuse(fault, status, 1, 0)
     if h.want & WANT_OFFSET:
         h.offset[row] = wrapping_add(h.base_offset, length)
+    if is_audited(h, at):
+        see_offset(h.seen, wrapping_add(h.base_offset, length))
 
-    status = take_field(&c.key, &h.key, row, at, end, h.want & WANT_KEY, h.memory, KEY_LENGTH_INVALID, fault)
+    status = take_field(&c.key, h, &h.key, row, at, end, h.want & WANT_KEY, KEY_LENGTH_INVALID, fault)
     if status != OK:
         return status
-    status = take_field(&c.value, &h.value, row, at, end, h.want & WANT_VALUE, h.memory, VALUE_LENGTH_INVALID, fault)
+    status = take_field(&c.value, h, &h.value, row, at, end, h.want & WANT_VALUE, VALUE_LENGTH_INVALID, fault)
     if status != OK:
         return status
 
-    status = next_varint(at, end, &length)
+    status = next_varint(h, at, end, &length)
     if status != OK:
         return refuse(fault, status, 1, 0)
     if length != 0:
@@ -385,22 +420,22 @@ cdef inline int why_refused(Columns* c, const uint8_t* p, const uint8_t* end, in
     return status if exactly == OK else exactly
 
 
-cdef inline int next_record_length(const uint8_t** p, const uint8_t* end, int32_t* length, int32_t expected,
+cdef inline int next_record_length(LocalColumns* h, Exact* at, const uint8_t* end, int32_t* length, int32_t expected,
                                    int64_t read, Fault* fault) noexcept nogil:
     """Reads the length of a record, `read` of `expected` before it."""
-    cdef int status = read_varint(p, end, length)
+    cdef int status = next_varint(h, at, end, length)
     if status == MESSAGE_TRUNCATED:
         return refuse(fault, RECORDS_MISSING, expected, read)
     if status != OK:
         return refuse(fault, status, 0, 0)
-    if length[0] < 0 or length[0] > end - p[0]:
-        return refuse(fault, RECORD_LENGTH_INVALID, end - p[0], length[0])
+    if length[0] < 0 or length[0] > end - at.p:
+        return refuse(fault, RECORD_LENGTH_INVALID, end - at.p, length[0])
     return OK
 
 
 cdef inline int64_t decode_with_cursor(Columns* c, const BatchRow* batch, bint binary, int64_t row, int64_t stop,
-                                       int64_t read, Cursor* cursor, const uint8_t* end, int64_t ahead, int* status,
-                                       Fault* fault) noexcept nogil:
+                                       int64_t read, Cursor* cursor, const uint8_t* end, int64_t ahead,
+                                       SeenRecords* seen, int* status, Fault* fault) noexcept nogil:
     """Decodes records to the rows from `row` on, the quick form up to one that ends less than `ahead` before `end`.
     Returns the row after them. read: records before those from c.rows on"""
     cdef LocalColumns h
@@ -408,14 +443,16 @@ cdef inline int64_t decode_with_cursor(Columns* c, const BatchRow* batch, bint b
     cdef const uint8_t* begin
     cdef int32_t length = 0
     cdef int found = OK
-    load_columns(&h, c, batch, binary)
+    load_columns(&h, c, batch, binary, seen)
     while row < stop:
         begin = at.p
         if Cursor is Exact:
-            found = next_record_length(&at.p, end, &length, batch.record_count, read + row - c.rows, fault)
+            found = next_record_length(&h, &at, end, &length, batch.record_count, read + row - c.rows, fault)
             if found != OK:
                 break
-        elif end - at.p <= ahead or next_varint(&at, end, &length) != OK or length < 0 or length > end - at.p - ahead:
+        elif end - at.p <= ahead or next_varint(&h, &at, end, &length) != OK or length < 0 or (
+            length > end - at.p - ahead
+        ):
             at.p = begin
             break
         begin = at.p
@@ -423,6 +460,8 @@ cdef inline int64_t decode_with_cursor(Columns* c, const BatchRow* batch, bint b
         if found != OK:
             found = why_refused(c, begin, begin + length, found, fault)
             break
+        if is_audited(&h, &at):
+            see_size(h.seen, length)
         row += 1
     cursor[0].p, status[0] = at.p, found
     c.key.used, c.value.used = h.key.used, h.value.used
@@ -432,25 +471,20 @@ cdef inline int64_t decode_with_cursor(Columns* c, const BatchRow* batch, bint b
 
 
 cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int64_t behind,
-                            bint binary, const RowFilter* filter, Fault* fault) noexcept nogil:
+                            bint binary, const RowFilter* filter, SeenRecords* seen, Cursor* quick,
+                            Fault* fault) noexcept nogil:
     """Decodes record_count records to columns that have space for them."""
     cdef int64_t read = 0, row, stop, ahead = max(READ_AHEAD - behind, 0)
     cdef int status = OK
-    cdef Quick quick
     cdef Exact exact
-    cdef QuickViews quick_views
     exact.p = p
     while read < batch.record_count:
         row, stop = c.rows, c.rows + (batch.record_count if filter == NULL else 1)
-        quick.p = quick_views.p = exact.p
-        if c.want & WANT_VIEWS:
-            row = decode_with_cursor(c, batch, binary, row, stop, read, &quick_views, end, ahead, &status, fault)
-            exact.p = quick_views.p
-        else:
-            row = decode_with_cursor(c, batch, binary, row, stop, read, &quick, end, ahead, &status, fault)
-            exact.p = quick.p
+        quick.p = exact.p
+        row = decode_with_cursor(c, batch, binary, row, stop, read, quick, end, ahead, seen, &status, fault)
+        exact.p = quick.p
         if status == OK and row < stop:
-            row = decode_with_cursor(c, batch, binary, row, stop, read, &exact, end, 0, &status, fault)
+            row = decode_with_cursor(c, batch, binary, row, stop, read, &exact, end, 0, seen, &status, fault)
         read += row - c.rows
         if status != OK:
             fault.record = <int32_t>read
@@ -461,11 +495,14 @@ cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p,
 
 
 cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int64_t behind,
-                               bint binary, const RowFilter* filter, Fault* fault) noexcept nogil:
-    """Decodes all records of a batch. p to end: its payload, decompressed; `behind`: readable bytes after it. On
-    refusal the caller removes the rows."""
+                               bint binary, const RowFilter* filter, SeenRecords* seen, Fault* fault) noexcept nogil:
+    """Decodes all records of a batch. p to end: its payload, decompressed; `behind`: readable bytes after it; `seen`:
+    for the audit, which takes no views, or NULL. On refusal the caller removes the rows."""
     cdef int64_t size = end - p
     cdef int32_t count = batch.record_count
+    cdef Quick quick
+    cdef QuickViews quick_views
+    cdef QuickAudit quick_audit
     cdef int status
     if count < 0:
         return refuse(fault, RECORD_COUNT_NEGATIVE, 0, count)
@@ -481,4 +518,9 @@ cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t*
         c.type[c.rows] = batch.timestamp_type
         if count > 1:
             memset(c.type + c.rows + 1, batch.timestamp_type, <size_t>count - 1)
-    return decode_rows(c, batch, p, end, behind, binary, filter, fault)
+    if seen != NULL:
+        begin_records(seen)
+        return decode_rows(c, batch, p, end, behind, binary, filter, seen, &quick_audit, fault)
+    if c.want & WANT_VIEWS:
+        return decode_rows(c, batch, p, end, behind, binary, filter, NULL, &quick_views, fault)
+    return decode_rows(c, batch, p, end, behind, binary, filter, NULL, &quick, fault)

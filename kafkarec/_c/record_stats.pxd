@@ -129,7 +129,7 @@ cdef inline int scan_batch(RecordStats* t, const RecordRules* rules, const Batch
         fault.record = i
         if at.p == end:
             return refuse(fault, RECORDS_MISSING, batch.record_count, i)
-        status = walk_record(&at, &record, rules.most_body, rules.partly, False)
+        status = walk_record(&at, &record, rules.most_body, rules.partly)
         if status != OK:
             return status
         w.offset = wrapping_add(batch.base_offset, record.offset_delta)

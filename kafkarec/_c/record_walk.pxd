@@ -13,8 +13,7 @@ from kafkarec._c.status cimport (
     CUT, HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK,
     RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID, VALUE_LENGTH_INVALID, Fault, refuse,
 )
-from kafkarec._c.utf8 cimport is_utf8
-from kafkarec._c.numbers cimport VARINT_BYTES, VARLONG_BYTES, is_minimal, read_unsigned, unzigzag32, unzigzag64
+from kafkarec._c.numbers cimport VARINT_BYTES, VARLONG_BYTES, read_unsigned, unzigzag32, unzigzag64
 
 cdef enum:
     LEAST_RECORD = 7             # bytes: length, attributes, two deltas, two lengths, a count
@@ -26,8 +25,6 @@ cdef struct Magic2Walk:          # of records of magic 2
     const uint8_t* stop          # the end of all records
     int status
     Fault* fault
-    bint not_minimal             # a varint is longer than it need be
-    bint below_minus_one         # a length is below -1, which Kafka reads as null
 
 cdef struct Magic3Walk:          # of records of magic 3: the same, and
     const uint8_t* p
@@ -35,8 +32,6 @@ cdef struct Magic3Walk:          # of records of magic 3: the same, and
     const uint8_t* stop
     int status                   # CUT: `apart`, and the fields stop within the record
     Fault* fault
-    bint not_minimal
-    bint below_minus_one
     bint has_attributes
     bint apart                   # keys, values and headers are in `data`: header-first records
     bint no_data                 # `apart`, and only the other fields are read
@@ -58,7 +53,6 @@ cdef struct WalkedRecord:
     int32_t value_length
     const uint8_t* value_end
     int32_t headers              # how many
-    int32_t bad_keys             # header keys that are not UTF-8
 
 
 cdef inline int64_t bytes_left(const Walk* at) noexcept nogil:
@@ -79,13 +73,10 @@ cdef inline void fail(Walk* at, int status, int64_t expected, int64_t found) noe
 
 
 cdef inline uint64_t next_unsigned_by_byte(Walk* at, int most) noexcept nogil:
-    cdef const uint8_t* begin = at.p
     cdef uint64_t raw = 0
     cdef int status = read_unsigned(&at.p, at.end, most, &raw)
     if status != OK:
         fail(at, status, 1, 0)
-    elif not is_minimal(begin, at.p, most):
-        at.not_minimal = True
     return raw
 
 
@@ -141,7 +132,6 @@ cdef inline int32_t next_field(Walk* at, bint nullable, int too_long) noexcept n
         fail(at, too_long, most, length)
         return 0
     if length < 0:
-        at.below_minus_one = at.below_minus_one or length < -1
         return length
     if Walk is Magic3Walk:
         if at.apart:                                         # its bytes are elsewhere
@@ -171,16 +161,15 @@ cdef inline void walk_fields(Walk* at, WalkedRecord* r) noexcept nogil:
 
 
 cdef inline Magic2Walk begin_walk(const uint8_t* p, const uint8_t* stop, Fault* fault) noexcept nogil:
-    return Magic2Walk(p, stop, stop, OK, fault, False, False)
+    return Magic2Walk(p, stop, stop, OK, fault)
 
 
-cdef inline int walk_record(Magic2Walk* at, WalkedRecord* r, int64_t most, bint partly,
-                            bint checks_keys) noexcept nogil:
+cdef inline int walk_record(Magic2Walk* at, WalkedRecord* r, int64_t most, bint partly) noexcept nogil:
     """A record of magic 2, of up to `most` bytes behind its length. `partly`: it may end anywhere, as in
     DefaultRecord.readPartiallyFrom (KAFKA-8106)."""
     cdef const uint8_t* begin
-    cdef int32_t i = 0, length
-    r.length, r.bad_keys = next_length(at), 0
+    cdef int32_t i = 0
+    r.length = next_length(at)
     begin = at.p
     if not partly:
         most = min(most, at.end - begin)
@@ -190,9 +179,7 @@ cdef inline int walk_record(Magic2Walk* at, WalkedRecord* r, int64_t most, bint 
         at.end = begin + r.length
     walk_fields(at, r)
     while i < r.headers and at.status == OK:
-        length = next_field(at, False, HEADER_KEY_INVALID)
-        if checks_keys and not is_utf8(at.p - length, length):
-            r.bad_keys += 1
+        next_field(at, False, HEADER_KEY_INVALID)
         next_field(at, True, HEADER_VALUE_INVALID)
         i += 1
     if not partly and at.p != at.end:
