@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .sources.remote_errors import remote_error
     from .sources.remote_path import arrow_filesystem
     from .storage.finder import overlap
+    from .storage.first_bytes import type_by_head
     from .storage.key_folders import ParameterError, UnknownKeyError, inferred_type, key_value
     from .storage.names import folder_owner, is_log_folder, is_segment
     from .storage.names_by_content import order_by_content, wrong_names
@@ -80,6 +81,7 @@ __all__ = [
     "summarize",
     "sync_folder",
     "timestamp_text",
+    "type_by_head",
     "write_file",
     "wrong_names",
 ]
@@ -104,6 +106,7 @@ __getattr__ = lazy_getattr(
             "is_unchanged",
         ),
         "storage.finder": ("overlap",),
+        "storage.first_bytes": ("type_by_head",),
         "storage.key_folders": ("ParameterError", "UnknownKeyError", "inferred_type", "key_value"),
         "storage.names": ("folder_owner", "is_log_folder", "is_segment"),
         "storage.names_by_content": ("order_by_content", "wrong_names"),

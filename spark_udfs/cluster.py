@@ -42,8 +42,12 @@ _cores: dict[str, int] = {}
 
 
 def is_connect(spark: Any) -> bool:
-    """Whether this is a session of Spark Connect."""
-    return type(spark).__module__.startswith("pyspark.sql.connect.")
+    """Whether this is a session of Spark Connect. TypeError for what is no session."""
+    if type(spark).__module__.startswith("pyspark.sql.connect."):
+        return True
+    if not hasattr(spark, "sparkContext"):
+        raise TypeError(f"the first argument must be a SparkSession, not {type(spark).__name__}")
+    return False
 
 
 def cores(spark: Any) -> int:
@@ -59,8 +63,8 @@ def cores(spark: Any) -> int:
 
 def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)`, which may import kafkarec, on the driver or, with Spark Connect, in a task: only the
-    cluster can read the files."""
-    if is_connect(spark):
+    cluster can read the files. spark: None is the driver, too"""
+    if spark is not None and is_connect(spark):
         return call_in_task(spark, function, *arguments)
     return function(*arguments)
 

@@ -18,7 +18,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import function_options
-from .bootstrap import kafkarec
+from .bootstrap import distributed, kafkarec
 from .errors import report_cause_first
 from .function_options import FunctionOptions
 from .schema import (
@@ -129,14 +129,20 @@ def _spark_arrays(
     try:
         for piece in each(values):
             damage: DamageInValues = piece.damage
-            if chosen.end_of_log == "strict" and piece.incomplete:  # each value's incomplete end is damage, too
+            incomplete: DamageInValues = piece.incomplete
+            if chosen.end_of_log == "tail":  # then only a value that is of another type is damage
+                incomplete = [each for each in incomplete if each[2].position == 0 and _other_type(values, each[0])]
+            if incomplete:
                 if chosen.mode == "FAILFAST":
-                    value, _, first = piece.incomplete[0]
+                    value, _, first = incomplete[0]
                     failure = incomplete_batch_error(first)
                     failure.value_index = value
-                    failure.add_note("end_of_log='tail', the default, leaves an incomplete batch at a value's end out")
+                    if chosen.end_of_log == "strict":
+                        failure.add_note(
+                            "end_of_log='tail', the default, leaves an incomplete batch at a value's end out"
+                        )
                     raise failure
-                damage = sorted([*damage, *piece.incomplete], key=lambda each: each[:2])
+                damage = sorted([*damage, *incomplete], key=lambda each: each[:2])
             yield to_spark_lists(piece, columns, damage)
     except kafkarec.KafkaRecordError as error:
         _add_notes(error, values)
@@ -156,10 +162,19 @@ def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
         size = pc.binary_length(values.slice(row, 1))[0]  # no copy of the value, since memory may have run out
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {size} bytes")
     if is_no_batch(error):
-        begins = b"" if row is None else pc.binary_slice(values.slice(row, 1), 0, len(GZIP))[0].as_py()
-        error.add_note(GZIP_NOTE if begins == GZIP else NO_BATCH_NOTE)
+        other = None if row is None else _other_type(values, row)
+        if other is None:
+            error.add_note(NO_BATCH_NOTE)
+        else:
+            unpack = ": unpack it first; record batches are compressed within" if other.unpack else ""
+            error.add_note(f"the value looks like {other.what}{unpack}")
     elif is_damage(error):
         error.add_note("mode PERMISSIVE keeps everything else, with the reason in a separate row")
+
+
+def _other_type(values: pa.Array, row: int) -> Any:
+    """The type of a value by its first bytes, such as a zstd file; None: it may be batches."""
+    return distributed.type_by_head(pc.binary_slice(values.slice(row, 1), 0, 8)[0].as_py())
 
 
 # Reasons of damage at byte 0 of what is no batch at all.
@@ -177,7 +192,6 @@ def is_damage(error: kafkarec.KafkaRecordError) -> bool:
 
 GZIP = b"\x1f\x8b"
 GZIP_FILE_NOTE = "the file is compressed by gzip, and is read if its name ends in .log.gz"
-GZIP_NOTE = "the value is compressed by gzip: unpack it first; record batches are compressed within"
 
 
 def is_no_batch(error: kafkarec.KafkaRecordError) -> bool:

@@ -52,7 +52,7 @@ def from_keywords(**given: Any) -> FunctionOptions:
     known: dict[str, type] = {field.name: type(field.default) for field in fields(FunctionOptions)}
     for name, value in given.items():
         if name not in known:
-            raise ValueError(f"kafka_decode has no option {name!r}; {did_you_mean(name, known)}")
+            raise ValueError(f"there is no option {name!r}; {did_you_mean(name, known)}")
         if type(value) is not known[name]:  # exactly this type: True is not a number of bytes
             raise TypeError(f"option {name} must be {known[name].__name__}, not {type(value).__name__}")
         if isinstance(value, int) and not isinstance(value, bool) and value <= 0:

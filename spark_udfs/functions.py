@@ -193,7 +193,7 @@ def kafka_explode(
     """One row per record of a binary column: the columns of `keep`, then those of `kafka_decode`'s struct.
 
     col: a binary column; TypeError for another type
-    keep: columns of `df` to repeat for each record; none by default
+    keep: columns of `df` to repeat for each record, or the name of one; none by default
     The other arguments are those of `kafka_decode`; pieces of output are cut between records.
 
     >>> rows = kafka_explode(df, "value", "PERMISSIVE", keep=["file"]).where("offset > 30")
@@ -201,7 +201,9 @@ def kafka_explode(
     [Row(file='00000000000000000030.log', count=237)]
     """
     chosen = function_options.from_arguments(locals())
-    selected = df.select(*keep, _column(col))
+    if not hasattr(type(df), "mapInArrow"):
+        raise TypeError(f"the call is kafka_explode(df, col); df must be a DataFrame, not {type(df).__name__}")
+    selected = df.select(*([keep] if isinstance(keep, str) else keep), _column(col))
     *kept, given = selected.schema.fields
     if not isinstance(given.dataType, BinaryType | NullType):
         raise TypeError(

@@ -51,13 +51,13 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
     spark         a SparkSession, classic or Connect
     rows_at_once  sets spark.sql.execution.arrow.maxRecordsPerBatch of this session, the values that Spark holds in its
                   heap for a SQL function: 500 for values of 10 kB and more. None: leaves it as it is.
-                  ValueError below 1
+                  ValueError for anything but a whole number above 0
 
     Returns a printable table of what is registered.
     """
     if rows_at_once is not None:
-        if rows_at_once < 1:  # with 0 no stream of this session can start
-            raise ValueError(f"rows_at_once={rows_at_once}: must be a whole number above 0")
+        if type(rows_at_once) is not int or rows_at_once < 1:  # with 0 no stream of this session can start
+            raise ValueError(f"rows_at_once={rows_at_once!r}: must be a whole number above 0")
         spark.conf.set(ROWS, str(rows_at_once))
     shipped = cluster.ship(spark)
     session = cluster.session_id(spark)

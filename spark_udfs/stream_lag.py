@@ -39,6 +39,8 @@ class Lag:
             f" ({largest})" if largest else ""
         )
 
+    __repr__ = __str__
+
 
 def lag(of: Any) -> Lag | None:
     """The lag of a stream in offsets. Printable. None if the query has made no progress report yet.

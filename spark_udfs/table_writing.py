@@ -10,6 +10,7 @@ With Spark Connect a task does what the driver does here, since only the cluster
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -70,6 +71,8 @@ class WrittenTable:
         ]
         amount = f"{self.rows} rows in {len(self.files)} files, {self.bytes} bytes; {len(self.damage)} damaged ranges"
         return "\n".join([amount, *new, *(f"  note: {each}" for each in self.notes)])
+
+    __repr__ = __str__
 
 
 class _Layout(NamedTuple):
@@ -140,6 +143,7 @@ def write_table(
     """
     began = time.monotonic()
     _check_arguments(format, value_as, compression, mode)
+    out = os.fspath(out)
     chosen = read_options(spark, path, {**options, "columns": columns, "mode": read_mode}, "write_table")
     cluster.ship(spark)
     log_to_stderr()

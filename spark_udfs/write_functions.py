@@ -29,6 +29,9 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
 
     ValueError for a missing column. An offset that occurs twice in a partition fails the job, and nothing is published.
     """
+    if not hasattr(type(df), "mapInArrow"):
+        raise TypeError(f"the call is write_log(df, path); df must be a DataFrame, not {type(df).__name__}")
+    path = os.fspath(path)
     missing = [name for name in REQUIRED if name not in df.columns and not (name == "topic" and "topic" in options)]
     if missing:
         raise ValueError(
@@ -73,7 +76,7 @@ def sweep(
         Without it, `path` is a path of this machine; FileNotFoundError if there is no such folder
     storage_options: for a URL, as the option storageOptions of the job; None: from the environment
     """
-    storage = StorageOptions(storage_options or {})
+    path, storage = os.fspath(path), StorageOptions(storage_options or {})
     jobs: list[str] = cluster.call_where_files_are(spark, _sweep, path, older_than_hours, storage)
     return jobs
 

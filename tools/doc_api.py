@@ -49,7 +49,7 @@ PACKAGES: dict[str, set[str]] = {
     "ops.salvage": set(),
     "ops.study": {"BATCH_SIZES", "CODECS", "FORMATS", "codec_and_level", "format_name"},
     "state.transactions": {"listing"},
-    "distributed": {*_OF_TASKS.split(), "write_file"},
+    "distributed": {*_OF_TASKS.split(), "type_by_head", "write_file"},
 }
 # formats that no broker reads: module of `experimental` -> its names for users
 EXPERIMENTAL: dict[str, tuple[str, ...]] = {

@@ -119,7 +119,7 @@ def _format_by_content(name: str, head: bytes) -> str:
 
 def _demand_rows(name: str, head: bytes) -> None:
     """Raise WrongUse, with advice, for an input that is compressed or a Kafka log."""
-    other = first_bytes.by_head(head)
+    other = first_bytes.type_by_head(head)
     if other is not None and other.unpack:
         path = STANDARD_INPUT if name == "standard input" else name
         raise WrongUse(f"{name} {other.sentence(path, 'build')} ...")

@@ -62,7 +62,7 @@ class OtherFileType(NamedTuple):
         return f"looks like {self.what}" + (f": {self.unpack} {file} | kafkarec {verb} -" if self.unpack else "")
 
 
-def by_head(head: bytes) -> OtherFileType | None:
+def type_by_head(head: bytes) -> OtherFileType | None:
     """The type of a file that begins with these bytes; None: it may be a log."""
     return next((OtherFileType(*known) for start, known in _TYPES.items() if start.match(head)), None)
 
@@ -70,7 +70,7 @@ def by_head(head: bytes) -> OtherFileType | None:
 def of_segment(segment: SegmentFile) -> OtherFileType | None:
     """The type of a file that was opened as a segment; None: it may be a log, or cannot be read."""
     with suppress(OSError, KafkaRecordError):
-        return by_head(bytes(segment.raw(0, _HEAD)))
+        return type_by_head(bytes(segment.raw(0, _HEAD)))
     return None
 
 

@@ -150,8 +150,9 @@ def _columns_named(names: Sequence[str], options: ReadOptions, keys: KeyTypes) -
     if not valid.keys() >= {*names}:
         valid |= {column.name: column for column in key_columns(keys, options)}
     for name in (name for name in names if name not in valid):
-        near = difflib.get_close_matches(name, valid, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        by_lower = {each.lower(): each for each in valid}
+        near = difflib.get_close_matches(name.lower(), by_lower, 1)
+        hint = f"; did you mean {by_lower[near[0]]}?" if near else ""
         listed = ", ".join(f"{column.name} {column.type}" for column in valid.values())
         raise ValueError(f"kafkarec has no column {name!r}{hint}; there are: {listed}")
     return tuple(valid[name] for name in names)

@@ -115,6 +115,18 @@ class GrowingLog:
         if self.waiting is not None and self.waiting != waiting:
             logger.warning("%s", self.waiting[1])
         self.end = batch.next_offset
+        # a last batch that waits, and a last segment without one whose predecessors were compacted away, are no loss
+        known_end = max(
+            self.end, found.segments[-1].base_offset or 0, self.waiting[0].next_offset if self.waiting else 0
+        )
+        if known_end < end:
+            logger.warning(
+                "%s: the log ended at offset %d, and ends at %d now: it was truncated, and what this query has not "
+                "read of the rest is lost",
+                paths.display_url(last),
+                end,
+                known_end,
+            )
         if self.rewritten or self.end < end:
             self._transactions_of = None
         self._last = batch

@@ -247,7 +247,16 @@ def per_partition(example: str, *words: str) -> Callable[[str], Any]:
     return read
 
 
-_SOME = 'earliest, latest, or JSON such as {"topic": {"0": 23, "1": -2}}', "earliest", "latest"  # -2, -1
+_SOME = 'earliest, latest, or JSON such as {"topic": {"0": 23, "1": -2}}', "earliest", "latest"
+EARLIEST, LATEST = -2, -1
+
+
+def offset_bounds(given: str) -> str | Offsets:
+    """Where to begin or to end: a word, or for each partition an offset, EARLIEST or LATEST."""
+    found: str | Offsets = per_partition(*_SOME)(given)
+    if not isinstance(found, str) and min(found.values(), default=0) < EARLIEST:
+        raise ValueError("must have offsets; -2 is earliest, -1 is latest")
+    return found
 
 
 def times(given: str) -> Offsets:
@@ -309,9 +318,9 @@ class ReadOptions(_Options):
     subscribePattern: str | None = _option(pattern, None, _PARTITIONS)  # a regular expression for the whole topic name
     assign: dict[str, list[int]] | None = _option(assigned, None, _PARTITIONS)  # partitions: {"topic": [0, 1]}
     # earliest, latest (streams), or JSON by partition
-    startingOffsets: str | Offsets = _option(per_partition(*_SOME), "earliest")
+    startingOffsets: str | Offsets = _option(offset_bounds, "earliest")
     # latest, or JSON by partition; exclusive
-    endingOffsets: str | Offsets = _option(per_partition(*_SOME), "latest", _ROWS)
+    endingOffsets: str | Offsets = _option(offset_bounds, "latest", _ROWS)
     startingOffsetsByTimestamp: Offsets | None = _option(times, None)  # JSON of milliseconds by partition
     endingOffsetsByTimestamp: Offsets | None = _option(times, None, _ROWS)  # JSON of milliseconds by partition
     startingTimestamp: int | None = _option(instant, None)  # one time for all partitions: milliseconds or ISO 8601

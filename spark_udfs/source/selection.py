@@ -19,10 +19,8 @@ from spark_udfs.bootstrap import distributed, kafkarec
 from spark_udfs.errors import logger
 
 from .gaps import missing_offset_text
-from .options import ReadOptions
+from .options import EARLIEST, LATEST, ReadOptions
 from .paths import PartitionLog, Partitions, TopicPartition
-
-EARLIEST, LATEST = -2, -1
 
 
 def select_partitions(options: ReadOptions, partitions: Partitions, *, must_exist: bool = True) -> Partitions:

@@ -33,7 +33,7 @@ from . import columns, gaps, growing_log, options, planning, reading, selection,
 from .batch import requested_columns, select_and_warn, warn_of_mode
 from .growing_log import GrowingLog
 from .listing import Listing, report_loss
-from .options import Offsets, OffsetsJson, offsets_from_json, offsets_to_json
+from .options import EARLIEST, Offsets, OffsetsJson, offsets_from_json, offsets_to_json
 from .paths import Partitions, TopicPartition, read_length
 from .planning import Split
 
@@ -100,7 +100,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             requested = selection.requested_bounds(self.options, logs, "starting")
             starts, self._held_back = {}, {}
             for key, log in logs.items():
-                if requested[key] == ("offset", selection.EARLIEST):
+                if requested[key] == ("offset", EARLIEST):
                     starts[key] = log.start
                     continue
                 offset = selection.resolved_offset(self.options, log.listed_log.log, requested[key], key, fallback)

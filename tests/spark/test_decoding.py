@@ -125,10 +125,28 @@ def test_a_value_that_is_no_batch_is_told_with_what_to_use(value):
         assert "string(value)" in note and "unbase64(value)" in note and "PERMISSIVE" in note
 
 
-def test_a_compressed_file_is_told():
-    with pytest.raises(kafkarec.UnsupportedMagicError) as caught:
-        decode([GOOD, gzip.compress(GOOD)])
-    assert "the value is compressed by gzip: unpack it first; record batches are" in " ".join(caught.value.__notes__)
+# The header of a zstd file, and then bytes as zstd has them, which a batch could have too: the first ones of a batch as
+# literals, so the magic is 0, and the length is larger than the value.
+ZSTD = b"\x28\xb5\x2f\xfd\x60\x6e\x01\x05" + b"\x10" + bytes(60)
+
+
+@pytest.mark.parametrize("end_of_log", ["tail", "strict"])
+@pytest.mark.parametrize(
+    ("value", "note"),
+    [
+        (gzip.compress(GOOD), "looks like a gzip file: unpack it first; record batches are compressed within"),
+        (ZSTD, "looks like a zstd file: unpack it first; record batches are compressed within"),
+        (b"PAR1" + bytes(60), "looks like a Parquet file, not a Kafka log"),
+    ],
+)
+def test_a_value_of_another_type_is_no_incomplete_batch(value, note, end_of_log):
+    with pytest.raises(kafkarec.KafkaRecordError) as caught:
+        decode([GOOD, value], end_of_log=end_of_log)
+    assert any(each.startswith("in row 1 of an input batch of 2") for each in caught.value.__notes__)
+    assert f"the value {note}" in caught.value.__notes__
+    damaged, good = decode([value, GOOD], mode="PERMISSIVE", end_of_log=end_of_log).to_pylist()
+    assert [json.loads(row["_corrupt_record"])["length"] for row in damaged] == [len(value)]
+    assert [row["_corrupt_record"] for row in good] == [None] * 5
 
 
 def test_a_larger_value_than_allowed_is_refused_with_what_reads_it():

@@ -60,8 +60,9 @@ def test_register_says_and_sets_how_many_values_spark_holds(spark_session):
         )
         printed = str(spark_udfs.register(spark_session, rows_at_once=500))
         assert spark_session.conf.get(name) == "500" and "Memory" not in printed
-        with pytest.raises(ValueError, match=r"^rows_at_once=0: must be a whole number above 0$"):
-            spark_udfs.register(spark_session, rows_at_once=0)
+        for wrong in (0, "500", True):
+            with pytest.raises(ValueError, match=rf"^rows_at_once={wrong!r}: must be a whole number above 0$"):
+                spark_udfs.register(spark_session, rows_at_once=wrong)
         assert spark_session.conf.get(name) == "500"
     finally:
         spark_session.conf.set(name, before)

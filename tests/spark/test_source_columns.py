@@ -90,6 +90,7 @@ def test_wrong_columns_of_a_users_schema_are_refused(source_options, message):
     "source_options, message",
     [
         ({"columns": "offset,ofset"}, "no column 'ofset'; did you mean offset"),
+        ({"columns": "OFFSET"}, "no column 'OFFSET'; did you mean offset"),
         ({"columns": "offset,offset"}, "named twice: offset"),
         ({"columns": " , "}, "option columns=' , ': must be names with commas"),
         ({"columns": "offset", "view": "batches"}, "no column 'offset'.*there are: topic string"),

@@ -108,6 +108,8 @@ def test_offsets_can_be_limited(start, end, splits):
         ({"startingOffsets": "latest"}, "startingOffsets=latest is for streams"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
         ({"endingOffsets": '{"txn": {"0": -2}}'}, "endingOffsets cannot be earliest"),
+        ({"endingOffsets": '{"txn": {"0": -3}}'}, "must have offsets; -2 is earliest, -1 is latest"),
+        ({"startingOffsets": '{"txn": {"0": -3}}'}, "must have offsets; -2 is earliest, -1 is latest"),
         ({"startingOffsets": '{"txn": {"0": "a"}}'}, "option startingOffsets=.*earliest, latest, or JSON"),
         ({"startingOffsets": '{"other": {"0": 1}}'}, "startingOffsets: cannot find other-0"),
         ({"startingOffsets": "{}"}, "startingOffsets must name every partition that is read; txn-0 missing"),

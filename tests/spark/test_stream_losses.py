@@ -170,6 +170,16 @@ def test_a_truncated_end_is_a_loss(broker, caplog, segment_bytes):
     assert lenient.rows["orders", 0] == before + broker.rows["orders", 0][330:]
 
 
+def test_records_that_were_not_read_and_are_truncated_are_logged(broker, caplog):
+    filled(broker)
+    query = Query(broker.root, maxOffsetsPerTrigger="100")
+    query.trigger()
+    broker.truncate(330)
+    query.run()
+    assert query.rows["orders", 0] == broker.rows["orders", 0][:330]
+    assert caplog.text.count("the log ended at offset 400, and ends at 330 now: it was truncated") == 1
+
+
 def test_a_truncated_and_rewritten_log_is_a_loss(broker, caplog):
     broker.segment_bytes = 1 << 20
     filled(broker)

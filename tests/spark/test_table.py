@@ -28,7 +28,7 @@ DAY = 86_400_000
 
 
 def write(source, out, spark=None, **options):
-    return spark_udfs.write_table(spark or Frames(), source, str(out), **options)
+    return spark_udfs.write_table(spark or Frames(), source, out, **options)
 
 
 def rows(out):
@@ -234,6 +234,23 @@ def test_partitions_that_are_not_chosen_keep_their_offsets(source, out):
     assert values(out) == [*ALL[:2], ALL[3]]
     assert write(source, out).offsets == {"t": {0: [2, 3], 1: [1, 1]}}
     assert values(out) == ALL
+
+
+def test_a_folder_that_spark_connect_removes_is_refused(source, tmp_path, monkeypatch):
+    """There the working folder of tasks and planners is one of the session; with all that is in it, it goes."""
+    session = tmp_path / "4a91c0de"
+    session.mkdir()
+    monkeypatch.chdir(session)
+    monkeypatch.setenv("SPARK_JOB_ARTIFACT_UUID", session.name)
+    for path in ("table", session / "table"):
+        with pytest.raises(
+            ValueError, match=f"^{path} is in a temporary folder of this session on the cluster; name an"
+        ):
+            write(source, path)
+    assert list(session.iterdir()) == []
+    write(source, tmp_path / "table")
+    assert values(tmp_path / "table") == ALL
+    assert repr(write(source, tmp_path / "table")) == "0 rows in 0 files, 0 bytes; 0 damaged ranges"
 
 
 def test_errorifexists_refuses_a_table(source, out):

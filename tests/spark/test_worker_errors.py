@@ -12,7 +12,8 @@ from paths import SEGMENTS
 from pyspark import util
 
 import kafkarec
-from spark_udfs import decoding, encoding, errors, function_options, read_functions
+import spark_udfs
+from spark_udfs import decoding, encoding, errors, function_options, functions, read_functions
 from spark_udfs.errors import is_explained_by_text, report_cause_first
 from spark_udfs.source import columns, options, planning
 
@@ -162,6 +163,31 @@ def test_data_frame_functions_check_types_on_the_driver(spark_session):
     with pytest.raises(TypeError, match=r"^kafka_explode takes a binary column; name is string\. Bytes as text: unba"):
         K.kafka_explode(frame, "name", keep=["id"])
     assert K.kafka_explode(frame, "key", keep=["id"]).count() == 0
+    assert K.kafka_explode(frame, "key", keep="id").columns[0] == "id"
+
+
+@pytest.mark.parametrize("given", [None, "a path", Path("orders-0")], ids=lambda given: type(given).__name__)
+def test_what_is_no_session_is_told(given, tmp_path):
+    for call in (
+        lambda: spark_udfs.register(given),
+        lambda: spark_udfs.doctor(given),
+        lambda: spark_udfs.count(given, SEGMENTS),
+        lambda: spark_udfs.damage_report(given, SEGMENTS),
+        lambda: spark_udfs.read_log(given, SEGMENTS),
+        lambda: spark_udfs.offsets_at(given, SEGMENTS, 0),
+        lambda: spark_udfs.write_table(given, SEGMENTS, tmp_path / "table"),
+    ):
+        with pytest.raises(TypeError, match=f"^the first argument must be a SparkSession, not {type(given).__name__}$"):
+            call()
+
+
+def test_what_is_no_data_frame_is_told(tmp_path):
+    with pytest.raises(TypeError, match=r"^the call is kafka_explode\(df, col\); df must be a DataFrame, not str$"):
+        functions.kafka_explode("value", None)
+    with pytest.raises(TypeError, match=r"^the call is write_log\(df, path\); df must be a DataFrame, not str$"):
+        spark_udfs.write_log(str(tmp_path), None)
+    with pytest.raises(TypeError, match=r"not int$"):
+        spark_udfs.sweep(7)
 
 
 @pytest.mark.spark

@@ -211,7 +211,7 @@ def test_two_tasks_with_offsets_of_one_partition_are_refused_and_write_log_joins
     with pytest.raises(Exception, match=r"2 tasks have records with offsets for t-0: spark_udfs\.write_log"):
         frame.write.format("kafkarec").mode("append").option("topic", "t").save(str(out))
     assert left(out) == []
-    write_log(frame, str(out), topic="t")
+    write_log(frame, out, topic="t")
     with pytest.raises(Exception, match=r"t-0: .*offsets 0 to 9 do not follow"):
         write_log(frame, str(out), topic="t")
     assert [row[0] for row in records(out)["t-0"]] == list(range(10))
