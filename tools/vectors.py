@@ -4,8 +4,8 @@ usage: python tools/vectors.py [VERSION], or `make vectors KAFKA=VERSION`
 
 vectors, invalid, segments    accessors of each batch and record, outcome of each path (tests/vectors/MANIFEST.md)
 messages                      the texts of the dump tool's decoders, with the message classes of that version
-indexes                       logs written again from their seeds, the files that LogSegment.recover makes of them, and
-                              the verdicts of ProducerAppendInfo (tests/vectors/indexes/BIRTH.md)
+indexes                       the files that LogSegment.recover makes of the logs, the verdicts of ProducerAppendInfo
+                              (tests/vectors/indexes/BIRTH.md)
 
 Not judged again: `transactions`, states of running logs that their files alone do not give back, and
 `writer-refusals.json`, of which no program is left.
@@ -43,7 +43,10 @@ Difference = tuple[str, str]
 
 def files(classes: Path) -> Iterator[Difference]:
     cases = [*golden.vectors(), *golden.invalid(), *golden.segment_files()]
-    lines = _java(classes, "Vectors", *(case.bin_path for case in cases)).splitlines()
+    path = jvm_oracle.compile_java(classes, "Vectors")
+    command = [jvm_oracle.tool("java"), _HEAP, "-XX:TieredStopAtLevel=1", "-cp", path, "Vectors"]
+    command += [case.bin_path for case in cases]
+    lines = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.splitlines()
     for case, line in zip(cases, lines, strict=True):
         now, before = json.loads(line), case.json
         if "paths" in before:
@@ -64,21 +67,26 @@ def messages(_: Path) -> Iterator[Difference]:
 
 def indexes(classes: Path) -> Iterator[Difference]:
     folder = VECTORS / "indexes"
-    with tempfile.TemporaryDirectory() as name:
-        judged = Path(name, "judged.txt")
-        _java(classes, "JudgedBatches", judged, 60)
-        yield from _unlike("judged.txt", (folder / judged.name).read_text(), judged.read_text(), "verdicts")
-        _java(classes, "RecoveredLogs", name, 0, 60, 30)
-        for path in sorted(folder.glob("log*-0/*")):
-            part = "in" if path.suffix in (".log", "") and path.name != "leader-epoch-checkpoint" else "out"
-            again = Path(name, part, path.parent.name, path.name).read_bytes()
-            yield from _unlike(path.parent.name, path.read_bytes().hex(), again.hex(), path.name)
+    kafka = jvm_oracle.Oracle(classes)
+    judged = folder / "judged.txt"
+    yield from _unlike(judged.name, judged.read_text(), _said(kafka.ask("judge", judged)), "verdicts")
+    for before in sorted(folder.glob("log*-0")):
+        with tempfile.TemporaryDirectory() as name:
+            now = golden.copied(before, Path(name, before.name))
+            _said(kafka.ask("recover", now, (before / "interval").read_text()))
+            for file in sorted({path.name for each in (before, now) for path in each.iterdir()}):
+                if not file.endswith(".log"):  # whose end recovery may cut
+                    contents = (
+                        path.read_bytes().hex() if path.exists() else None for path in (before / file, now / file)
+                    )
+                    yield from _unlike(before.name, *contents, file)
+    kafka.close()
 
 
-def _java(classes: Path, name: str, *words: object) -> str:
-    path = f"{jvm_oracle.JARS}/*:{classes}"
-    command = [str(jvm_oracle.tool("java")), _HEAP, "-XX:TieredStopAtLevel=1", "-cp", path, name]
-    return subprocess.run([*command, *map(str, words)], check=True, text=True, stdout=subprocess.PIPE).stdout
+def _said(answer: jvm_oracle.Answer) -> str:
+    if answer.status:
+        raise SystemExit(answer.err)
+    return answer.out
 
 
 def _unlike(name: str, before: Any, now: Any, place: str) -> Iterator[Difference]:
@@ -95,7 +103,6 @@ def _unlike(name: str, before: Any, now: Any, place: str) -> Iterator[Difference
 def main() -> int:
     known = new = 0
     with tempfile.TemporaryDirectory() as classes:
-        jvm_oracle.compile_java(Path(classes), "Vectors", "JudgedBatches", "RecoveredLogs")
         for part in (files, messages, indexes):
             for name, line in part(Path(classes)):
                 is_known = name in KNOWN.get(VERSION, ())

@@ -95,8 +95,8 @@ final class Segments {
 
     /**
      * FOLDER INTERVAL: LogSegment.recover for each segment in order, with nothing known before: indexes, producer
-     * snapshots and the leader epoch file are written anew. One line a segment: its base offset, bytes cut off.
-     * The last segment's indexes end as when it is closed, the others' as when they are rolled.
+     * snapshots (at the base offset of each segment but the first, and at the end) and the leader epoch file are written
+     * anew. The last segment's indexes end as when it is closed, the others' as when they are rolled.
      */
     static void recover(String[] arguments) throws Exception {
         File folder = new File(arguments[0]);
@@ -107,14 +107,17 @@ final class Segments {
         try {
             ProducerStateManager producers = producers(folder);
             LeaderEpochFileCache epochs = epochs(folder, scheduler);
-            for (File log : logs(folder)) {
+            File[] logs = logs(folder);
+            for (File log : logs) {
                 long baseOffset = UnifiedLog.offsetFromFile(log);
+                producers.updateMapEndOffset(baseOffset);
+                if (log != logs[0])
+                    producers.takeSnapshot();
                 LogSegment segment = LogSegment.open(folder, baseOffset, config, Time.SYSTEM, 0, false);
-                int cut = segment.recover(producers, epochs);
-                producers.takeSnapshot();
+                segment.recover(producers, epochs);
                 segment.close();
-                System.out.println(baseOffset + " " + cut);
             }
+            producers.takeSnapshot();
         } finally {
             scheduler.shutdown();
         }
