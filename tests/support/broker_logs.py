@@ -40,6 +40,7 @@ class Log:
     distinct      no two batches have the same content: each record has another key
     aged          also old messages in front of all batches, up to 30 producers of any id, end markers that the log
                   cleaner emptied
+    rising        no batch has an earlier time than the one before it
     """
 
     seed: int
@@ -52,6 +53,7 @@ class Log:
     most: int = 40
     distinct: bool = False
     aged: bool = False
+    rising: bool = False
     batches: list[bytes] = field(default_factory=list)
 
     def __post_init__(self):
@@ -143,7 +145,7 @@ class Log:
     def write(self, producer: Producer | None):
         last = self.random.choice([0, 0, 1, 2, 4, 19])
         deltas = [delta for delta in range(last + 1) if not self.compacted or self.random.randrange(3)]
-        times = [self.random.choice([delta, delta * 1000, 0, -1, 70]) for delta in deltas]
+        times = [0 if self.rising else self.random.choice([delta, delta * 1000, 0, -1, 70]) for delta in deltas]
         records = [
             builders.record(
                 offset_delta=delta, timestamp_delta=time, key=self.key(), value=self.value(), headers=self.headers()
@@ -188,7 +190,7 @@ class Log:
             self.put(builders.batch([], attributes=flags, last_offset_delta=0, **who, **self.where()), 1)
             return
         producer.open = False
-        self.put(builders.end_marker(commit=commit, **who, **self.where()), 1)
+        self.put(builders.end_marker(commit=commit, coordinator_epoch=self.epoch + 1, **who, **self.where()), 1)
 
     def leader_change(self):
         record = builders.record(key=struct.pack(">hh", 0, 2), value=b"\x00\x00\x00\x00\x00\x01\x01\x01\x00")

@@ -29,7 +29,7 @@ public final class Oracle {
         Map.entry("append", Segments::append),
         Map.entry("load", Segments::load),
         Map.entry("follow", Segments::follow),
-        Map.entry("transactions", TransactionLogs::main),
+        Map.entry("transactions", Segments::transactions),
         Map.entry("judge", JudgedBatches::main),
         Map.entry("validate", Validator::main),
         Map.entry("analyze", Validator::analyze),
