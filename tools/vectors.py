@@ -4,11 +4,12 @@ usage: python tools/vectors.py [VERSION], or `make vectors KAFKA=VERSION`
 
 vectors, invalid, segments    accessors of each batch and record, outcome of each path (tests/vectors/MANIFEST.md)
 messages                      the texts of the dump tool's decoders, with the message classes of that version
-indexes                       logs written again from their seeds, the files that LogSegment.recover makes of them, and
-                              the verdicts of ProducerAppendInfo (tests/vectors/indexes/BIRTH.md)
+indexes                       the files that LogSegment.recover makes of the logs, the verdicts of ProducerAppendInfo
+                              (tests/vectors/indexes/BIRTH.md)
+transactions                  what UnifiedLog says of whole logs; their files alone do not give it back where the first
+                              segments were deleted
 
-Not judged again: `transactions`, states of running logs that their files alone do not give back, and
-`writer-refusals.json`, of which no program is left.
+Not judged again: `writer-refusals.json`, of which no program is left.
 
 Status 1: a difference in a file that KNOWN does not have for that version.
 """
@@ -21,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +44,12 @@ _HEAP = "-Xmx512m"  # that of the first judgement: some cases run out of memory
 Difference = tuple[str, str]
 
 
-def files(classes: Path) -> Iterator[Difference]:
+def files(classes: Path, _: jvm_oracle.Oracle) -> Iterator[Difference]:
     cases = [*golden.vectors(), *golden.invalid(), *golden.segment_files()]
-    lines = _java(classes, "Vectors", *(case.bin_path for case in cases)).splitlines()
+    path = jvm_oracle.compile_java(classes, "Vectors")
+    command = [jvm_oracle.tool("java"), _HEAP, "-XX:TieredStopAtLevel=1", "-cp", path, "Vectors"]
+    command += [case.bin_path for case in cases]
+    lines = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.splitlines()
     for case, line in zip(cases, lines, strict=True):
         now, before = json.loads(line), case.json
         if "paths" in before:
@@ -54,7 +60,7 @@ def files(classes: Path) -> Iterator[Difference]:
             yield from _unlike(case.name, accessors, now["read"], "read")
 
 
-def messages(_: Path) -> Iterator[Difference]:
+def messages(*_: object) -> Iterator[Difference]:
     cases = [json.loads(line) for line in message_corpus.CORPUS.read_text().splitlines()]
     for case, answer in zip(cases, message_corpus.ask(cases), strict=True):
         before = [case.get("dies", case.get("key_text")), case.get("payload_text")]
@@ -62,23 +68,33 @@ def messages(_: Path) -> Iterator[Difference]:
         yield from _unlike(f"message {case['offset']}", before, now, case["what"])
 
 
-def indexes(classes: Path) -> Iterator[Difference]:
+def indexes(_: Path, kafka: jvm_oracle.Oracle) -> Iterator[Difference]:
     folder = VECTORS / "indexes"
-    with tempfile.TemporaryDirectory() as name:
-        judged = Path(name, "judged.txt")
-        _java(classes, "JudgedBatches", judged, 60)
-        yield from _unlike("judged.txt", (folder / judged.name).read_text(), judged.read_text(), "verdicts")
-        _java(classes, "RecoveredLogs", name, 0, 60, 30)
-        for path in sorted(folder.glob("log*-0/*")):
-            part = "in" if path.suffix in (".log", "") and path.name != "leader-epoch-checkpoint" else "out"
-            again = Path(name, part, path.parent.name, path.name).read_bytes()
-            yield from _unlike(path.parent.name, path.read_bytes().hex(), again.hex(), path.name)
+    judged = folder / "judged.txt"
+    yield from _unlike(judged.name, judged.read_text(), _said(kafka.ask("judge", judged)), "verdicts")
+    for before in sorted(folder.glob("log*-0")):
+        with tempfile.TemporaryDirectory() as name:
+            now = golden.copied(before, Path(name, before.name))
+            _said(kafka.ask("recover", now, (before / "interval").read_text()))
+            yield from _unlike(before.name, _side_files(before), _side_files(now), "files")
 
 
-def _java(classes: Path, name: str, *words: object) -> str:
-    path = f"{jvm_oracle.JARS}/*:{classes}"
-    command = [str(jvm_oracle.tool("java")), _HEAP, "-XX:TieredStopAtLevel=1", "-cp", path, name]
-    return subprocess.run([*command, *map(str, words)], check=True, text=True, stdout=subprocess.PIPE).stdout
+def _side_files(folder: Path) -> dict[str, str]:
+    return {name: data.hex() for name, data in plain_logs.content(folder).items() if not name.endswith(".log")}
+
+
+def transactions(_: Path, kafka: jvm_oracle.Oracle) -> Iterator[Difference]:
+    for folder in sorted((VECTORS / "transactions").glob("orders-*")):
+        with tempfile.TemporaryDirectory() as name:
+            now = golden.copied(folder, Path(name, "orders-0"), (".log",))
+            answers = (folder / "expected.json").read_text(), _said(kafka.ask("transactions", now, 0))
+        yield from _unlike(folder.name, *(asdict(LogState.read(answer)) for answer in answers), "state")
+
+
+def _said(answer: jvm_oracle.Answer) -> str:
+    if answer.status:
+        raise SystemExit(answer.err)
+    return answer.out
 
 
 def _unlike(name: str, before: Any, now: Any, place: str) -> Iterator[Difference]:
@@ -94,10 +110,9 @@ def _unlike(name: str, before: Any, now: Any, place: str) -> Iterator[Difference
 
 def main() -> int:
     known = new = 0
-    with tempfile.TemporaryDirectory() as classes:
-        jvm_oracle.compile_java(Path(classes), "Vectors", "JudgedBatches", "RecoveredLogs")
-        for part in (files, messages, indexes):
-            for name, line in part(Path(classes)):
+    with tempfile.TemporaryDirectory() as folder, closing(jvm_oracle.Oracle(Path(folder))) as kafka:
+        for part in (files, messages, indexes, transactions):
+            for name, line in part(Path(folder), kafka):
                 is_known = name in KNOWN.get(VERSION, ())
                 known, new = known + is_known, new + (not is_known)
                 print("known:" if is_known else "NEW:", name, line)
@@ -112,6 +127,8 @@ if __name__ == "__main__":
     import golden
     import jvm_oracle
     import message_corpus
+    import plain_logs
     from paths import VECTORS
+    from transaction_logs import LogState
 
     sys.exit(main())

@@ -12,7 +12,6 @@ import pytest
 from killed_writer import REFUSED, batch, content
 from random_logs import Maker
 
-import kafkarec
 from kafkarec import CorruptRecordError, SegmentWriter
 from kafkarec.ops.segment_writer import AppendRefused
 
@@ -39,18 +38,13 @@ def _files(folder):
     return {name: data for name, data in content(folder).items() if name != "partition.metadata"}
 
 
-def _random_logs(kafka, folder, count):
-    """(first offset, batches) of random partitions: by Kafka's writer, with old messages, gaps, batches that the log
-    cleaner emptied and producers whose sequences wrap; and by the test builders."""
-    actual = []
-    kafka.lines("logs", folder, 0, count, 60)
-    for seed in range(count):
-        logs = sorted((folder / "in" / f"log{seed}-0").glob("*.log"))
-        good = [bytes(b.raw) for path in logs for b in kafkarec.batches(path.read_bytes(), errors="skip")]
-        actual.append((int(logs[0].stem), good))
-        log = broker_logs.Log(seed)
-        actual.append((int(kafkarec.scan(log.data)[0]["base_offset"]), log.batches))
-    return actual
+def _random_logs(count):
+    """(first offset, batches) of random partitions; every other one has old messages, batches that the log cleaner
+    emptied and many producers."""
+    for seed in range(2 * count):
+        log = broker_logs.Log(seed, aged=seed % 2 == 0)
+        [(first, _)] = log.segments(1)
+        yield first, log.batches
 
 
 def _append_in_groups(writer, batches, rng):
@@ -79,7 +73,7 @@ def _old_magic_after_new(batches):
 
 def test_the_files_equal_those_of_kafkas_log(kafka, tmp_path):
     rolled = refusals = 0
-    for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(25))):
+    for number, (first, batches) in enumerate(_random_logs(jvm_oracle.count(25))):
         rng = random.Random(number)
         settings, start = _settings(rng), rng.choice([0, first])
         ours, theirs = tmp_path / f"ours{number}" / "t-0", tmp_path / f"theirs{number}" / "t-0"
@@ -104,7 +98,7 @@ def test_a_spoiled_end_is_truncated_where_kafka_truncates_it(kafka, tmp_path):
     """The last segment is cut, spoiled or followed by junk. Kafka also truncates good batches after the damage;
     SegmentWriter refuses such a folder."""
     cuts = refusals = 0
-    for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(25))):
+    for number, (first, batches) in enumerate(_random_logs(jvm_oracle.count(25))):
         maker = Maker(number)
         ours, theirs = tmp_path / f"ours{number}" / "t-0", tmp_path / f"theirs{number}" / "t-0"
         with SegmentWriter(ours, start_offset=first, segment_bytes=5000) as writer:

@@ -38,6 +38,9 @@ class Log:
     epochs        of which the first leader has one
     most          batches
     distinct      no two batches have the same content: each record has another key
+    aged          also old messages in front of all batches, up to 30 producers of any id, end markers that the log
+                  cleaner emptied
+    rising        no batch has an earlier time than the one before it
     """
 
     seed: int
@@ -49,6 +52,8 @@ class Log:
     gaps: bool = True
     most: int = 40
     distinct: bool = False
+    aged: bool = False
+    rising: bool = False
     batches: list[bytes] = field(default_factory=list)
 
     def __post_init__(self):
@@ -61,9 +66,13 @@ class Log:
         self.bumps = self.random.randrange(2)
         self.without_key = self.random.randrange(4) == 0
         self.compacted = self.random.randrange(3) == 0
+        self.old = self.random.randrange(8) if self.aged else 0
         self.producers = [
-            Producer(self.random.choice([i, 1000 + i]), self.random.randrange(3) > 0)
-            for i in range(self.random.randrange(5))
+            Producer(
+                self.random.getrandbits(63) if self.aged else self.random.choice([i, 1000 + i]),
+                self.random.randrange(3) > 0,
+            )
+            for i in range(self.random.randrange(30 if self.aged else 5))
         ]
         for producer in self.producers:
             producer.sequence = self.random.choice([0, 0, 2**31 - 3])
@@ -88,7 +97,7 @@ class Log:
         self.epoch += self.random.randrange(30) == 0
         if self.gaps and self.random.randrange(12) == 0:
             self.offset += self.random.randrange(5)
-        magic = self.random.choice(self.magics)
+        magic = self.random.choice((0, 1) if len(self.batches) < self.old else self.magics)
         kind = self.random.randrange(20)
         producer = self.random.choice(self.producers) if self.producers and kind < 15 else None
         if self.odd and self.random.randrange(self.odd) == 0:
@@ -136,7 +145,7 @@ class Log:
     def write(self, producer: Producer | None):
         last = self.random.choice([0, 0, 1, 2, 4, 19])
         deltas = [delta for delta in range(last + 1) if not self.compacted or self.random.randrange(3)]
-        times = [self.random.choice([delta, delta * 1000, 0, -1, 70]) for delta in deltas]
+        times = [0 if self.rising else self.random.choice([delta, delta * 1000, 0, -1, 70]) for delta in deltas]
         records = [
             builders.record(
                 offset_delta=delta, timestamp_delta=time, key=self.key(), value=self.value(), headers=self.headers()
@@ -176,8 +185,12 @@ class Log:
             producer.sequence = 0
         commit = bool(self.random.randrange(2))
         who = {"producer_id": producer.number, "producer_epoch": producer.epoch}
+        if self.aged and not producer.open:
+            flags = builders.TRANSACTIONAL | builders.CONTROL
+            self.put(builders.batch([], attributes=flags, last_offset_delta=0, **who, **self.where()), 1)
+            return
         producer.open = False
-        self.put(builders.end_marker(commit=commit, **who, **self.where()), 1)
+        self.put(builders.end_marker(commit=commit, coordinator_epoch=self.epoch + 1, **who, **self.where()), 1)
 
     def leader_change(self):
         record = builders.record(key=struct.pack(">hh", 0, 2), value=b"\x00\x00\x00\x00\x00\x01\x01\x01\x00")

@@ -258,9 +258,17 @@ def wrapper(
     return message(magic=magic, offset=offset, value=packed, attributes=attributes | codec_id, **fields)
 
 
-def end_marker(base_offset: int, producer_id: int, *, commit: bool, producer_epoch: int = 0, **fields) -> bytes:
+def end_marker(
+    base_offset: int,
+    producer_id: int,
+    *,
+    commit: bool,
+    producer_epoch: int = 0,
+    coordinator_epoch: int = 5,
+    **fields,
+) -> bytes:
     """Return a COMMIT or ABORT control batch as the transaction coordinator writes it."""
-    marker = record(key=struct.pack(">hh", 0, int(commit)), value=struct.pack(">hi", 0, 5))
+    marker = record(key=struct.pack(">hh", 0, int(commit)), value=struct.pack(">hi", 0, coordinator_epoch))
     return batch(
         [marker],
         base_offset=base_offset,

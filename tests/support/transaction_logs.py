@@ -211,8 +211,9 @@ def split(events: Sequence[Event], borders: Sequence[int]) -> list[Sequence[Even
 class LogState:
     """The state of a log by Kafka's UnifiedLog, or by kafkarec from the same files.
 
-    open      (producer id, first offset, producer epoch, coordinator epoch, last timestamp), sorted; -1: none
-    aborted   (producer id, first offset, marker's offset), in order
+    open             (producer id, first offset, producer epoch, coordinator epoch, last timestamp), sorted; -1: none
+    aborted          (producer id, first offset, marker's offset), in order
+    read_committed   the offsets that a consumer gets
     """
 
     start_offset: int
@@ -223,9 +224,9 @@ class LogState:
     read_committed: list[int]
 
     @classmethod
-    def read(cls, answers: Path) -> LogState:
-        """Return the answers of tests/support/jvm/TransactionLogs.java."""
-        found = json.loads(answers.read_text())
+    def read(cls, answer: str) -> LogState:
+        """Kafka's answer (`transactions` in tests/support/jvm/Segments.java)."""
+        found = json.loads(answer)
         found["open"] = sorted(map(tuple, found["open"]))
         found["aborted"] = [tuple(entry[:3]) for entry in found["aborted"]]
         return cls(**found)

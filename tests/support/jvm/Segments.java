@@ -3,15 +3,22 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Predicate;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MutableRecordBatch;
+import org.apache.kafka.common.record.internal.Record;
+import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.KafkaScheduler;
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.checkpoint.LeaderEpochCheckpointFile;
@@ -19,6 +26,7 @@ import org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.LogSegment;
+import org.apache.kafka.storage.internals.log.LogStartOffsetIncrementReason;
 import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
@@ -95,8 +103,8 @@ final class Segments {
 
     /**
      * FOLDER INTERVAL: LogSegment.recover for each segment in order, with nothing known before: indexes, producer
-     * snapshots and the leader epoch file are written anew. One line a segment: its base offset, bytes cut off.
-     * The last segment's indexes end as when it is closed, the others' as when they are rolled.
+     * snapshots (at the base offset of each segment but the first, and at the end) and the leader epoch file are written
+     * anew. The last segment's indexes end as when it is closed, the others' as when they are rolled.
      */
     static void recover(String[] arguments) throws Exception {
         File folder = new File(arguments[0]);
@@ -107,14 +115,17 @@ final class Segments {
         try {
             ProducerStateManager producers = producers(folder);
             LeaderEpochFileCache epochs = epochs(folder, scheduler);
-            for (File log : logs(folder)) {
+            File[] logs = logs(folder);
+            for (File log : logs) {
                 long baseOffset = UnifiedLog.offsetFromFile(log);
+                producers.updateMapEndOffset(baseOffset);
+                if (log != logs[0])
+                    producers.takeSnapshot();
                 LogSegment segment = LogSegment.open(folder, baseOffset, config, Time.SYSTEM, 0, false);
-                int cut = segment.recover(producers, epochs);
-                producers.takeSnapshot();
+                segment.recover(producers, epochs);
                 segment.close();
-                System.out.println(baseOffset + " " + cut);
             }
+            producers.takeSnapshot();
         } finally {
             scheduler.shutdown();
         }
@@ -148,6 +159,56 @@ final class Segments {
         } finally {
             scheduler.shutdown();
         }
+    }
+
+    /**
+     * FOLDER START: the log as a broker opens it after a crash, of which what is in front of offset START is deleted, as
+     * by retention. Prints as JSON what it says of transactions, which `LogState` in transaction_logs.py describes.
+     */
+    static void transactions(String[] arguments) throws Exception {
+        KafkaScheduler scheduler = new KafkaScheduler(1);
+        scheduler.startup();
+        try {
+            Time time = Validator.at(1_700_000_000_000L);  // that of the records: no producer expires
+            UnifiedLog log = open(new File(arguments[0]), settings("256"), 0, false, scheduler, time, PRODUCER_EXPIRY);
+            log.updateHighWatermark(log.logEndOffset());
+            log.maybeIncrementLogStartOffset(
+                Long.parseLong(arguments[1]), LogStartOffsetIncrementReason.ClientRecordDeletion);
+            log.deleteOldSegments();
+            var aborted = log.collectAbortedTransactions(log.logStartOffset(), log.logEndOffset());
+            Predicate<RecordBatch> isAborted = batch -> batch.isTransactional() && aborted.stream().anyMatch(txn ->
+                txn.producerId() == batch.producerId() && txn.firstOffset() <= batch.baseOffset()
+                    && batch.baseOffset() <= txn.lastOffset());
+            System.out.println(new ObjectMapper().writeValueAsString(Map.of(
+                "start_offset", log.logStartOffset(), "next_offset", log.logEndOffset(),
+                "last_stable_offset", log.lastStableOffset(), "read_committed", committed(log, isAborted),
+                "open", log.activeProducers().stream().filter(state -> state.currentTxnStartOffset() >= 0)
+                    .map(state -> List.of(state.producerId(), state.currentTxnStartOffset(), state.producerEpoch(),
+                        state.coordinatorEpoch(), state.lastTimestamp())).toList(),
+                "aborted", aborted.stream().map(txn ->
+                    List.of(txn.producerId(), txn.firstOffset(), txn.lastOffset())).toList())));
+            close(log);
+        } finally {
+            scheduler.shutdown();
+        }
+    }
+
+    /** The offsets that a consumer gets with read_committed. */
+    private static List<Long> committed(UnifiedLog log, Predicate<RecordBatch> isAborted) throws IOException {
+        List<Long> seen = new ArrayList<>();
+        for (long at = log.logStartOffset(); at < log.lastStableOffset();) {
+            long next = at;
+            for (RecordBatch batch : log.read(at, 1 << 20, FetchIsolation.TXN_COMMITTED, true).records.batches()) {
+                next = batch.nextOffset();
+                for (Record record : batch)
+                    if (!batch.isControlBatch() && !isAborted.test(batch) && record.offset() >= log.logStartOffset())
+                        seen.add(record.offset());
+            }
+            if (next == at)
+                break;
+            at = next;
+        }
+        return seen;
     }
 
     /**

@@ -141,7 +141,7 @@ final class Validator {
         public void recordNoKeyCompactedTopic() { }
     };
 
-    private static Time at(long now) {
+    static Time at(long now) {
         return new Time() {
             @Override
             public long milliseconds() {
