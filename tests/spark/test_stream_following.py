@@ -175,7 +175,7 @@ def test_records_appended_while_latest_is_resolved_survive_a_crash(broker):
 def test_missing_start_offsets_are_refused(broker, options, message):
     broker.write(10)
     with pytest.raises((ValueError, DataLoss), match=message):
-        Query(broker.root, **options).run()
+        caught_up(broker.root, **options)
 
 
 # ---- limits ---------------------------------------------------------------------------------------------------------
