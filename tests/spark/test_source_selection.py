@@ -211,45 +211,6 @@ def test_read_committed_returns_the_records_of_a_consumer(topic, size, option):
     assert offsets_of(rows) == [record["offset"] for record in consumed["records"]]
 
 
-def transactions(seed):
-    """Three producers with overlapping transactions that abort and commit in turn; one transaction stays open."""
-    rng, data, at = random.Random(seed), b"", 0
-    running = set()
-    for _ in range(120):
-        producer = rng.randrange(3)
-        if producer in running and rng.random() < 0.4:
-            kind = rng.choice(["commit", "abort"])
-            data += builders.end_marker(at, producer, commit=kind == "commit")
-            running.discard(producer)
-            at += 1
-            continue
-        count = rng.randrange(1, 4)
-        data += batch(at, count, transaction=producer, base_sequence=at)
-        running.add(producer)
-        at += count
-    return data
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_transactions_across_splits_and_segments(seed, tmp_path):
-    data = transactions(seed)
-    cuts = [batch for batch in kafkarec.batches(data) if batch.position > len(data) // 2][:1]
-    middle = cuts[0].position
-    folder = log(tmp_path / "t-0", (0, data[:middle]), (cuts[0].base_offset or 0, data[middle:]))
-    expected = [each.offset for each in kafkarec.open(folder).read(isolation="read_committed")]
-    assert 0 < len(expected) < len(kafkarec.open(folder).read())
-    for size in ("1g", "1000", "1"):
-        assert offsets_of(read(folder, isolationLevel="read_committed", maxPartitionBytes=size)) == expected
-    some = read(
-        folder,
-        isolationLevel="read_committed",
-        maxPartitionBytes="500",
-        startingOffsets='{"t": {"0": 50}}',
-        endingOffsets='{"t": {"0": 100}}',
-    )
-    assert offsets_of(some) == [each for each in expected if 50 <= each < 100]
-
-
 # ---- times in a damaged log ------------------------------------------------------------------------------
 
 CRC, LENGTH, BASE_OFFSET = 70, 9, 3

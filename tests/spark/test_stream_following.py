@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import random
 import shutil
 from pathlib import Path
 
@@ -72,18 +71,6 @@ def test_half_a_batch_in_an_empty_log_is_awaited(broker):
     query.run()
     assert query.texts() == [{"orders": {"0": 0}}] and query.rows == {}
     finish()
-    query.run()
-    assert query.rows == broker.rows
-
-
-def test_a_preallocated_file_is_followed(broker):
-    broker.segment_bytes = 4 << 20
-    broker.writer(preallocate=True)
-    broker.write(10)
-    query = Query(broker.root)
-    for _ in range(5):
-        assert query.run() == 1
-        broker.write(7)
     query.run()
     assert query.rows == broker.rows
 
@@ -196,16 +183,6 @@ def test_a_kafka_batch_with_more_offsets_than_the_limit_is_split(broker):
     broker.write(50)
     query = caught_up(broker.root, maxOffsetsPerTrigger="7")
     assert query.rows == broker.rows and max(query.sizes) == 7
-
-
-def test_bytes_of_a_batch_are_limited(broker):
-    for _ in range(30):
-        broker.write(5)
-        broker.write(5, partition=1)
-    query = caught_up(broker.root, maxBytesPerTrigger="600")
-    each = os.path.getsize(broker.log()[0]) / (int(broker.log()[1].stem) / 5)  # bytes of a batch, about
-    assert query.rows == broker.rows
-    assert 5 <= max(query.sizes) <= 600 / each * 5 + 5
 
 
 def test_a_limit_is_divided_in_proportion_to_the_lag(broker):
@@ -327,17 +304,6 @@ def test_available_now_after_a_crash_in_the_first_batch(broker):
 
 
 # ---- restarts -------------------------------------------------------------------------------------------------------
-
-
-def test_crashes_lose_nothing_and_repeat_nothing(broker):
-    rng = random.Random(3)
-    broker.write(5)
-    query = Query(broker.root, maxOffsetsPerTrigger="13")
-    for _ in range(60):
-        broker.write(rng.randint(1, 9), partition=rng.randint(0, 2))
-        query.trigger(crash=rng.random() < 0.4)
-    query.run()
-    assert query.rows == broker.rows
 
 
 class Plan:

@@ -1,26 +1,17 @@
 """read_committed in a stream: records up to the last stable offset without aborted ones, whatever the micro-batches
 are."""
 
-import json
 import random
 
 import pytest
 from builders import end_marker, flipped, patched
 from plain_logs import batch, log
 from source_rows import offsets_of, read
-from stream_broker import Broker
 from stream_engine import Query, caught_up
 
 import kafkarec
 
 READ_COMMITTED = "read_committed"
-
-
-@pytest.fixture
-def broker(tmp_path):
-    started = Broker(tmp_path / "data", segment_bytes=1500)
-    yield started
-    started.close()
 
 
 def test_an_aborted_transaction_is_left_out_also_from_its_middle(broker):
@@ -40,21 +31,6 @@ def test_an_aborted_transaction_is_left_out_also_from_its_middle(broker):
     assert whole.rows["orders", 0] == broker.visible()
     assert middle.rows["orders", 0] == [row for row in broker.visible() if row[0] >= 18]
     assert len(whole.rows["orders", 0]) == 10 + 6 + 3
-
-
-def test_a_transaction_that_began_several_segments_before(broker):
-    broker.write_in_transaction(7, 5)
-    broker.fill(3)
-    begin = broker.writer().next_offset
-    starting = json.dumps({"orders": {"0": begin}})
-    query = Query(broker.root, isolationLevel="read_committed", startingOffsets=starting)
-    broker.write(5)
-    query.run()
-    assert query.rows == {}, "the last stable offset is below the start offset"
-    broker.end_transaction(7, commit=False)
-    broker.write(5)
-    query.run()
-    assert query.rows["orders", 0] == [row for row in broker.visible() if row[0] >= begin]
 
 
 @pytest.mark.parametrize("restarts", [False, True])
