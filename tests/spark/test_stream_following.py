@@ -168,16 +168,6 @@ def test_missing_start_offsets_are_refused(broker, options, message):
 # ---- limits ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_offsets_of_a_batch_are_limited(broker, compression):
-    for number in range(30):
-        broker.write(1 + number % 7, compression=compression)
-        broker.write(2, partition=1, compression=compression)
-    query = caught_up(broker.root, maxOffsetsPerTrigger="10")
-    assert query.rows == broker.rows
-    assert max(query.sizes) <= 10 and len(query.sizes) >= sum(map(len, broker.rows.values())) / 10
-
-
 def test_a_kafka_batch_with_more_offsets_than_the_limit_is_split(broker):
     broker.write(50, compression="gzip")
     broker.write(50)
