@@ -134,7 +134,7 @@ def test_a_stream_follows_an_object_that_is_replaced_by_a_longer_one(bucket, lib
     assert [offset for offset, _ in query.rows["t", 0]] == list(range(866)) and query.rows["t", 0][-1][1] == b"rolled"
     bucket.reset()
     assert query.run() == 0
-    assert bucket.served < 1000, "an idle source reads no segments"
+    assert bucket.served == 0, "an idle source reads no segments"
     bucket.remove(f"{folder}/{865:020}.log")
     bucket.put(f"{folder}/{0:020}.log", LOG[:middle])
     with pytest.raises(RuntimeError, match=r"data loss in t-0: .*866"):

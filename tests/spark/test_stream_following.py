@@ -18,17 +18,6 @@ from spark_udfs.source.listing import DataLoss
 # ---- growth ---------------------------------------------------------------------------------------------------------
 
 
-def test_appended_records_are_returned_once_in_order(broker):
-    broker.write(10)
-    query = Query(broker.root)
-    for number in range(40):
-        assert query.run() == 1
-        broker.write(1 + number % 9, compression=CODECS[number % 5])
-    query.run()
-    assert len(broker.log()) >= 3
-    assert query.rows == broker.rows
-
-
 def test_an_unchanged_log_starts_no_batch(broker):
     broker.write(10)
     broker.write(3, partition=10)
