@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -283,6 +284,17 @@ def test_available_now_after_a_crash_in_the_first_batch(broker):
 
 
 # ---- restarts -------------------------------------------------------------------------------------------------------
+
+
+def test_crashes_lose_nothing_and_repeat_nothing(broker):
+    rng = random.Random(3)
+    broker.write(5)
+    query = Query(broker.root, maxOffsetsPerTrigger="13")
+    for _ in range(60):
+        broker.write(rng.randint(1, 9), partition=rng.randint(0, 2))
+        query.trigger(crash=rng.random() < 0.4)
+    query.run()
+    assert query.rows == broker.rows
 
 
 class Plan:
