@@ -12,7 +12,7 @@ from damage_reports import nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
 from plain_logs import log
 from source_rows import read, repeated
-from stream_engine import Query, caught_up
+from stream_engine import caught_up
 
 import kafkarec
 from spark_udfs import decoding, function_options, functions, schema, udtf
@@ -169,7 +169,7 @@ def test_a_stream_waits_for_the_rest_of_its_log_and_refuses_strict(tmp_path):
     query = caught_up(tmp_path, endOfLog="tail")
     assert len(query.rows["orders", 0]) == OFFSET
     with pytest.raises(ValueError, match="endOfLog=strict is for read, not for stream: a stream reads whole batches"):
-        Query(tmp_path, endOfLog="STRICT").run()
+        caught_up(tmp_path, endOfLog="STRICT")
 
 
 def test_another_end_of_log_is_refused():

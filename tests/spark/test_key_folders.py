@@ -67,7 +67,7 @@ def assert_refused(message, path, **options):
     with pytest.raises(ValueError, match=message):
         read(path, **options)
     with pytest.raises(ValueError, match=message):
-        Query(path, **options).run()
+        caught_up(path, **options)
 
 
 # ---- one log of several folders ------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_overlapping_folders_are_refused(tmp_path, view):
     with pytest.raises(ValueError, match=message):
         read(tmp_path, view=view)
     with pytest.raises(ValueError, match=message):
-        Query(tmp_path).run()
+        caught_up(tmp_path)
     assert read(tmp_path, where="date <> '2026-11-02'")
 
 
@@ -318,8 +318,7 @@ def test_a_streams_rows_have_their_date(days):
 def test_a_stream_with_where_and_one_whose_new_folder_is_of_another_type(days):
     query = caught_up(days, where="date >= '2026-11-02'")
     assert query.rows["ev", 0] == [each for each in EXPECTED if each[0] >= FIRSTS[1]]
-    every = Query(days, columns="topic,partition,offset,value,date")
-    every.run()
+    every = caught_up(days, columns="topic,partition,offset,value,date")
     log(days / "date=later" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
     with pytest.raises(ValueError, match=r"the column date is date, .* 'later' is not a date such as 2026-11-01"):
         every.reader.partitions(json.loads(every.log[-1]), every.reader.latestOffset(json.loads(every.log[-1]), None))

@@ -9,7 +9,7 @@ import pytest
 from paths import SEGMENTS
 from plain_logs import batch, log
 from source_rows import offsets_of, read
-from stream_engine import Query
+from stream_engine import caught_up
 
 import kafkarec
 
@@ -213,45 +213,6 @@ def test_read_committed_returns_the_records_of_a_consumer(topic, size, option):
     assert offsets_of(rows) == [record["offset"] for record in consumed["records"]]
 
 
-def transactions(seed):
-    """Three producers with overlapping transactions that abort and commit in turn; one transaction stays open."""
-    rng, data, at = random.Random(seed), b"", 0
-    running = set()
-    for _ in range(120):
-        producer = rng.randrange(3)
-        if producer in running and rng.random() < 0.4:
-            kind = rng.choice(["commit", "abort"])
-            data += builders.end_marker(at, producer, commit=kind == "commit")
-            running.discard(producer)
-            at += 1
-            continue
-        count = rng.randrange(1, 4)
-        data += batch(at, count, transaction=producer, base_sequence=at)
-        running.add(producer)
-        at += count
-    return data
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_transactions_across_splits_and_segments(seed, tmp_path):
-    data = transactions(seed)
-    cuts = [batch for batch in kafkarec.batches(data) if batch.position > len(data) // 2][:1]
-    middle = cuts[0].position
-    folder = log(tmp_path / "t-0", (0, data[:middle]), (cuts[0].base_offset or 0, data[middle:]))
-    expected = [each.offset for each in kafkarec.open(folder).read(isolation="read_committed")]
-    assert 0 < len(expected) < len(kafkarec.open(folder).read())
-    for size in ("1g", "1000", "1"):
-        assert offsets_of(read(folder, isolationLevel="read_committed", maxPartitionBytes=size)) == expected
-    some = read(
-        folder,
-        isolationLevel="read_committed",
-        maxPartitionBytes="500",
-        startingOffsets='{"t": {"0": 50}}',
-        endingOffsets='{"t": {"0": 100}}',
-    )
-    assert offsets_of(some) == [each for each in expected if 50 <= each < 100]
-
-
 # ---- times in a damaged log ------------------------------------------------------------------------------
 
 CRC, LENGTH, BASE_OFFSET = 70, 9, 3
@@ -274,16 +235,10 @@ def test_the_mode_holds_for_the_search_of_a_time(tmp_path, place, first):
             offsets_of(read(log, mode=mode, **{f"{which}Timestamp": str(time)})) for which in ("starting", "ending")
         )
         assert after == [each for each in kept if each >= first] and before == [each for each in kept if each < first]
+        assert caught_up(log, mode=mode, startingTimestamp=str(time)).offsets == after
     for which in ("starting", "ending"):
         message = (
             r"has offset \d+, and the log ends at 30: a base offset is damaged" if place == BASE_OFFSET else "byte 212"
         )
         with pytest.raises(ValueError, match=message):
             read(log, **{f"{which}Timestamp": str(time)})
-
-
-def test_a_stream_begins_after_damage_at_its_time(tmp_path):
-    log = damaged_log(tmp_path, CRC)
-    query = Query(log, mode="PERMISSIVE", startingTimestamp=str(builders.NOW + 2001))
-    query.run()
-    assert [offset for offset, _ in query.rows["orders", 0]] == list(range(9, 30))

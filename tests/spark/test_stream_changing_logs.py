@@ -72,21 +72,6 @@ def test_the_active_segment_is_rolled_and_cleaned(broker):
     assert got(query, planned(query, 5, stop)) == [each for each in cleaned if 5 <= each < stop]
 
 
-def test_retention_while_a_micro_batch_runs(broker, caplog):
-    broker.fill(6)
-    strict, lenient = Query(broker.root), Query(broker.root, failOnDataLoss="false")
-    tasks = {}
-    for query in (strict, lenient):
-        query.trigger()
-        tasks[query] = planned(query, 3, 60)
-    path = broker.log()[0]
-    start = broker.delete_first()
-    with pytest.raises(DataLoss, match=f"data loss in orders-0: {path} no longer exists"):
-        got(strict, tasks[strict])
-    assert got(lenient, tasks[lenient]) == list(range(start, 60))
-    assert f"{path} no longer exists; failOnDataLoss is false" in caplog.text
-
-
 def test_a_cleaner_that_runs_all_the_time(broker):
     rng = random.Random(5)
     broker.fill(6)
@@ -114,7 +99,7 @@ def test_a_cleaner_that_runs_all_the_time(broker):
                         query.restart()
                         failed = False
     query.run()
-    offsets = [offset for offset, _ in query.rows["orders", 0]]
+    offsets = query.offsets
     assert offsets == sorted(set(offsets))
     kept = list(filter(log_cleaning.third, broker.offsets))
     assert list(filter(log_cleaning.third, offsets)) == kept
@@ -151,7 +136,7 @@ def test_an_unchanged_folder_is_not_opened(broker, monkeypatch):
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_a_file_that_is_preallocated_in_full(broker, monkeypatch, isolation):
     wait = clock(monkeypatch)
-    broker.segment_bytes = 1 << 20
+    broker.segment_bytes = 4 << 20  # more zeros than are searched
     broker.writer(preallocate=True)
     query = Query(broker.root, isolationLevel=isolation)
     for _ in range(4):

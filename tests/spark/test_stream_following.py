@@ -19,17 +19,6 @@ from spark_udfs.source.listing import DataLoss
 # ---- growth ---------------------------------------------------------------------------------------------------------
 
 
-def test_appended_records_are_returned_once_in_order(broker):
-    broker.write(10)
-    query = Query(broker.root)
-    for number in range(40):
-        assert query.run() == 1
-        broker.write(1 + number % 9, compression=CODECS[number % 5])
-    query.run()
-    assert len(broker.log()) >= 3
-    assert query.rows == broker.rows
-
-
 def test_an_unchanged_log_starts_no_batch(broker):
     broker.write(10)
     broker.write(3, partition=10)
@@ -72,18 +61,6 @@ def test_half_a_batch_in_an_empty_log_is_awaited(broker):
     query.run()
     assert query.texts() == [{"orders": {"0": 0}}] and query.rows == {}
     finish()
-    query.run()
-    assert query.rows == broker.rows
-
-
-def test_a_preallocated_file_is_followed(broker):
-    broker.segment_bytes = 4 << 20
-    broker.writer(preallocate=True)
-    broker.write(10)
-    query = Query(broker.root)
-    for _ in range(5):
-        assert query.run() == 1
-        broker.write(7)
     query.run()
     assert query.rows == broker.rows
 
@@ -175,20 +152,10 @@ def test_records_appended_while_latest_is_resolved_survive_a_crash(broker):
 def test_missing_start_offsets_are_refused(broker, options, message):
     broker.write(10)
     with pytest.raises((ValueError, DataLoss), match=message):
-        Query(broker.root, **options).run()
+        caught_up(broker.root, **options)
 
 
 # ---- limits ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_offsets_of_a_batch_are_limited(broker, compression):
-    for number in range(30):
-        broker.write(1 + number % 7, compression=compression)
-        broker.write(2, partition=1, compression=compression)
-    query = caught_up(broker.root, maxOffsetsPerTrigger="10")
-    assert query.rows == broker.rows
-    assert max(query.sizes) <= 10 and len(query.sizes) >= sum(map(len, broker.rows.values())) / 10
 
 
 def test_a_kafka_batch_with_more_offsets_than_the_limit_is_split(broker):
@@ -196,16 +163,6 @@ def test_a_kafka_batch_with_more_offsets_than_the_limit_is_split(broker):
     broker.write(50)
     query = caught_up(broker.root, maxOffsetsPerTrigger="7")
     assert query.rows == broker.rows and max(query.sizes) == 7
-
-
-def test_bytes_of_a_batch_are_limited(broker):
-    for _ in range(30):
-        broker.write(5)
-        broker.write(5, partition=1)
-    query = caught_up(broker.root, maxBytesPerTrigger="600")
-    each = os.path.getsize(broker.log()[0]) / (int(broker.log()[1].stem) / 5)  # bytes of a batch, about
-    assert query.rows == broker.rows
-    assert 5 <= max(query.sizes) <= 600 / each * 5 + 5
 
 
 def test_a_limit_is_divided_in_proportion_to_the_lag(broker):

@@ -42,9 +42,7 @@ def test_rows_equal_those_of_kafka_decode(case):
 
 def test_damage_is_a_row_or_an_error():
     value = flipped(GOOD) + GOOD + flipped(GOOD) * 2 + GOOD
-    options = function_options.from_keywords(mode="permissive")
-    rows = rows_of_udtf(value, options)
-    assert rows == rows_of_kafka_decode(value, options)
+    rows = rows_of_udtf(value, function_options.from_keywords(mode="permissive"))
     assert rows[0][schema.CORRUPT] and 2 <= sum(row[schema.CORRUPT] is not None for row in rows) == len(rows) - 10
     with pytest.raises(kafkarec.CorruptRecordError, match="at byte 0"):
         list(udtf.record_tuples(value, function_options.FunctionOptions()))

@@ -90,6 +90,11 @@ class Query:
         worker = pickle.loads(pickle.dumps(self._reader()))  # a copy, as on an executor
         return [row for batch in worker.read(pickle.loads(pickle.dumps(task))) for row in batch.to_pylist()]
 
+    @property
+    def offsets(self) -> list[int]:
+        """Those of the rows of orders-0."""
+        return [offset for offset, _ in self.rows.get(("orders", 0), [])]
+
     def texts(self) -> list[Any]:
         """Return the log's offsets, parsed."""
         return [json.loads(each) for each in self.log]
