@@ -6,6 +6,8 @@ import plain_logs
 import pytest
 from transaction_logs import LogState
 
+import kafkarec
+
 _DELETED = 4  # the first segments of every fourth log are deleted
 
 
@@ -44,3 +46,17 @@ def test_logs_without_their_first_segments_have_the_same_transactions(logs):
             actual = LogState.of(folder)
             assert actual.open == expected.open, number
             assert actual.aborted_from(expected.start_offset) == expected.aborted, number
+
+
+def test_a_log_that_starts_within_a_segment_is_sound_as_a_broker_recovers_it(kafka, tmp_path):
+    """What is below the log start counts for nothing there: no transaction begins in it, and a .txnindex has no entry
+    of one."""
+    for number in range(jvm_oracle.count(60)):
+        log = broker_logs.Log(number, most=120, rising=True)
+        segments = log.segments(log.random.randrange(1, 6))
+        start = log.random.randrange(segments[0][0], log.offset)
+        data = plain_logs.data_folder(tmp_path / str(number), log_start=f"orders 0 {start}")
+        plain_logs.log(data / "orders-0", *segments)
+        kafka.lines("load", data / "orders-0", 256, start)
+        report = kafkarec.verify(data)
+        assert report.exit_status() == 0, f"{number}, start {start}:\n{report}"

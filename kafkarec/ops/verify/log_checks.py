@@ -68,9 +68,13 @@ class LogFindings(NamedTuple):
 
 class LogCheck:
     """The checks along one log: `begin_segment`, `take` with each step, and `end_segment` or `mark_unread` for each
-    segment; then `finish`."""
+    segment; then `finish`.
 
-    def __init__(self, log: PartitionFiles, sequences: bool) -> None:
+    start   of the log, by log-start-offset-checkpoint; 0: not known. A broker that recovers a log takes no producer from
+            what is below it (UnifiedLog.rebuildProducerState)
+    """
+
+    def __init__(self, log: PartitionFiles, start: int, sequences: bool) -> None:
         path = partial(os.path.join, str(log.path))
         self._log, self._path = log, path
         self._own, self._batches = SideFileFindings(path), Findings()
@@ -82,7 +86,8 @@ class LogCheck:
         self._own.read_in_folder(log, partition_metadata.NAME, partition_metadata.read)
         self._base = log.segments[0].base_offset or 0 if log.segments else 0
         self._states = ProducerStates((), self._base)
-        self._is_complete = self._base == 0  # whether the producers of all earlier batches are known
+        self._start = max(self._base, start)
+        self._is_complete = self._start == 0  # whether the producers of all earlier batches are known
         self._has_missing_offsets = False  # whether offsets were missing so far
         self._has_emptied_markers = False  # of which a broker that recovers the log does not use the header
         self._is_read = True
@@ -113,7 +118,7 @@ class LogCheck:
     def end_segment(self, largest_batch: int) -> None:
         """The segment was read. largest_batch: its size in bytes."""
         is_complete = self._is_complete and not self._has_missing_offsets
-        self._indexes.finish(self._states, is_complete, self._base, largest_batch)
+        self._indexes.finish(self._states, is_complete, self._start, largest_batch)
 
     def mark_unread(self) -> None:
         """A segment could not be read, or not to its end."""
@@ -159,7 +164,7 @@ class LogCheck:
         name = snapshot_name(offset)
         entries = findings.read(name, reading, producer_snapshot.read)
         if entries is not None and offset == self._base and not self._is_complete:  # that of the log's start
-            self._states, self._is_complete = ProducerStates(entries, offset), True
+            self._states, self._is_complete = ProducerStates(entries, offset), self._start == self._base
         cleaned = self._has_missing_offsets or self._has_emptied_markers
         is_known = self._is_complete and self._is_read and not cleaned
         check_snapshot(entries or (), self._states, partial(findings.report, name), is_known)

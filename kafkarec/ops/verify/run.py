@@ -42,10 +42,19 @@ REMOTE_THREADS = 8
 
 
 def check_all(
-    logs: Sequence[PartitionFiles], limit: int, sequences: bool, threads: int | None, progress: FileProgress | None
+    logs: Sequence[PartitionFiles],
+    starts: Sequence[int],
+    limit: int,
+    sequences: bool,
+    threads: int | None,
+    progress: FileProgress | None,
 ) -> list[tuple[list[SegmentCheck], LogFindings]]:
-    """The checks of each log's files, its .checkpoint files last, and what was found along the log. limit: max
-    decompressed bytes of a payload; threads: see `verify`"""
+    """The checks of each log's files, its .checkpoint files last, and what was found along the log.
+
+    starts   the logs' start offsets, by log-start-offset-checkpoint; 0: not known
+    limit    max decompressed bytes of a payload
+    threads  see `verify`
+    """
     files_of = [(*log.segments_for_reports, *log.checkpoints) for log in logs]
     sizes = [sum(map(size_or_zero, files)) for files in files_of]
     total, local = sum(sizes), all(map(is_local, logs))
@@ -64,11 +73,11 @@ def check_all(
             progress(file.path, done, file.size)
 
     def check_files(
-        log: PartitionFiles, files: Sequence[Any], whole: bool
+        log: PartitionFiles, start: int, files: Sequence[Any], whole: bool
     ) -> tuple[list[SegmentCheck], LogFindings | None]:
         """Checks some files of a log, or all of them (`whole`) and along it."""
         try:
-            along = LogCheck(log, sequences) if whole else None
+            along = LogCheck(log, start, sequences) if whole else None
             checked = []
             for file in files:
                 of_log = along if file in log.segments else None
@@ -81,26 +90,28 @@ def check_all(
             raise
 
     units = []
-    for log, files, size in zip(logs, files_of, sizes, strict=True):
+    for log, start, files, size in zip(logs, starts, files_of, sizes, strict=True):
         whole = len(files) < 2 or size <= share
-        units += [(log, part, whole) for part in ([files] if whole else [[file] for file in files])]
+        units += [(log, start, part, whole) for part in ([files] if whole else [[file] for file in files])]
     try:
         found = list(run_in_threads((partial(check_files, *unit) for unit in units), readers))
     except KeyboardInterrupt:
         failure[:] = [RuntimeError("interrupted")]
         raise
     results = []
-    for log, parts in groupby(zip(units, found, strict=True), lambda one: one[0][0]):
+    for (log, start), parts in groupby(zip(units, found, strict=True), lambda one: one[0][:2]):
         [*of_log] = (result for _, result in parts)
         checked = [file for files, _ in of_log for file in files]
-        results.append((checked, of_log[0][1] or _check_along_again(log, checked, limit, sequences)))
+        results.append((checked, of_log[0][1] or _check_along_again(log, start, checked, limit, sequences)))
     return results
 
 
-def _check_along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit: int, sequences: bool) -> LogFindings:
+def _check_along_again(
+    log: PartitionFiles, start: int, files: Sequence[SegmentCheck], limit: int, sequences: bool
+) -> LogFindings:
     """The checks along a log whose segments were checked apart: from headers and markers, and from everything where a
     checksum is wrong. Of a remote log without indexes all headers would be fetched for nothing."""
-    along = LogCheck(log, sequences)
+    along = LogCheck(log, start, sequences)
     checked = {one.path: one for one in files}
     indexes = offset_index.SUFFIX, txn_index.SUFFIX
     is_compared = sequences or is_local(log) or any(one.suffix in indexes for one in recorded_ends.files_beside(log))
@@ -180,7 +191,10 @@ def verify(
                 files, folder = _inodes_and_sizes(log), DataFolderState.of_log(log, data_folders)
                 known.append((files, folder, recorded_ends.read(log, folder)))
             made = []
-            results = check_all(logs, max_decompressed_bytes, sequences, threads, progress)
+            starts = [
+                folder.log_start(log.topic, log.partition) for log, (_, folder, _) in zip(logs, known, strict=True)
+            ]
+            results = check_all(logs, starts, max_decompressed_bytes, sequences, threads, progress)
             for log, (files, folder, ends), (checked, along) in zip(logs, known, results, strict=True):
                 report = partition_report(log, checked, along, folder, ends, max_decompressed_bytes)
                 made.append((report, report.state in ("damaged", "error") and _was_changed(log, files)))

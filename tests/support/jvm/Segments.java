@@ -145,15 +145,16 @@ final class Segments {
     }
 
     /**
-     * FOLDER INTERVAL: the log as a broker opens it after a crash (LogLoader), closed again. Prints its first and
-     * next offset, its high watermark's limit and the base offsets of its segments.
+     * FOLDER INTERVAL [START]: the log as a broker opens it after a crash (LogLoader), closed again; START: by
+     * log-start-offset-checkpoint. Prints its first and next offset, and the base offsets of its segments.
      */
     static void load(String[] arguments) throws Exception {
         File folder = new File(arguments[0]);
+        long start = arguments.length > 2 ? Long.parseLong(arguments[2]) : 0;
         KafkaScheduler scheduler = new KafkaScheduler(1);
         scheduler.startup();
         try {
-            UnifiedLog log = open(folder, settings(arguments[1]), 0, false, scheduler, Time.SYSTEM, PRODUCER_EXPIRY);
+            UnifiedLog log = open(folder, settings(arguments[1]), start, false, scheduler, Time.SYSTEM, PRODUCER_EXPIRY);
             System.out.println(log.logStartOffset() + " " + log.logEndOffset() + bases(log));
             close(log);
         } finally {

@@ -265,6 +265,15 @@ def test_an_entry_that_fits_no_transaction_proves_nothing(txn):
     assert ("sidefiles_unchecked", "note") in words(list(report.findings))
 
 
+@pytest.mark.parametrize("change", [entry_dropped, added(10, 5, 8)], ids=["no entry", "it begins later"])
+@pytest.mark.parametrize("start", [0, 1])
+def test_transactions_that_begin_below_the_log_start(change, start, txn):
+    """A broker that recovers a log knows nothing of what is below it; tests/jvm/test_transactions asks Kafka."""
+    data_folder(txn.parent, log_start=f"txn 0 {start}")
+    changed(TXNS, change)(txn)
+    assert any(one.severity == "error" for one in findings(txn)) == (start == 0)
+
+
 def log_of(tmp_path, *batches, index):
     (tmp_path / f"{FIRST}.log").write_bytes(b"".join(batches))
     (tmp_path / f"{FIRST}.index").write_bytes(offset_index.write(index, 0))
