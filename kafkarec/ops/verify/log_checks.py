@@ -70,8 +70,8 @@ class LogCheck:
     """The checks along one log: `begin_segment`, `take` with each step, and `end_segment` or `mark_unread` for each
     segment; then `finish`.
 
-    start   of the log, by log-start-offset-checkpoint; 0: not known. A broker that recovers a log takes no producer from
-            what is below it (UnifiedLog.rebuildProducerState)
+    start   of the log, by log-start-offset-checkpoint; 0: not known. A broker that recovers a log takes no producer
+            from what is below it (UnifiedLog.rebuildProducerState)
     """
 
     def __init__(self, log: PartitionFiles, start: int, sequences: bool) -> None:
