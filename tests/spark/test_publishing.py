@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from publish_jobs import (
@@ -396,6 +397,37 @@ def test_a_driver_whose_lock_expired_stops_before_the_next_request(tmp_path, mon
             assert objects(store) == before
     publish(store, "job-3", {"t-1": ["z"]})
     assert content(store) == {"t-0": numbered("a", "d"), "t-1": numbered("b", "e", "z")}
+
+
+def test_a_driver_that_rewrites_one_partition_for_long_renews_its_lock(tmp_path, monkeypatch):
+    """Each download and upload takes 400 seconds; without a renewal for 600 a driver stops."""
+    store, clock = new_store(tmp_path, monkeypatch), [time.time()]
+    publish(store, "job-1", {"t-0": ["a"]})
+    staged = stage(made := begun(store, "job-2"), {"t-0": ["b"]}, {"t-0": ["c"]}, {"t-0": ["d"]})
+    monkeypatch.setattr(buckets, "time", SimpleNamespace(time=lambda: clock[0], sleep=time.sleep))
+    for verb in ("download", "upload"):
+        real = getattr(Dying, verb)
+
+        def slow(self, *words, original=real):
+            clock[0] += 400
+            original(self, *words)
+
+        monkeypatch.setattr(Dying, verb, slow)
+    commit(made, staged)
+    assert content(store) == {"t-0": numbered("a", "b", "c", "d")} and left(store) == []
+
+
+@pytest.mark.parametrize("base", [1, 7])
+def test_appends_continue_at_an_empty_last_segment(out, base):
+    """Its name has the end of the log, also behind a gap: offsets below it may have been consumed."""
+    publish(out, "job-1", {"t-0": ["a"]})
+    (on_disk(out) / "t-0" / f"{base:020}.log").touch()
+    if "://" in out:
+        with pytest.raises(ValueError, match=rf"{base:020}\.log is an object without records: remove it first"):
+            publish(out, "job-2", {"t-0": ["b"]})
+    else:
+        publish(out, "job-2", {"t-0": ["b"]})
+        assert content(out) == {"t-0": [(0, "a"), (base, "b")]}
 
 
 def test_the_sweep_leaves_running_jobs(out):
