@@ -374,6 +374,33 @@ def test_a_foreign_write_after_the_commit_is_not_overwritten(out, monkeypatch):
     assert content(out) == {"t-0": numbered("a", "b"), "t-1": numbered("c")}
 
 
+def test_a_driver_on_another_machine_finishes_a_commit(tmp_path, monkeypatch):
+    """There the same folder has another device number, by which the system knows where it is mounted."""
+    out = tmp_path / "out"
+    publish(out, "job-1", {"t-0": ["a"], "t-1": ["b"]})
+    made = begun(out, "job-2")
+    staged, swap = stage(made, {"t-0": ["c"], "t-1": ["d"]}), folders.swap_folders
+
+    def first_only(new, target):
+        if target.endswith("t-1"):
+            raise OSError(errno.EIO, "the driver's machine is gone", target)
+        return swap(new, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "swap_folders", first_only)
+        with pytest.raises(UnfinishedCommit, match="the driver's machine is gone"):
+            commit(made, staged)
+    assert content(out) == {"t-0": numbered("a", "c"), "t-1": numbered("b")}
+
+    def elsewhere(path):
+        status = os.lstat(path)
+        return os.stat_result((*status[:2], status.st_dev + 1, *status[3:]))
+
+    monkeypatch.setattr(folders, "os", SimpleNamespace(**{**vars(os), "lstat": elsewhere}))
+    publish(out, "job-3", {"t-0": ["e"]})
+    assert content(out) == {"t-0": numbered("a", "c", "e"), "t-1": numbered("b", "d")} and left(out) == []
+
+
 def test_a_driver_whose_lock_expired_stops_before_the_next_request(tmp_path, monkeypatch):
     """Before its journal it leaves nothing; after it others finish the commit."""
     store = new_store(tmp_path, monkeypatch)
