@@ -331,7 +331,7 @@ class Bucket(Store):
         for file in sorted(filter(_is_appended, os.listdir(scratch) if rest else ())):
             path = os.path.join(scratch, file)
             objects[file] = f"{new}/{file}", os.path.getsize(path)
-            self.upload(path, f"{new}/{file}")
+            self._renew_and(self.upload, path, f"{new}/{file}")
             os.unlink(path)
         small = {} if parts else {EMPTY_LOG: b""}
         if log is None and topic_id:
@@ -364,14 +364,14 @@ class Bucket(Store):
             with open_segment(f"{self.path}/{name}/{one.name}", job.options.storageOptions) as segment:
                 last = last_batch(segment)
             if last is not None:
-                end = last["next_offset"]
+                end = max(end, last["next_offset"])  # behind a gap the last segment may be empty
                 break
         return end, leader_epoch(lambda file: self.read(f"{name}/{file}"))
 
     def _downloaded_segments(self, staging: str, parts: Sequence[StagedPartition], path: str) -> Iterator[str]:
         """Each segment that tasks have staged in turn, as a local file."""
         for name in (f"{part.folder}/{one.name}" for part in parts for one in part.files if one.name.endswith(".log")):
-            self.download(f"{staging}/{name}", path)
+            self._renew_and(self.download, f"{staging}/{name}", path)
             yield path
             os.unlink(path)
 

@@ -236,13 +236,12 @@ class SharedFolder(Store):
 # ---- operations on folders and logs; each can be repeated after a crash
 
 
-def _inode(path: str) -> list[int] | None:
-    """Device and inode, which identify a folder after a rename; None: it does not exist."""
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:
-        return None
-    return [status.st_dev, status.st_ino]
+def _inode(path: str) -> int | None:
+    """What identifies a folder after a rename; None: it does not exist. The file system's device has another number
+    where another machine has mounted it."""
+    with suppress(FileNotFoundError):
+        return os.lstat(path).st_ino
+    return None
 
 
 def swap_folders(one: str, other: str) -> bool:

@@ -44,16 +44,19 @@ _Logs = dict[TopicPartition, GrowingLog]
 def reader(given: options.Given, wanted: Any) -> StreamReader:
     """The reader for these options and columns; where they are wrong, one whose first use raises the ValueError: if
     Spark gets no reader, it fails when it calls `reader.stop()`, and reports that."""
-    kind = StreamReader if capabilities.LIMITS.present else StreamReaderWithoutLimits
     try:
         chosen = options.parse(given, "stream")
-        return kind(chosen, requested_columns(wanted, chosen))
+        return StreamReader(chosen, requested_columns(wanted, chosen))
     except Exception as error:
-        return kind(options.ReadOptions(), (), error)
+        return StreamReader(options.ReadOptions(), (), error)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One instance is on the driver while the query runs; others are made for each plan and pickled to the tasks."""
+    """One instance is on the driver while the query runs; others are made for each plan and pickled to the tasks.
+
+    A Spark without limits of micro-batches (4.0, 4.1) does not say where the next one begins. Known are the offsets
+    that it got here before; after a restart only `partitions` has the start.
+    """
 
     def __init__(self, chosen: options.ReadOptions, wanted: Columns, error: Exception | None = None) -> None:
         self.options = chosen
@@ -64,6 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held_back: Offsets = {}
         self._target_ends: Offsets | None = None
         self._latest: Offsets | None = None
+        self._reached: Offsets | None = None  # the end of the last micro-batch that this process has planned
 
     def __reduce__(self) -> Any:
         """Pickles options and columns; the driver's state of the logs is not needed in tasks."""
@@ -109,20 +113,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 elif requested[key][0] == "offset":
                     offset = log.clamp_reporting_loss(offset, "startingOffsets asks for")
                 starts[key] = offset
+            self._reached = starts
             return offsets_to_json(starts)
 
         return self._with_logs(start_offsets, is_first=True)
 
     @report_cause_first
-    def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
+    def latestOffset(self, start: OffsetsJson | None = None, limit: ReadLimit | None = None) -> OffsetsJson:
         """The end offsets of the next micro-batch; the object `start` itself if there is nothing new."""
-        before = offsets_from_json(start)
+        before = self._reached if start is None else offsets_from_json(start)
         offsets = self._with_logs(lambda logs: self._latest_from(logs, before, limit))
-        return start if offsets == before else offsets_to_json(offsets)
+        return start if start is not None and offsets == before else offsets_to_json(offsets)
 
-    def _latest_from(
-        self, logs: _Logs, before: Offsets, limit: ReadLimit | None, *, start_is_known: bool = True
-    ) -> Offsets:
+    def _latest_from(self, logs: _Logs, start: Offsets | None, limit: ReadLimit | None) -> Offsets:
+        before = start or {}
         self._report_missing(before, logs)
         starts, ends = {}, {}
         self._latest = {}
@@ -132,7 +136,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = latest = max(begin, log.stable_end(begin))
             if self._target_ends is not None:
                 end = min(end, max(begin, self._target_ends.get(key, begin)))
-            if known is None and end <= begin and start_is_known:
+            if known is None and end <= begin and start is not None:
                 continue  # with its offsets in the result Spark would start an empty batch
             end = max(begin, min(end, self._held_back.get(key, end)))
             starts[key], ends[key], self._latest[key] = begin, end, latest
@@ -200,9 +204,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         splits = self._with_logs(lambda logs: self._splits(logs, before, after))
         columns.check_key_values(splits, self.columns)
         gaps.warn_of_gaps(self.options, splits)
+        self._reached = after
         return [InputPartition(each) for each in planning.group_into_tasks(self.options, splits)]
 
     def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:
+        if self._reached is None and not capabilities.LIMITS.present:  # what was lost before the restart
+            self._report_missing(before, logs)
+            for key, log in logs.items():
+                if before.get(key, 0) > after.get(key, 0):
+                    log.clamp_reporting_loss(before[key], "the next offset is")
         self._report_missing(after, logs)
         spans = {}
         for key in after.keys() & logs.keys():
@@ -225,37 +235,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if gone:
             names = ", ".join(f"{key[0]}-{key[1]} (next offset {before[key]})" for key in gone)
             report_loss(self.options, f"{names}: no segments are left")
-
-
-class StreamReaderWithoutLimits(StreamReader):
-    """For a Spark without limits of micro-batches (4.0, 4.1): it asks for the logs' ends, and does not say where the
-    batch begins. Known are the offsets that Spark got here before; after a restart only `partitions` has the start."""
-
-    _reached: Offsets | None = None
-
-    @report_cause_first
-    def initialOffset(self) -> OffsetsJson:
-        offsets = super().initialOffset()
-        self._reached = offsets_from_json(offsets)
-        return offsets
-
-    @report_cause_first
-    def latestOffset(self) -> OffsetsJson:  # type: ignore[override]
-        known = self._reached is not None
-        before = self._reached or {}
-        offsets = self._with_logs(lambda logs: self._latest_from(logs, before, None, start_is_known=known))
-        return offsets_to_json(offsets)
-
-    @report_cause_first
-    def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
-        tasks = super().partitions(start, end)
-        self._reached = offsets_from_json(end)
-        return tasks
-
-    def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:
-        if self._reached is None:  # what was lost before the restart
-            self._report_missing(before, logs)
-            for key, log in logs.items():
-                if before.get(key, 0) > after.get(key, 0):
-                    log.clamp_reporting_loss(before[key], "the next offset is")
-        return super()._splits(logs, before, after)

@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from publish_jobs import (
@@ -373,6 +374,33 @@ def test_a_foreign_write_after_the_commit_is_not_overwritten(out, monkeypatch):
     assert content(out) == {"t-0": numbered("a", "b"), "t-1": numbered("c")}
 
 
+def test_a_driver_on_another_machine_finishes_a_commit(tmp_path, monkeypatch):
+    """There the same folder has another device number, by which the system knows where it is mounted."""
+    out = tmp_path / "out"
+    publish(out, "job-1", {"t-0": ["a"], "t-1": ["b"]})
+    made = begun(out, "job-2")
+    staged, swap = stage(made, {"t-0": ["c"], "t-1": ["d"]}), folders.swap_folders
+
+    def first_only(new, target):
+        if target.endswith("t-1"):
+            raise OSError(errno.EIO, "the driver's machine is gone", target)
+        return swap(new, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "swap_folders", first_only)
+        with pytest.raises(UnfinishedCommit, match="the driver's machine is gone"):
+            commit(made, staged)
+    assert content(out) == {"t-0": numbered("a", "c"), "t-1": numbered("b")}
+
+    def elsewhere(path):
+        status = os.lstat(path)
+        return os.stat_result((*status[:2], status.st_dev + 1, *status[3:]))
+
+    monkeypatch.setattr(folders, "os", SimpleNamespace(**{**vars(os), "lstat": elsewhere}))
+    publish(out, "job-3", {"t-0": ["e"]})
+    assert content(out) == {"t-0": numbered("a", "c", "e"), "t-1": numbered("b", "d")} and left(out) == []
+
+
 def test_a_driver_whose_lock_expired_stops_before_the_next_request(tmp_path, monkeypatch):
     """Before its journal it leaves nothing; after it others finish the commit."""
     store = new_store(tmp_path, monkeypatch)
@@ -396,6 +424,37 @@ def test_a_driver_whose_lock_expired_stops_before_the_next_request(tmp_path, mon
             assert objects(store) == before
     publish(store, "job-3", {"t-1": ["z"]})
     assert content(store) == {"t-0": numbered("a", "d"), "t-1": numbered("b", "e", "z")}
+
+
+def test_a_driver_that_rewrites_one_partition_for_long_renews_its_lock(tmp_path, monkeypatch):
+    """Each download and upload takes 400 seconds; without a renewal for 600 a driver stops."""
+    store, clock = new_store(tmp_path, monkeypatch), [time.time()]
+    publish(store, "job-1", {"t-0": ["a"]})
+    staged = stage(made := begun(store, "job-2"), {"t-0": ["b"]}, {"t-0": ["c"]}, {"t-0": ["d"]})
+    monkeypatch.setattr(buckets, "time", SimpleNamespace(time=lambda: clock[0], sleep=time.sleep))
+    for verb in ("download", "upload"):
+        real = getattr(Dying, verb)
+
+        def slow(self, *words, original=real):
+            clock[0] += 400
+            original(self, *words)
+
+        monkeypatch.setattr(Dying, verb, slow)
+    commit(made, staged)
+    assert content(store) == {"t-0": numbered("a", "b", "c", "d")} and left(store) == []
+
+
+@pytest.mark.parametrize("base", [1, 7])
+def test_appends_continue_at_an_empty_last_segment(out, base):
+    """Its name has the end of the log, also behind a gap: offsets below it may have been consumed."""
+    publish(out, "job-1", {"t-0": ["a"]})
+    (on_disk(out) / "t-0" / f"{base:020}.log").touch()
+    if "://" in out:
+        with pytest.raises(ValueError, match=rf"{base:020}\.log is an object without records: remove it first"):
+            publish(out, "job-2", {"t-0": ["b"]})
+    else:
+        publish(out, "job-2", {"t-0": ["b"]})
+        assert content(out) == {"t-0": [(0, "a"), (base, "b")]}
 
 
 def test_the_sweep_leaves_running_jobs(out):

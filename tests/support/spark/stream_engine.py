@@ -18,8 +18,8 @@ from typing import Any
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
+from spark_udfs import capabilities
 from spark_udfs.source import KafkarecDataSource
-from spark_udfs.source.stream import StreamReaderWithoutLimits
 
 Row = tuple[int, bytes | None]
 
@@ -69,7 +69,7 @@ class Query:
         return True
 
     def _latest(self, start: dict[str, Any], all_available: bool):
-        if isinstance(self.reader, StreamReaderWithoutLimits):  # Spark 4.0 and 4.1
+        if not capabilities.LIMITS.present:  # Spark 4.0 and 4.1
             return self.reader.latestOffset()
         limit = ReadAllAvailable() if all_available else self.reader.getDefaultReadLimit()
         assert isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMaxBytes)
