@@ -18,7 +18,7 @@ MS = 1_000 * int(NOON.timestamp())
 
 
 def offsets_at(path, time, **options):
-    return spark_udfs.offsets_at(SimpleNamespace(), path, time, **options)
+    return spark_udfs.offsets_at(SimpleNamespace(sparkContext=None), path, time, **options)
 
 
 def oracle(path, since):

@@ -43,6 +43,7 @@ public final class Oracle {
         Map.entry("delete topics", Served::delete),
         Map.entry("move", Served::move),
         Map.entry("traffic", Served::traffic),
+        Map.entry("produce", Served::produce),
         Map.entry("group", Groups::main),
         Map.entry("text", Oracle::text),
         Map.entry("build", Builder::script),

@@ -70,6 +70,38 @@ final class Served {
         }
     }
 
+    /**
+     * BOOTSTRAP TOPIC COUNT: three records of an idempotent producer COUNT times, then COUNT transactions of three
+     * records each, of which every other one is aborted. Prints the offset of each record.
+     */
+    static void produce(String[] arguments) throws Exception {
+        int count = Integer.parseInt(arguments[2]);
+        Map<String, Object> settings = new HashMap<>(Map.of("bootstrap.servers", arguments[0], "acks", "all",
+            "enable.idempotence", "true", "max.block.ms", PATIENCE_SECONDS * 1000));
+        for (boolean transactional : new boolean[] {false, true}) {
+            if (transactional)
+                settings.put("transactional.id", "back-into-" + arguments[1]);
+            try (KafkaProducer<byte[], byte[]> producer =
+                     new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
+                if (transactional)
+                    producer.initTransactions();
+                for (int i = 0; i < count; i++) {
+                    if (transactional)
+                        producer.beginTransaction();
+                    for (int j = 0; j < 3; j++) {
+                        byte[] value = ("more " + i + " " + j).getBytes(StandardCharsets.UTF_8);
+                        Future<RecordMetadata> sent = producer.send(new ProducerRecord<>(arguments[1], value, value));
+                        System.out.println(sent.get(PATIENCE_SECONDS, TimeUnit.SECONDS).offset());
+                    }
+                    if (transactional && i % 2 == 0)
+                        producer.commitTransaction();
+                    else if (transactional)
+                        producer.abortTransaction();
+                }
+            }
+        }
+    }
+
     /** BOOTSTRAP TOPIC COUNT: waits until so many replicas of partition 0 are in sync. */
     static void inSync(String[] arguments) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
