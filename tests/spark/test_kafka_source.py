@@ -48,7 +48,7 @@ def ran(kafka, fat, bare_python, tmp_path_factory):
     old_records(served["old"])
     (folder / "out").mkdir()
     with serving(kafka, folder / "broker", served, **SETTINGS) as broker:
-        assert kafka.ask("transact", broker.address, "txn", 1, 1, 30, "a", "b").status == 0
+        assert kafka.ask("produce", broker.address, "txn", 4).status == 0
         assert kafka.ask("create", broker.address, "growing:partitions=2").status == 0
         words = ("kafka_source.py", fat, bare_python, folder / "app", broker.address, str(broker.data), f"{folder}/out")
         yield Run(Application(*words, jars=jars, master=ONE_EXECUTOR).result(), broker.data)

@@ -266,10 +266,11 @@ final class Served {
     }
 
     /**
-     * BOOTSTRAP STARTED MILLISECONDS SEED ACKS TOPIC...: makes the file STARTED as soon as the brokers answer, then writes to partitions 0 and 1 of the topics: plain records and, with
-     * acks=all, transactions that commit and abort, of which the last stay open; deletes the first half of the records of
-     * the topics whose name has "deleted" in it, and commits offsets of a group. Brokers may fail meanwhile. Prints how
-     * many records were acknowledged.
+     * BOOTSTRAP STARTED MILLISECONDS SEED ACKS TOPIC...: makes the file STARTED as soon as the brokers answer, then
+     * writes to partitions 0 and 1 of the topics, for that time or until ten records were acknowledged: plain records
+     * and, with acks=all, transactions that commit and abort, of which the last stay open; deletes the first half of the
+     * records of the topics whose name has "deleted" in it, and commits offsets of a group. Brokers may fail meanwhile.
+     * Prints how many records were acknowledged.
      */
     static void traffic(String[] arguments) throws Exception {
         Random random = new Random(Long.parseLong(arguments[3]));
@@ -300,8 +301,12 @@ final class Served {
             for (KafkaProducer<byte[], byte[]> producer : producers.subList(1, producers.size()))
                 patiently(producer::initTransactions);
             Files.createFile(Path.of(arguments[1]));
-            long deadline = System.currentTimeMillis() + Long.parseLong(arguments[2]);
-            for (int step = 0; System.currentTimeMillis() < deadline; step++) {
+            long begin = System.currentTimeMillis(), deadline = begin + Long.parseLong(arguments[2]);
+            long last = Math.max(deadline, begin + 20_000);  // where hardly anything is acknowledged in that time
+            for (int step = 0; ; step++) {
+                long now = System.currentTimeMillis();
+                if (now >= last || (now >= deadline && written.get() >= 10))
+                    break;
                 int who = random.nextInt(producers.size());
                 KafkaProducer<byte[], byte[]> producer = producers.get(who);
                 if (who > 0 && !open[who])

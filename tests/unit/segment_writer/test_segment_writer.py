@@ -20,7 +20,7 @@ from salvage_runs import run_in_child
 import kafkarec
 from kafkarec import SegmentWriter
 from kafkarec.ops.segment_writer import AppendRefused
-from kafkarec.sidecars import partition_metadata
+from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
 
 WEEK = 7 * 24 * 60 * 60 * 1000
 
@@ -78,6 +78,18 @@ def test_the_topic_id(folder):
         SegmentWriter(folder, topic_id=UUID(int=5))
     with pytest.raises(ValueError, match="22 characters"):
         SegmentWriter(folder, topic_id="short")
+
+
+def test_producers_epochs_and_aborted_transactions(folder):
+    with SegmentWriter(folder) as writer:
+        writer.append(batch(0, transaction=9))
+        writer.append(builders.end_marker(3, 9, commit=False, leader_epoch=2))
+    [entry] = producer_snapshot.read((folder / "00000000000000000004.snapshot").read_bytes())
+    assert (entry.producer_id, entry.last_sequence, entry.current_txn_first_offset) == (9, 2, -1)
+    assert leader_epochs.read((folder / leader_epochs.NAME).read_bytes()) == ((0, 0), (2, 3))
+    assert len((folder / "00000000000000000000.txnindex").read_bytes()) == 34
+    with kafkarec.open(folder) as log:
+        assert len(log.read(isolation="read_committed")) == 0 and len(log.read()) == 3
 
 
 # Offsets and epochs of a leader

@@ -117,6 +117,15 @@ def test_records_are_frozen_comparable_and_hash_like_equals():
     assert pickle.loads(pickle.dumps(one)) == one
 
 
+def test_changing_the_input_afterwards_changes_nothing():
+    data = bytearray(DATA)
+    columns = kafkarec.decode(data)
+    wanted = list(columns)
+    data[:] = bytes(len(data))
+    assert list(columns) == wanted
+    data.clear()  # raises BufferError while a view of it is held
+
+
 @pytest.mark.parametrize(
     "options",
     [

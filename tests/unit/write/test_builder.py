@@ -1,6 +1,6 @@
 """RecordBatchBuilder: limits, order of calls, refusals without effect. tests/jvm/test_builder.py has Kafka's bytes."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 
@@ -135,13 +135,16 @@ def test_max_timestamp_and_its_offset():
     assert RecordBatchBuilder().max_timestamp == -1
 
 
-def test_a_time_without_a_zone_and_the_delete_horizon():
-    """test_encode.py has all kinds of times, which the builder writes, too."""
+def test_timestamps():
     made = RecordBatchBuilder(delete_horizon_ms=1000)
+    made.append(datetime(2026, 1, 1, tzinfo=UTC), None, None)
+    made.append(datetime.fromisoformat("2026-01-01T00:00:00.0019+01:00"), None, None)
+    made.append(None, None, None)
     with pytest.raises(ValueError, match="time zone"):
         made.append(datetime(2026, 1, 1), None, None)
-    made.append(None, None, None)
+    start = 1_767_225_600_000
     [batch] = kafkarec.batches(made.build())
+    assert [row.timestamp for row in batch] == [start, start - 3_600_000 + 1, None]
     assert batch.delete_horizon_ms == made.delete_horizon_ms == 1000
     assert RecordBatchBuilder(delete_horizon_ms=-2).delete_horizon_ms is None
 
