@@ -9,6 +9,9 @@ pytestmark = pytest.mark.core
 SETUP = """
 import ctypes, mmap, golden, kafkarec, builders, oracle
 from long_run import fewer
+from kafkarec.read.decode_options import request
+from kafkarec.read.walk import walk
+AUDITED = request(columns=["key"], control=True, errors="skip", restore=False).with_options(audit=True)
 STEP = fewer(1, 7)             # every length, or every seventh from a first one that differs
 libc = ctypes.CDLL(None, use_errno=True)
 PAGE = mmap.PAGESIZE
@@ -29,6 +32,8 @@ def read(view):
                 record.key
         except kafkarec.KafkaRecordError:
             pass
+    for step in walk([view], AUDITED):  # as verify reads
+        step.rows.audit_notes()
     try:
         kafkarec.scan(view)
         for batch in kafkarec.batches(view):
