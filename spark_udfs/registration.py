@@ -55,11 +55,12 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
 
     Returns a printable table of what is registered.
     """
-    if rows_at_once is not None:
-        if type(rows_at_once) is not int or rows_at_once < 1:  # with 0 no stream of this session can start
-            raise ValueError(f"rows_at_once={rows_at_once!r}: must be a whole number above 0")
-        spark.conf.set(ROWS, str(rows_at_once))
+    # with 0 no stream of this session can start
+    if rows_at_once is not None and (type(rows_at_once) is not int or rows_at_once < 1):
+        raise ValueError(f"rows_at_once={rows_at_once!r}: must be a whole number above 0")
     shipped = cluster.ship(spark)
+    if rows_at_once is not None:
+        spark.conf.set(ROWS, str(rows_at_once))
     session = cluster.session_id(spark)
     problem = _problem(spark)
     for name in functions.SQL_FUNCTIONS:

@@ -242,7 +242,7 @@ def test_a_folder_that_spark_connect_removes_is_refused(source, tmp_path, monkey
     session.mkdir()
     monkeypatch.chdir(session)
     monkeypatch.setenv("SPARK_JOB_ARTIFACT_UUID", session.name)
-    for path in ("table", session / "table"):
+    for path in ("table", ".", session / "table"):
         with pytest.raises(
             ValueError, match=f"^{path} is in a temporary folder of this session on the cluster; name an"
         ):
@@ -251,6 +251,19 @@ def test_a_folder_that_spark_connect_removes_is_refused(source, tmp_path, monkey
     write(source, tmp_path / "table")
     assert values(tmp_path / "table") == ALL
     assert repr(write(source, tmp_path / "table")) == "0 rows in 0 files, 0 bytes; 0 damaged ranges"
+
+
+def test_a_folder_of_that_name_without_spark_connect_is_none_of_these(source, tmp_path, monkeypatch):
+    """Spark sets the variable to "default" there. Where the working folder was removed, an absolute path needs none."""
+    working = tmp_path / "default"
+    working.mkdir()
+    monkeypatch.chdir(working)
+    monkeypatch.setenv("SPARK_JOB_ARTIFACT_UUID", "default")
+    write(source, "table")
+    assert values(working / "table") == ALL
+    shutil.rmtree(working)
+    write(source, tmp_path / "table")
+    assert values(tmp_path / "table") == ALL
 
 
 def test_errorifexists_refuses_a_table(source, out):

@@ -170,6 +170,7 @@ def test_data_frame_functions_check_types_on_the_driver(spark_session):
 def test_what_is_no_session_is_told(given, tmp_path):
     for call in (
         lambda: spark_udfs.register(given),
+        lambda: spark_udfs.register(given, rows_at_once=500),
         lambda: spark_udfs.doctor(given),
         lambda: spark_udfs.count(given, SEGMENTS),
         lambda: spark_udfs.damage_report(given, SEGMENTS),
