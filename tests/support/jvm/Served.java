@@ -267,7 +267,7 @@ final class Served {
 
     /**
      * BOOTSTRAP STARTED MILLISECONDS SEED ACKS TOPIC...: makes the file STARTED as soon as the brokers answer, then
-     * writes to partitions 0 and 1 of the topics, for that time or until ten records were acknowledged: plain records
+     * writes to partitions 0 and 1 of the topics, for that time or until twenty records were acknowledged: plain records
      * and, with acks=all, transactions that commit and abort, of which the last stay open; deletes the first half of the
      * records of the topics whose name has "deleted" in it, and commits offsets of a group. Brokers may fail meanwhile.
      * Prints how many records were acknowledged.
@@ -305,7 +305,7 @@ final class Served {
             long last = Math.max(deadline, begin + 20_000);  // where hardly anything is acknowledged in that time
             for (int step = 0; ; step++) {
                 long now = System.currentTimeMillis();
-                if (now >= last || (now >= deadline && written.get() >= 10))
+                if (now >= last || (now >= deadline && written.get() >= 20))
                     break;
                 int who = random.nextInt(producers.size());
                 KafkaProducer<byte[], byte[]> producer = producers.get(who);

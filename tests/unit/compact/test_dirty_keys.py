@@ -1,10 +1,10 @@
 """Keys of transactions that last: the map has them once they are committed, in constant memory."""
 
 import random
-import tracemalloc
 
 import pytest
 from builders import NOW, end_marker
+from measured_calls import peak_of
 from plain_logs import batch
 
 import kafkarec
@@ -49,11 +49,7 @@ def test_the_last_committed_record_of_each_key_stays():
 def test_memory_is_limited_while_a_transaction_hangs():
     log = b"".join(data(b"%d" % base + bytes(20_000), base, 1 if base == 5 else None, b"") for base in range(2500))
     cleaning = cleaned(log, now=NOW)
-    tracemalloc.start()
-    for _ in cleaning:
-        pass
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    _, peak = peak_of(lambda: sum(map(len, cleaning)))
     assert (cleaning.stats.first_uncleanable_offset, cleaning.stats.keys) == (5, 5)
     assert peak < 10 << 20
 

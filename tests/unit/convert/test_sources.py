@@ -2,7 +2,6 @@
 
 import io
 import struct
-import tracemalloc
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import builders
 import golden
 import plain_logs
 import pytest
+from measured_calls import peak_of
 
 import kafkarec
 from kafkarec import LossError, codecs, convert
@@ -75,10 +75,7 @@ def test_payloads_that_grow_a_lot_are_decompressed_one_at_a_time():
     value = b"v" * 1_000_000
     batch = convert(plain_logs.batch(0, 1, value=value), compression="zstd")
     data = b"".join(struct.pack(">q", i) + batch[8:] for i in range(60))
-    tracemalloc.start()
-    result = convert(data, magic=1, compression="gzip")
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    result, peak = peak_of(lambda: convert(data, magic=1, compression="gzip"))
     assert len(kafkarec.decode(result)) == 60 and peak < 20 << 20
 
 
@@ -86,10 +83,7 @@ def test_memory_stays_flat():
     """Measured by Python's allocations; the columns are in recycled pages."""
     data = long_log(10 << 20)
     for options in ({"compression": "lz4"}, {"batch_size": 1 << 16}, {"magic": 1}):
-        tracemalloc.start()
-        written = sum(map(len, converted_batches(data, **options)))
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
+        written, peak = peak_of(lambda options=options: sum(map(len, converted_batches(data, **options))))
         assert written > 100_000 and peak < 8 << 20
 
 

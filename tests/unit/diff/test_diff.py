@@ -6,9 +6,9 @@ from tempfile import mkdtemp
 
 import builders
 import pytest
-from counted_calls import counted_calls
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_calls import calls_of
 from plain_logs import batch, exchange, flip, log
 
 import kafkarec
@@ -234,7 +234,7 @@ def test_the_work_grows_as_the_damage_does(tmp_path):
         good = [batch(5 * n) for n in range(2 * number)]
         hurt = [data if n % 2 else data[:-1] + b"\xff" for n, data in enumerate(good)]
         a, b = (log(tmp_path / f"{name}-{number}", data) for name, data in (("a", good), ("b", hurt)))
-        difference, calls = counted_calls(lambda a=a, b=b: compare(a, b))
+        difference, calls = calls_of(lambda a=a, b=b: compare(a, b))
         assert spans(difference.only_a) == [(10 * n, 10 * n + 4, "damaged") for n in range(number)]
         counts.append(calls)
     assert counts[1] < 2.2 * counts[0]

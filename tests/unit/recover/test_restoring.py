@@ -8,7 +8,7 @@ from typing import NamedTuple
 import builders
 import pytest
 from core_reading import offsets
-from counted_calls import counted_calls
+from measured_calls import calls_of
 from plain_logs import batch, batches
 
 import kafkarec
@@ -263,7 +263,7 @@ def test_damaged_batches_in_a_row_are_not_tried_again_for_each():
     """At the end of the input each of them is damage of its own, and the lengths of one lead to the next ones."""
     raw = batches(300, 1)
     broken = [one[:-1] + b"\xff" for one in raw[1:]]
-    columns, calls = counted_calls(lambda: skipped(b"".join([raw[0], *broken])))
+    columns, calls = calls_of(lambda: skipped(b"".join([raw[0], *broken])))
     assert len(columns.damage) == 299 and calls < 100 * 299
     broken[250] = builders.patched(raw[251], 8, bytes(4))
     columns = skipped(b"".join([raw[0], *broken]))

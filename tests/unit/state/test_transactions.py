@@ -1,6 +1,5 @@
 """Transactions of whole logs: golden folders, folders of Kafka's own log class, cut logs, a simple oracle."""
 
-import tracemalloc
 from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
@@ -10,6 +9,7 @@ import pytest
 import transaction_logs as txns
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_calls import peak_of
 from plain_logs import batch
 from reading import FileInMemory
 from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event
@@ -284,10 +284,5 @@ def test_the_last_of_many_transactions_need_no_memory_for_the_others():
     """`txn` shows twenty of what may be hundreds of thousands."""
     events = [event for at in range(0, 8000, 2) for event in (Event(DATA, 7, at, 1), Event(ABORT, 7, at + 1, 1))]
     found = listing([txns.as_bytes(events)])
-    tracemalloc.start()
-    try:
-        last = list(islice(found.of("aborted"), found.count("aborted") - 20, None))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    last, peak = peak_of(lambda: list(islice(found.of("aborted"), found.count("aborted") - 20, None)))
     assert [txn.marker_offset for txn in last] == list(range(7961, 8000, 2)) and peak < 1 << 18

@@ -3,10 +3,10 @@
 import gzip
 import os
 import shutil
-import tracemalloc
 
 import builders
 import pytest
+from measured_calls import peak_of
 from paths import SEGMENTS
 from plain_logs import batch, data_folder, flip, log, sequenced
 from verify_reports import kinds, verified
@@ -178,9 +178,7 @@ def test_the_transactions_of_many_logs_are_not_in_memory_together(tmp_path):
                 batches.append(batch(offset, 1, attributes=builders.TRANSACTIONAL, **who))
                 batches.append(builders.end_marker(commit=True, base_offset=offset + 1, **who))
             log(tmp_path / f"{logs}" / f"orders-{number}", batches)
-        tracemalloc.start()
-        report = kafkarec.verify(tmp_path / f"{logs}", threads=1)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
+        report, peak = peak_of(lambda logs=logs: kafkarec.verify(tmp_path / f"{logs}", threads=1))
+        peaks.append(peak)
         assert (sum(one.batches for one in report.files), len(report.partitions)) == (600 * logs, logs)
     assert peaks[1] < peaks[0] * 1.5

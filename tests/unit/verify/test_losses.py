@@ -5,7 +5,7 @@ import os
 
 import builders
 import pytest
-from counted_calls import counted_calls
+from measured_calls import calls_of
 from paths import SEGMENTS
 from plain_logs import batch, data_folder, log
 from verify_reports import kinds, verified
@@ -93,7 +93,7 @@ def test_a_cut_snapshot_is_not_a_live_tail(tmp_path, snapshot):
 def test_ten_thousand_markers_are_decoded_together(tmp_path):
     batches = [builders.end_marker(offset, offset % 7, commit=bool(offset % 2)) for offset in range(10_000)]
     folder = log(tmp_path / "orders-0", batches)
-    report, calls = counted_calls(lambda: kafkarec.verify(folder, threads=1))
+    report, calls = calls_of(lambda: kafkarec.verify(folder, threads=1))
     assert report.ok and 0 < calls < 3 * len(batches), "a decode for each marker takes more calls"
 
 
@@ -128,7 +128,7 @@ def test_the_work_grows_as_the_known_gaps_do(tmp_path):
         lost = [[10 * n + 5, 10 * n + 9] for n in range(number)]
         report = {"folder": "orders-0", "lost": lost, "missing": [], "set_aside": []}
         (tmp_path / "salvage.json").write_text(json.dumps({"partitions": [report]}))
-        found, calls = counted_calls(lambda folder=folder: kafkarec.verify(folder, threads=1))
+        found, calls = calls_of(lambda folder=folder: kafkarec.verify(folder, threads=1))
         assert f"{5 * number} offsets in {number} gaps, which salvage.json lists" in str(found)
         counts.append(calls)
     assert counts[1] < 2.2 * counts[0]
