@@ -164,7 +164,7 @@ class Run:
 
     def clean(self, kafka):
         answers = kafka.lines(
-            "clean", self.theirs, self.out, self.retention, self.expiration, self.start, -1, self.log.now, *self.times
+            "clean", self.theirs, self.out, self.retention, self.expiration, self.start, self.log.now, *self.times
         )
         for number, (now, line) in enumerate(zip(self.times, answers, strict=True)):
             cleaned = compact(
@@ -186,7 +186,7 @@ class Run:
         index = [entry for path in sorted(theirs.glob("*.txnindex")) for entry in txn_index.read(path.read_bytes())]
         assert list(cleaned.aborted_transactions) == index, where
         stats = cleaned.stats
-        messages_read, _, messages_written, _, invalid, _, stable = numbers
+        messages_read, messages_written, invalid, stable = numbers
         assert (stats.messages_read, stats.messages_retained) == (messages_read, messages_written), where
         assert stats.messages_invalid == invalid, where
         assert stats.next_offset >= stable, where

@@ -5,17 +5,14 @@ KAFKAREC_KAFKA39_JARS   folder of the 3.9.2 jars; default: next to the server's 
 
 import os
 import re
-import struct
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 import golden
 import jvm_oracle
 import pytest
 from broker_logs import convertible
 from jvm_reading import read
-from paths import SUPPORT
 
 import kafkarec
 from kafkarec import convert
@@ -26,33 +23,13 @@ _DEPENDS_ON_PACKING = ("crc", "batch_length", "size_in_bytes", "position")
 _JARS = os.environ.get("KAFKAREC_KAFKA39_JARS") or str(Path(jvm_oracle.JARS).with_name("kafka-clients-3.9.2"))
 
 
-class Answer(NamedTuple):
-    """The result of downConvert: the bytes and how many records were converted, or its exception as text."""
-
-    data: bytes = b""
-    records: int = 0
-    refusal: str | None = None
-
-
-class DownConverter(jvm_oracle.Jvm):
-    """RecordsUtil.downConvert of kafka-clients 3.9.2, which 4.0 removed, in a JVM."""
-
-    def __init__(self, classes):
-        super().__init__(jvm_oracle.compile_java(classes, "Down", jars=_JARS, sources=SUPPORT / "jvm39"), "Down")
-
-    def __call__(self, data, magic):
-        self._write(struct.pack(">bi", magic, len(data)) + data)
-        records, found = self._integer(), self._read(self._integer())
-        return Answer(found, records) if records >= 0 else Answer(refusal=found.decode())
-
-
 @pytest.fixture(scope="module")
 def down_converter(tmp_path_factory):
     if not list(Path(_JARS).glob("kafka-clients-3.9.2.jar")):
         pytest.skip("no kafka-clients 3.9.2 jars; run tools/kafka_jars")
     if not jvm_oracle.tool("javac"):
         pytest.skip("no JDK: javac is neither on the PATH nor in JAVA_HOME")
-    oracle = DownConverter(tmp_path_factory.mktemp("classes39"))
+    oracle = jvm_oracle.Oracle(tmp_path_factory.mktemp("classes39"), "Down", _JARS)
     yield oracle
     oracle.close()
 
@@ -69,21 +46,23 @@ def content(data):
 
 def compare(data, magic, oracle):
     """The kind of result, asserting that both sides agree where they must."""
-    kafka = oracle(data, magic)
+    kafka = oracle.ask("down", magic, data.hex())
+    records, _, text = kafka.out.partition(" ")
+    theirs = bytes.fromhex(text)
     try:
         ours = convert(data, magic=magic)
     except kafkarec.KafkaRecordError as refusal:
-        if kafka.refusal is None:
-            assert differs_on_purpose(data, kafka.data, refusal)
+        if kafka.status == 0:
+            assert differs_on_purpose(data, theirs, refusal)
             return "refused for damage"
-        is_zstd = "UnsupportedCompressionType" in kafka.refusal
+        is_zstd = "UnsupportedCompressionType" in kafka.err
         return "refused zstd" if is_zstd and isinstance(refusal, kafkarec.UnsupportedCompressionError) else "refused"
-    assert kafka.refusal is None
-    assert ours.stats.records_converted == kafka.records
-    if bytes(ours) == kafka.data:
+    assert kafka.status == 0, kafka.err
+    assert ours.stats.records_converted == int(records)
+    if bytes(ours) == theirs:
         return "same bytes"
-    assert any(row["compression"] != "none" for row in kafkarec.scan(kafka.data))
-    assert content(ours) == content(kafka.data)
+    assert any(row["compression"] != "none" for row in kafkarec.scan(theirs))
+    assert content(ours) == content(theirs)
     return "same content"
 
 

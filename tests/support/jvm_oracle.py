@@ -64,28 +64,40 @@ def tool(name: str) -> str | None:
     return here or shutil.which(name)
 
 
-def compile_java(classes: Path, *names: str, jars: str = JARS, sources: Path = SOURCES) -> str:
-    """Compile programs of tests/support/jvm into a folder; return the class path that they run with."""
+def compile_java(classes: Path, name: str, jars: str = JARS, sources: Path = SOURCES) -> str:
+    """Compile a program of tests/support/jvm into a folder; return the class path that it runs with."""
     path = f"{jars}/*{os.pathsep}{classes}"
     options = ["--release", "17", "-proc:none", "-cp", path, "-sourcepath", str(sources), "-d", str(classes)]
-    files = [str(sources / f"{name}.java") for name in names]
-    subprocess.run([str(tool("javac")), *options, *files], check=True, timeout=120)
+    subprocess.run([str(tool("javac")), *options, str(sources / f"{name}.java")], check=True, timeout=120)
     return path
 
 
-class Jvm:
-    """A program that answers on its standard output until its standard input ends."""
+class Oracle:
+    """One JVM that answers until it is closed. The first word of `ask` names a verb of the program: those of
+    tests/support/jvm/Oracle.java, or another one's."""
 
-    def __init__(self, path: str, program: str, *arguments: str):
+    def __init__(self, classes: Path, program: str = "Oracle", jars: str = JARS):
+        path = compile_java(classes, program, jars=jars)
         self._jvm = subprocess.Popen(
-            [str(tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, program, *arguments],
+            [str(tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, program, TOOLS],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
 
-    def _write(self, data: bytes):
-        self._jvm.stdin.write(data)
+    def ask(self, *words) -> Answer:
+        texts = [str(word).encode() for word in words]
+        question = struct.pack(">i", len(texts)) + b"".join(struct.pack(">i", len(text)) + text for text in texts)
+        self._jvm.stdin.write(question)
         self._jvm.stdin.flush()
+        status = self._integer()
+        out, err = (self._read(self._integer()).decode() for _ in range(2))
+        return Answer(status, out, err)
+
+    def lines(self, *words) -> list[str]:
+        """Return the lines of the answer to `ask`, which must be no exception."""
+        answer = self.ask(*words)
+        assert answer.status == 0, answer.err
+        return answer.out.splitlines()
 
     def _read(self, size: int) -> bytes:
         data = self._jvm.stdout.read(size)
@@ -98,23 +110,3 @@ class Jvm:
     def close(self):
         self._jvm.stdin.close()
         self._jvm.wait(30)
-
-
-class Oracle(Jvm):
-    """One JVM. The first word of `ask` names a verb of tests/support/jvm/Oracle.java, which answers."""
-
-    def __init__(self, classes: Path):
-        super().__init__(compile_java(classes, "Oracle"), "Oracle", TOOLS)
-
-    def ask(self, *words) -> Answer:
-        texts = [str(word).encode() for word in words]
-        self._write(struct.pack(">i", len(texts)) + b"".join(struct.pack(">i", len(text)) + text for text in texts))
-        status = self._integer()
-        out, err = (self._read(self._integer()).decode() for _ in range(2))
-        return Answer(status, out, err)
-
-    def lines(self, *words) -> list[str]:
-        """Return the lines of the answer to `ask`, which must be no exception."""
-        answer = self.ask(*words)
-        assert answer.status == 0, answer.err
-        return answer.out.splitlines()

@@ -110,7 +110,7 @@ final class Builder {
                 return String.valueOf(builder.info().maxTimestamp);
             case "build":
                 MemoryRecords records = builder.build();
-                return hex(records.buffer()) + " " + Float.floatToIntBits((float) builder.compressionRatio());
+                return Reading.hex(records.buffer()) + " " + Float.floatToIntBits((float) builder.compressionRatio());
             default:
                 throw new IllegalStateException(w[0]);
         }
@@ -172,7 +172,7 @@ final class Builder {
                 if (!w[4].equals("-"))
                     batch.setMaxTimestamp(timestampType(w[3]), number(w[4]));
             }
-            System.out.print(hex(data));
+            System.out.print(Reading.hex(data));
         } catch (Exception refusal) {
             System.out.print("refused " + refusal.getClass().getSimpleName());
         }
@@ -244,11 +244,5 @@ final class Builder {
                 value == null ? null : value.array()));
         }
         return all.toArray(new Header[0]);
-    }
-
-    private static String hex(ByteBuffer data) {
-        byte[] all = new byte[data.remaining()];
-        data.duplicate().get(all);
-        return "." + java.util.HexFormat.of().formatHex(all);
     }
 }

@@ -16,7 +16,6 @@ import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.utils.*;
 import org.apache.kafka.common.utils.internals.*;
-import org.apache.kafka.server.util.KafkaScheduler;
 import org.apache.kafka.storage.internals.log.Cleaner;
 import org.apache.kafka.storage.internals.log.CleanerStats;
 import org.apache.kafka.storage.internals.log.LogSegment;
@@ -83,11 +82,7 @@ final class Compaction {
         } catch (InvocationTargetException failure) {
             throw (Exception) failure.getCause();
         }
-        ByteBuffer out = result.outputBuffer();
-        out.flip();
-        byte[] written = new byte[out.remaining()];
-        out.get(written);
-        Files.write(Path.of(arguments[1]), written);
+        Files.write(Path.of(arguments[1]), Utils.toArray(result.outputBuffer().flip()));
         System.out.println(result.messagesRead() + " " + result.bytesRead() + " " + result.messagesRetained() + " "
             + result.bytesRetained() + " " + result.maxOffset() + " " + result.maxTimestamp() + " "
             + result.shallowOffsetOfMaxTimestamp());
@@ -101,46 +96,41 @@ final class Compaction {
     }
 
     /**
-     * FOLDER OUT RETENTION EXPIRY DIRTY UNCLEANABLE MODIFIED NOW...: the Cleaner over the partition in FOLDER, once for
-     * each NOW. DIRTY: the first dirty offset of the first run; UNCLEANABLE: the first offset that is not cleaned, -1:
-     * the last stable offset. MODIFIED: when the first segment was last modified, each other one a second behind it.
-     * After run N its segments and transaction indexes are OUT/N/. Prints a line a run: CleanerStats, and the last
-     * stable offset.
+     * FOLDER OUT RETENTION EXPIRY DIRTY MODIFIED NOW...: the Cleaner over the partition in FOLDER up to its last stable
+     * offset, once for each NOW. DIRTY: the first dirty offset of the first run. MODIFIED: when the first segment was last
+     * modified, each other one a second behind it. After run N its segments and transaction indexes are OUT/N/. Prints a
+     * line a run: messages read, written and invalid, and the last stable offset.
      */
     static void clean(String[] arguments) throws Exception {
         File folder = new File(arguments[0]);
-        KafkaScheduler scheduler = new KafkaScheduler(1);
-        scheduler.startup();
         AtomicLong clock = new AtomicLong();
         Map<String, String> settings =
             Map.of("retention.ms", "-1", "delete.retention.ms", arguments[2], "cleanup.policy", "compact");
-        UnifiedLog log =
-            Segments.open(folder, settings, 0, true, scheduler, clock(clock), Integer.parseInt(arguments[3]));
-        log.roll();
-        log.updateHighWatermark(log.logEndOffset());
-        long modified = Long.parseLong(arguments[6]);
-        for (LogSegment segment : log.logSegments()) {
-            segment.log().file().setLastModified(modified);
-            modified += 1000;
-        }
-        long uncleanable = Long.parseLong(arguments[5]);
-        for (int run = 0; run + 7 < arguments.length; run++) {
-            long now = Long.parseLong(arguments[run + 7]);
-            clock.set(now);
-            log.removeExpiredProducers(now);
-            Throttler unbridled = new Throttler(Double.MAX_VALUE, Long.MAX_VALUE, "cleaner", "entries", Time.SYSTEM);
-            Cleaner cleaner = new Cleaner(0, new SkimpyOffsetMap(4 << 20), 1 << 16, 1 << 24, 0.9, unbridled, Time.SYSTEM,
-                partition -> { });
-            long dirty = run == 0 ? Long.parseLong(arguments[4]) : log.logStartOffset();
-            CleanerStats stats = cleaner.doClean(new LogToClean(log, dirty,
-                uncleanable < 0 ? log.lastStableOffset() : uncleanable, false), now).getValue();
-            System.out.println(stats.messagesRead() + " " + stats.bytesRead() + " " + stats.messagesWritten() + " "
-                + stats.bytesWritten() + " " + stats.invalidMessagesRead() + " " + stats.mapMessagesRead()
-                + " " + log.lastStableOffset());
-            copy(folder, Files.createDirectories(Path.of(arguments[1], String.valueOf(run))));
-        }
-        log.close();
-        scheduler.shutdown();
+        Segments.use(folder, settings, 0, true, clock(clock), Integer.parseInt(arguments[3]), log -> {
+            log.roll();
+            log.updateHighWatermark(log.logEndOffset());
+            long modified = Long.parseLong(arguments[5]);
+            for (LogSegment segment : log.logSegments()) {
+                segment.log().file().setLastModified(modified);
+                modified += 1000;
+            }
+            for (int run = 0; run + 6 < arguments.length; run++) {
+                clock.set(Long.parseLong(arguments[run + 6]));
+                clean(log, run == 0 ? Long.parseLong(arguments[4]) : log.logStartOffset(), clock.get());
+                copy(folder, Files.createDirectories(Path.of(arguments[1], String.valueOf(run))));
+            }
+        });
+    }
+
+    private static void clean(UnifiedLog log, long dirty, long now) throws Exception {
+        log.removeExpiredProducers(now);
+        Throttler unbridled = new Throttler(Double.MAX_VALUE, Long.MAX_VALUE, "cleaner", "entries", Time.SYSTEM);
+        Cleaner cleaner = new Cleaner(0, new SkimpyOffsetMap(4 << 20), 1 << 16, 1 << 24, 0.9, unbridled, Time.SYSTEM,
+            partition -> { });
+        CleanerStats stats =
+            cleaner.doClean(new LogToClean(log, dirty, log.lastStableOffset(), false), now).getValue();
+        System.out.println(stats.messagesRead() + " " + stats.messagesWritten() + " " + stats.invalidMessagesRead()
+            + " " + log.lastStableOffset());
     }
 
     private static void copy(File folder, Path out) throws IOException {

@@ -71,23 +71,23 @@ final class Reading {
     static void add(StringBuilder lines, ConsumerRecord<byte[], byte[]> record) {
         lines.append(record.offset()).append(' ').append(record.timestamp()).append(' ')
             .append(record.timestampType().id).append(' ')
-            .append(hex(record.key() == null ? null : ByteBuffer.wrap(record.key()))).append(' ')
-            .append(hex(record.value() == null ? null : ByteBuffer.wrap(record.value())));
+            .append(hex(record.key())).append(' ').append(hex(record.value()));
         add(lines, record.headers().toArray());
     }
 
     private static void add(StringBuilder lines, Header[] headers) {
         for (Header header : headers)
-            lines.append(' ').append(hex(ByteBuffer.wrap(header.key().getBytes(StandardCharsets.UTF_8))))
-                .append('=').append(header.value() == null ? "null" : hex(ByteBuffer.wrap(header.value())));
+            lines.append(' ').append(hex(header.key().getBytes(StandardCharsets.UTF_8)))
+                .append('=').append(hex(header.value()));
         lines.append('\n');
     }
 
-    private static String hex(ByteBuffer bytes) {
-        if (bytes == null)
-            return "null";
-        byte[] found = new byte[bytes.remaining()];
-        bytes.duplicate().get(found);
-        return "." + HexFormat.of().formatHex(found);
+    /** "null", or the bytes as hex behind a dot. */
+    static String hex(ByteBuffer bytes) {
+        return hex(Utils.toNullableArray(bytes));
+    }
+
+    private static String hex(byte[] bytes) {
+        return bytes == null ? "null" : "." + HexFormat.of().formatHex(bytes);
     }
 }

@@ -43,23 +43,34 @@ final class Segments {
         return Map.of("index.interval.bytes", interval, "retention.ms", "-1");
     }
 
-    /** The log in a folder. start: its first offset, where there is none; expiry: of producers that write nothing. */
-    static UnifiedLog open(File folder, Map<String, ?> settings, long start, boolean isClean, Scheduler scheduler,
-                           Time time, int expiry) throws IOException {
-        return UnifiedLog.create(folder, new LogConfig(settings), start, 0L, scheduler, new BrokerTopicStats(), time,
-            TRANSACTION_TIMEOUT, new ProducerStateManagerConfig(expiry, false), 600_000, new LogDirFailureChannel(1),
-            isClean, Optional.empty());
+    interface Work {
+        void on(UnifiedLog log) throws Exception;
+    }
+
+    /**
+     * Works on the log in a folder, and closes it as a clean shutdown does. start: its first offset, where there is none;
+     * isClean: what it was before; expiry: of producers that write nothing.
+     */
+    static void use(File folder, Map<String, ?> settings, long start, boolean isClean, Time time, int expiry, Work work)
+            throws Exception {
+        KafkaScheduler scheduler = new KafkaScheduler(1);
+        scheduler.startup();
+        try {
+            UnifiedLog log = UnifiedLog.create(folder, new LogConfig(settings), start, 0L, scheduler, new BrokerTopicStats(),
+                time, TRANSACTION_TIMEOUT, new ProducerStateManagerConfig(expiry, false), 600_000,
+                new LogDirFailureChannel(1), isClean, Optional.empty());
+            work.on(log);
+            log.activeSegment().onBecomeInactiveSegment();  // as LogManager does since 4.4, and close before
+            log.close();
+        } finally {
+            scheduler.shutdown();
+        }
     }
 
     private static String bases(UnifiedLog log) {
         StringBuilder segments = new StringBuilder();
         log.logSegments().forEach(segment -> segments.append(' ').append(segment.baseOffset()));
         return segments.toString();
-    }
-
-    private static void close(UnifiedLog log) throws IOException {
-        log.activeSegment().onBecomeInactiveSegment();  // as LogManager does since 4.4, and close before
-        log.close();
     }
 
     private static Iterable<MutableRecordBatch> batches(String file) throws IOException {
@@ -149,17 +160,9 @@ final class Segments {
      * log-start-offset-checkpoint. Prints its first and next offset, and the base offsets of its segments.
      */
     static void load(String[] arguments) throws Exception {
-        File folder = new File(arguments[0]);
         long start = arguments.length > 2 ? Long.parseLong(arguments[2]) : 0;
-        KafkaScheduler scheduler = new KafkaScheduler(1);
-        scheduler.startup();
-        try {
-            UnifiedLog log = open(folder, settings(arguments[1]), start, false, scheduler, Time.SYSTEM, PRODUCER_EXPIRY);
-            System.out.println(log.logStartOffset() + " " + log.logEndOffset() + bases(log));
-            close(log);
-        } finally {
-            scheduler.shutdown();
-        }
+        use(new File(arguments[0]), settings(arguments[1]), start, false, Time.SYSTEM, PRODUCER_EXPIRY, log ->
+            System.out.println(log.logStartOffset() + " " + log.logEndOffset() + bases(log)));
     }
 
     /**
@@ -167,11 +170,8 @@ final class Segments {
      * by retention. Prints as JSON what it says of transactions, which `LogState` in transaction_logs.py describes.
      */
     static void transactions(String[] arguments) throws Exception {
-        KafkaScheduler scheduler = new KafkaScheduler(1);
-        scheduler.startup();
-        try {
-            Time time = Validator.at(1_700_000_000_000L);  // that of the records: no producer expires
-            UnifiedLog log = open(new File(arguments[0]), settings("256"), 0, false, scheduler, time, PRODUCER_EXPIRY);
+        Time time = Validator.at(1_700_000_000_000L);  // that of the records: no producer expires
+        use(new File(arguments[0]), settings("256"), 0, false, time, PRODUCER_EXPIRY, log -> {
             log.updateHighWatermark(log.logEndOffset());
             log.maybeIncrementLogStartOffset(
                 Long.parseLong(arguments[1]), LogStartOffsetIncrementReason.ClientRecordDeletion);
@@ -188,10 +188,7 @@ final class Segments {
                         state.coordinatorEpoch(), state.lastTimestamp())).toList(),
                 "aborted", aborted.stream().map(txn ->
                     List.of(txn.producerId(), txn.firstOffset(), txn.lastOffset())).toList())));
-            close(log);
-        } finally {
-            scheduler.shutdown();
-        }
+        });
     }
 
     /** The offsets that a consumer gets with read_committed. */
@@ -222,11 +219,8 @@ final class Segments {
         settings.put("retention.ms", "-1");
         for (int i = 3; i < arguments.length; i++)
             settings.put(arguments[i].split("=")[0], arguments[i].split("=")[1]);
-        KafkaScheduler scheduler = new KafkaScheduler(1);
-        scheduler.startup();
-        try {
-            UnifiedLog log = open(new File(arguments[1]), settings, Long.parseLong(arguments[2]), true, scheduler,
-                Time.SYSTEM, Integer.MAX_VALUE);
+        long start = Long.parseLong(arguments[2]);
+        use(new File(arguments[1]), settings, start, true, Time.SYSTEM, Integer.MAX_VALUE, log -> {
             StringBuilder refused = new StringBuilder();
             for (MutableRecordBatch batch : batches(arguments[0])) {
                 try {
@@ -238,9 +232,6 @@ final class Segments {
             }
             System.out.println(log.logEndOffset() + bases(log));
             System.out.println(refused);
-            close(log);
-        } finally {
-            scheduler.shutdown();
-        }
+        });
     }
 }

@@ -15,15 +15,6 @@ final class Tools {
 
     private Tools() { }
 
-    /** A command that called Exit. */
-    static final class Left extends RuntimeException {
-        final int status;
-
-        Left(int status) {
-            this.status = status;
-        }
-    }
-
     static void load(Path folder) throws Exception {
         List<URL> jars = new ArrayList<>();
         try (DirectoryStream<Path> found = Files.newDirectoryStream(folder, "*.jar")) {
@@ -33,7 +24,7 @@ final class Tools {
         loader = new URLClassLoader(jars.toArray(new URL[0]), ClassLoader.getPlatformClassLoader());
         Class<?> procedure = loader.loadClass("org.apache.kafka.common.utils.Exit$Procedure");
         Object leave = Proxy.newProxyInstance(loader, new Class<?>[] {procedure}, (self, method, given) -> {
-            throw new Left((Integer) given[0]);
+            throw new Server.Left((Integer) given[0]);  // a command that called Exit
         });
         loader.loadClass("org.apache.kafka.common.utils.Exit").getMethod("setExitProcedure", procedure).invoke(null, leave);
     }

@@ -17,7 +17,6 @@ import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.requests.ProduceResponse;
 import org.apache.kafka.common.utils.*;
 import org.apache.kafka.common.utils.internals.*;
-import org.apache.kafka.server.util.KafkaScheduler;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
 import org.apache.kafka.storage.internals.log.LogAppendInfo;
 import org.apache.kafka.storage.internals.log.LogValidator;
@@ -63,9 +62,7 @@ final class Validator {
             ).validateMessagesAndAssignOffsets(offset, NOT_COUNTED, BufferSupplier.create());
             String line = "taken " + result.logAppendTimeMs() + ' ' + result.maxTimestampMs() + ' '
                 + result.messageSizeMaybeChanged() + ' ' + result.recordValidationStats().numRecordsConverted() + ' ' + offset.value;
-            ByteBuffer found = result.validatedRecords().buffer();
-            byte[] out = new byte[found.remaining()];
-            found.get(out);
+            byte[] out = Utils.toArray(result.validatedRecords().buffer());
             System.out.println(line + '\n' + HexFormat.of().formatHex(out) + '\n');
         } catch (RecordValidationException refusal) {
             StringBuilder errors = new StringBuilder();
@@ -99,18 +96,13 @@ final class Validator {
      */
     static void analyze(String[] words) throws Exception {
         Map<String, String> settings = Map.of("max.message.bytes", words[1]);
-        KafkaScheduler scheduler = new KafkaScheduler(1);
-        scheduler.startup();
-        File folder = new File(words[0]);
-        try (UnifiedLog log = Segments.open(folder, settings, 0, true, scheduler, Time.SYSTEM, Integer.MAX_VALUE)) {
-            Method analyze = UnifiedLog.class.getDeclaredMethod("analyzeAndValidateRecords", MemoryRecords.class,
-                AppendOrigin.class, boolean.class, boolean.class, int.class);
-            analyze.setAccessible(true);
+        Method analyze = UnifiedLog.class.getDeclaredMethod("analyzeAndValidateRecords", MemoryRecords.class,
+            AppendOrigin.class, boolean.class, boolean.class, int.class);
+        analyze.setAccessible(true);
+        Segments.use(new File(words[0]), settings, 0, true, Time.SYSTEM, Integer.MAX_VALUE, log -> {
             for (int i = 2; i < words.length; i += 3)
                 analyze(log, analyze, Reading.bytes(words[i]), words[i + 1], Integer.parseInt(words[i + 2]));
-        } finally {
-            scheduler.shutdown();
-        }
+        });
     }
 
     private static void analyze(UnifiedLog log, Method analyze, byte[] bytes, String origin, int epoch)

@@ -4,7 +4,6 @@ import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Base64;
 import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
@@ -245,9 +244,7 @@ public final class Vectors {
     }
 
     private static void add(Map<String, Object> found, String name, ByteBuffer bytes) throws Exception {
-        byte[] copy = bytes == null ? null : new byte[bytes.remaining()];
-        if (copy != null)
-            bytes.duplicate().get(copy);
+        byte[] copy = Utils.toNullableArray(bytes);
         if (copy == null || copy.length <= LARGE) {
             found.put(name, copy);
             return;
