@@ -45,6 +45,26 @@ final class Served {
 
     private Served() { }
 
+    static Admin admin(String bootstrap) {
+        return Admin.create(Map.of("bootstrap.servers", bootstrap, "default.api.timeout.ms", PATIENCE_SECONDS * 1000));
+    }
+
+    /** id: the transactional id; null: it is idempotent, but makes no transactions. */
+    static KafkaProducer<byte[], byte[]> producer(String bootstrap, String id) {
+        Map<String, Object> settings = new HashMap<>(Map.of("bootstrap.servers", bootstrap, "linger.ms", 0,
+            "max.block.ms", PATIENCE_SECONDS * 1000));
+        if (id != null)
+            settings.put("transactional.id", id);
+        KafkaProducer<byte[], byte[]> producer = producer(settings);
+        if (id != null)
+            producer.initTransactions();
+        return producer;
+    }
+
+    private static KafkaProducer<byte[], byte[]> producer(Map<String, Object> settings) {
+        return new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
+    }
+
     /**
      * BOOTSTRAP TOPIC[:SETTING=VALUE]...: creates topics as soon as the broker answers, of one partition and replica
      * without the settings `partitions` and `replicas`.
@@ -61,12 +81,11 @@ final class Served {
             topics.add(new NewTopic(words[0], partitions == null ? 1 : Integer.parseInt(partitions),
                 replicas == null ? 1 : Short.parseShort(replicas)).configs(settings));
         }
-        String patience = String.valueOf(PATIENCE_SECONDS * 1000);
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0], "default.api.timeout.ms", patience))) {
+        try (Admin admin = admin(arguments[0])) {
             while (topics.stream().anyMatch(topic -> topic.replicationFactor() > 1)
-                   && admin.describeCluster().nodes().get(PATIENCE_SECONDS, TimeUnit.SECONDS).size() < 2)
+                   && admin.describeCluster().nodes().get().size() < 2)
                 Thread.sleep(100);
-            admin.createTopics(topics).all().get(PATIENCE_SECONDS, TimeUnit.SECONDS);
+            admin.createTopics(topics).all().get();
         }
     }
 
@@ -76,22 +95,16 @@ final class Served {
      */
     static void produce(String[] arguments) throws Exception {
         int count = Integer.parseInt(arguments[2]);
-        Map<String, Object> settings = new HashMap<>(Map.of("bootstrap.servers", arguments[0], "acks", "all",
-            "enable.idempotence", "true", "max.block.ms", PATIENCE_SECONDS * 1000));
         for (boolean transactional : new boolean[] {false, true}) {
-            if (transactional)
-                settings.put("transactional.id", "back-into-" + arguments[1]);
-            try (KafkaProducer<byte[], byte[]> producer =
-                     new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
-                if (transactional)
-                    producer.initTransactions();
+            String id = transactional ? "back-into-" + arguments[1] : null;
+            try (KafkaProducer<byte[], byte[]> producer = producer(arguments[0], id)) {
                 for (int i = 0; i < count; i++) {
                     if (transactional)
                         producer.beginTransaction();
                     for (int j = 0; j < 3; j++) {
                         byte[] value = ("more " + i + " " + j).getBytes(StandardCharsets.UTF_8);
                         Future<RecordMetadata> sent = producer.send(new ProducerRecord<>(arguments[1], value, value));
-                        System.out.println(sent.get(PATIENCE_SECONDS, TimeUnit.SECONDS).offset());
+                        System.out.println(sent.get().offset());
                     }
                     if (transactional && i % 2 == 0)
                         producer.commitTransaction();
@@ -104,8 +117,8 @@ final class Served {
 
     /** BOOTSTRAP TOPIC COUNT: waits until so many replicas of partition 0 are in sync. */
     static void inSync(String[] arguments) throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
-            while (admin.describeTopics(List.of(arguments[1])).allTopicNames().get(PATIENCE_SECONDS, TimeUnit.SECONDS)
+        try (Admin admin = admin(arguments[0])) {
+            while (admin.describeTopics(List.of(arguments[1])).allTopicNames().get()
                    .get(arguments[1]).partitions().get(0).isr().size() < Integer.parseInt(arguments[2]))
                 Thread.sleep(100);
         }
@@ -164,16 +177,7 @@ final class Served {
         List<List<String>> open = new ArrayList<>();
         Map<String, Boolean> values = new LinkedHashMap<>();
         for (int i = 4; i < arguments.length; i++) {  // the first one is the producer without an id
-            boolean transactional = i > 4;
-            Map<String, Object> settings = new HashMap<>(Map.of("bootstrap.servers", arguments[0], "acks", "all",
-                "max.block.ms", PATIENCE_SECONDS * 1000, "linger.ms", 0, "enable.idempotence", true));
-            if (transactional)
-                settings.put("transactional.id", arguments[i]);
-            KafkaProducer<byte[], byte[]> producer =
-                new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
-            if (transactional)
-                producer.initTransactions();
-            producers.add(producer);
+            producers.add(producer(arguments[0], i > 4 ? arguments[i] : null));
             open.add(null);
         }
         int steps = Integer.parseInt(arguments[4]);
@@ -211,7 +215,7 @@ final class Served {
             sent.add(producer.send(new ProducerRecord<>(one.topic(), one.partition(),
                 key.getBytes(StandardCharsets.UTF_8), value.getBytes(StandardCharsets.UTF_8))));
         for (Future<RecordMetadata> one : sent)
-            one.get(PATIENCE_SECONDS, TimeUnit.SECONDS);
+            one.get();
     }
 
     /**
@@ -219,15 +223,15 @@ final class Served {
      * id and first offset of each.
      */
     static void abortOpen(String[] arguments) throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
+        try (Admin admin = admin(arguments[0])) {
             List<TopicPartition> partitions = partitions(arguments[1], arguments[2]);
-            var described = admin.describeProducers(partitions).all().get(PATIENCE_SECONDS, TimeUnit.SECONDS);
+            var described = admin.describeProducers(partitions).all().get();
             for (TopicPartition one : partitions)
                 for (ProducerState state : described.get(one).activeProducers())
                     if (state.currentTransactionStartOffset().isPresent()) {
                         admin.abortTransaction(new AbortTransactionSpec(one, state.producerId(),
                             (short) state.producerEpoch(), Math.max(state.coordinatorEpoch().orElse(0), 0)))
-                            .all().get(PATIENCE_SECONDS, TimeUnit.SECONDS);
+                            .all().get();
                         System.out.println(one.partition() + " " + state.producerId() + " "
                             + state.currentTransactionStartOffset().getAsLong());
                     }
@@ -236,32 +240,31 @@ final class Served {
 
     /** BOOTSTRAP TOPIC SETTING=VALUE...: changes settings of a topic. */
     static void alter(String[] arguments) throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
+        try (Admin admin = admin(arguments[0])) {
             List<AlterConfigOp> changes = new ArrayList<>();
             for (int i = 2; i < arguments.length; i++) {
                 String[] words = arguments[i].split("=");
                 changes.add(new AlterConfigOp(new ConfigEntry(words[0], words[1]), AlterConfigOp.OpType.SET));
             }
             admin.incrementalAlterConfigs(Map.of(new ConfigResource(ConfigResource.Type.TOPIC, arguments[1]), changes))
-                .all().get(PATIENCE_SECONDS, TimeUnit.SECONDS);
+                .all().get();
         }
     }
 
     /** BOOTSTRAP TOPIC...: deletes topics. */
     static void delete(String[] arguments) throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
-            admin.deleteTopics(List.of(arguments).subList(1, arguments.length)).all()
-                .get(PATIENCE_SECONDS, TimeUnit.SECONDS);
+        try (Admin admin = admin(arguments[0])) {
+            admin.deleteTopics(List.of(arguments).subList(1, arguments.length)).all().get();
         }
     }
 
     /** BOOTSTRAP BROKER FOLDER TOPIC...: moves partition 0 of the topics to another data folder of a broker. */
     static void move(String[] arguments) throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
+        try (Admin admin = admin(arguments[0])) {
             Map<TopicPartitionReplica, String> moves = new HashMap<>();
             for (int i = 3; i < arguments.length; i++)
                 moves.put(new TopicPartitionReplica(arguments[i], 0, Integer.parseInt(arguments[1])), arguments[2]);
-            admin.alterReplicaLogDirs(moves).all().get(PATIENCE_SECONDS, TimeUnit.SECONDS);
+            admin.alterReplicaLogDirs(moves).all().get();
         }
     }
 
@@ -281,13 +284,11 @@ final class Served {
         Map<String, Object> settings = new HashMap<>(Map.of("bootstrap.servers", arguments[0], "acks", arguments[4],
             "max.block.ms", 5000, "linger.ms", 2, "enable.idempotence", false, "request.timeout.ms", 2000,
             "delivery.timeout.ms", 5000, "buffer.memory", 4_000_000L));
-        producers.add(new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer()));
+        producers.add(producer(settings));
         settings.put("enable.idempotence", true);
         for (int i = 0; all && i < 3; i++) {
             settings.put("transactional.id", "traffic-" + i);
-            KafkaProducer<byte[], byte[]> producer =
-                new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
-            producers.add(producer);
+            producers.add(producer(settings));
         }
         boolean[] open = new boolean[producers.size()];
         Map<String, Object> consuming = Map.of("bootstrap.servers", arguments[0], "group.id", "g",
