@@ -46,88 +46,58 @@ def _read_batch(batch: oracle.Batch, header_first: bool):
         ">hiqqqhii", attributes, last_delta, base_timestamp, max_timestamp, pid, producer_epoch, base_sequence, count
     )
     batch.columns = oracle.batch_columns(header, batch.position) | {"size_in_bytes": len(raw)}
-    fields = _fields(raw[at:], attributes, count, header_first)
-    batch.records = [oracle.record_columns(header, *one) for one in fields]
+    batch.records = [oracle.record_columns(header, *one) for one in _fields(raw[at:], attributes, count)]
 
 
-def _fields(payload: bytes, attributes: int, count: int, header_first: bool) -> list[tuple]:
+def _fields(payload: bytes, attributes: int, count: int) -> list[tuple]:
     codec = attributes & 7
     if codec > 4 or count < 0:
         raise Refused("codec or count")
     if count == 0:
         open_only(codec, payload, 2)
         return []
-    if not header_first:
-        return _read(decompress(codec, payload, 2), None, attributes, count)
-    if not attributes & 0x200:
+    has_attributes = not attributes & 0x80
+    if not attributes & 0x100:
         content = decompress(codec, payload, 2)
-        return _read(content, _after_fields(content, attributes, count), attributes, count)
-    length, at = oracle.varint(payload, 0, 5)
-    if not 0 <= length <= len(payload) - at:
-        raise Refused("first frame")
-    first = decompress(codec, payload[at : at + length], 2)
-    return _read(first + decompress(codec, payload[at + length :], 2), len(first), attributes, count)
+    elif not attributes & 0x200:
+        content = _as_one(decompress(codec, payload, 2), count, has_attributes)
+    else:
+        length, at = oracle.varint(payload, 0, 5)
+        if not 0 <= length <= len(payload) - at:
+            raise Refused("first frame")
+        fields, data = (decompress(codec, frame, 2) for frame in (payload[at : at + length], payload[at + length :]))
+        content = _as_one(fields + data, count, has_attributes, len(fields))
+    return oracle.record_fields(content, count, has_attributes=has_attributes)
 
 
-def _after_fields(content: bytes, attributes: int, count: int) -> int:
-    """Where the fields of header-first records end."""
+def _as_one(content: bytes, count: int, has_attributes: bool, fields_end: int | None = None) -> bytes:
+    """Header-first records with each key, value, header key and header value behind its length, as in other batches.
+    fields_end: where the fields must end."""
     at = 0
+    lengths = []  # (position behind it, length)
+
+    def number(longest: int = 5) -> int:
+        nonlocal at
+        value, at = oracle.varint(content, at, longest)
+        return value
+
     for _ in range(count):
-        _, at = oracle.varint(content, at, 5)
-        at += not attributes & 0x80
-        for longest in (10, 5, 5, 5):
-            _, at = oracle.varint(content, at, longest)
-        headers, at = oracle.varint(content, at, 5)
-        if headers < 0 or headers > len(content):
-            raise Refused("header count")
-        for _ in range(2 * headers):
-            _, at = oracle.varint(content, at, 5)
-    return at
-
-
-def _read(content: bytes, data_at: int | None, attributes: int, count: int) -> list[tuple]:
-    """The fields of all records. data_at: where keys, values and headers begin; None: between the other fields."""
-    data = data_at
-    fields_end = len(content) if data is None else data
-    at, found = 0, []
-
-    def take():
-        """A length, and what has it."""
-        nonlocal at, data
-        length, at = oracle.varint(content[:end], at, 5)
-        if length < 0:
-            return None
-        start = at if data is None else data
-        if length > (end if data is None else len(content)) - start:
+        number()
+        at += has_attributes
+        number(10)
+        number()
+        for _ in ("key", "value"):
+            length = number()
+            lengths.append((at, length))
+        for _ in range(2 * number()):
+            length = number()
+            lengths.append((at, length))
+    if fields_end not in (None, at):
+        raise Refused("the first frame has not all fields, or more")
+    parts, begin, data = [], 0, at
+    for behind, length in lengths:
+        if length > len(content) - data:
             raise Refused("length overruns")
-        if data is None:
-            at += length
-        else:
-            data += length
-        return content[start : start + length]
-
-    for _ in range(count):
-        length, at = oracle.varint(content[:fields_end], at, 5)
-        if length < 0:
-            raise Refused("record length")
-        begin, begin_data = at, data
-        end = min(at + length, fields_end)
-        at += not attributes & 0x80
-        timestamp_delta, at = oracle.varint(content[:end], at, 10)
-        offset_delta, at = oracle.varint(content[:end], at, 5)
-        key, value = take(), take()
-        header_count, at = oracle.varint(content[:end], at, 5)
-        if not 0 <= header_count <= len(content):
-            raise Refused("header count")
-        headers = []
-        for _ in range(header_count):
-            name = take()
-            if name is None:
-                raise Refused("header key is null")
-            headers.append((name, take()))
-        if at - begin + (0 if data is None else data - begin_data) != length:
-            raise Refused("record size differs")
-        found.append((timestamp_delta, offset_delta, key, value, headers))
-    if at != fields_end or (data is not None and data != len(content)):
-        raise Refused("bytes behind the last record")
-    return found
+        parts += [content[begin:behind], content[data : data + max(length, 0)]]
+        begin, data = behind, data + max(length, 0)
+    return b"".join([*parts, content[begin:at], content[data:]])

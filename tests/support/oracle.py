@@ -205,7 +205,12 @@ def batch_records(batch: Batch) -> list[dict[str, object]]:
     if count == 0:
         open_only(codec, raw[61:], 2)  # no record is read, so the bytes after the codec's header are never read
         return []
-    payload = decompress(codec, raw[61:], 2)
+    fields = record_fields(decompress(codec, raw[61:], 2), count)
+    return [record_columns(raw, *each) for each in fields]
+
+
+def record_fields(payload: bytes, count: int, *, has_attributes: bool = True) -> list[tuple]:
+    """Return timestamp delta, offset delta, key, value and headers of each record."""
     out = []
     at = 0
     for _ in range(count):
@@ -213,9 +218,9 @@ def batch_records(batch: Batch) -> list[dict[str, object]]:
         end = at + length
         if length < 0 or end > len(payload):
             raise Refused("record length")
-        if at >= len(payload):
+        if has_attributes and at >= len(payload):
             raise Refused("no attributes")
-        ts_delta, pos = varint(payload, at + 1, 10)
+        ts_delta, pos = varint(payload, at + has_attributes, 10)
         offset_delta, pos = varint(payload, pos, 5)
         key, pos = sized(payload, pos)
         value, pos = sized(payload, pos)
@@ -231,7 +236,7 @@ def batch_records(batch: Batch) -> list[dict[str, object]]:
             headers.append((header_key, header_value))
         if pos != end:
             raise Refused("record size differs")
-        out.append(record_columns(raw, ts_delta, offset_delta, key, value, headers))
+        out.append((ts_delta, offset_delta, key, value, headers))
         at = end
     if at != len(payload):
         raise Refused("bytes behind the last record")
