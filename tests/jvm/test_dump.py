@@ -30,7 +30,7 @@ def test_good_unusual_and_damaged_logs(kafka, tmp_path):
 
 
 def fill(maker, kafka, folder):
-    """Empty `folder`, write a segment and its four side files, and return their stem. Kafka's own writer makes the
+    """Empty `folder`, write a segment and its four side files, and return their stem. Kafka's recovery makes the
     indexes, which are then damaged."""
     random = maker.random
     for file in folder.iterdir():
@@ -40,10 +40,9 @@ def fill(maker, kafka, folder):
     else:
         base_offset, data = random.choice([0, 0, 0, 100]), maker.log()
     stem = f"{base_offset:020d}"
-    batches = folder / "batches"
-    batches.write_bytes(data)
-    kafka.ask("append", batches, folder, random.choice([1, 100, 256, 1024]), base_offset)
     log = folder / f"{stem}.log"
+    log.write_bytes(data)
+    kafka.ask("recover", folder, random.choice([1, 100, 256, 1024]))
     for suffix, size in ((".index", 8), (".timeindex", 12)):
         index = folder / f"{stem}{suffix}"
         index.write_bytes(_spoiled(maker, index.read_bytes(), size, len(data)) if index.exists() else b"")
@@ -107,9 +106,11 @@ def _snapshot(maker):
 
 
 def test_indexes_and_snapshots(kafka, tmp_path):
+    folder = tmp_path / "t-0"
+    folder.mkdir()
     for seed in range(jvm_oracle.count(20)):
         maker = Maker(seed)
-        files = sidecars(tmp_path, fill(maker, kafka, tmp_path))
+        files = sidecars(folder, fill(maker, kafka, folder))
         arguments, options = random_words(maker, 200, index=True)
         for group in [files] if not maker.random.randrange(4) else [[file] for file in files]:
             our_output = ours(group, **options)  # before Kafka's tool truncates an .index that ends within an entry

@@ -2,7 +2,6 @@ import java.io.File;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
-import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -88,13 +87,6 @@ final class Compaction {
             + result.shallowOffsetOfMaxTimestamp());
     }
 
-    /** A clock that says what it is told; producers expire by it. */
-    private static Time clock(AtomicLong now) {
-        return (Time) Proxy.newProxyInstance(Compaction.class.getClassLoader(), new Class<?>[] {Time.class},
-            (clock, method, given) ->
-                method.getName().equals("milliseconds") ? now.get() : method.invoke(Time.SYSTEM, given));
-    }
-
     /**
      * FOLDER OUT RETENTION EXPIRY DIRTY MODIFIED NOW...: the Cleaner over the partition in FOLDER up to its last stable
      * offset, once for each NOW. DIRTY: the first dirty offset of the first run. MODIFIED: when the first segment was last
@@ -106,7 +98,7 @@ final class Compaction {
         AtomicLong clock = new AtomicLong();
         Map<String, String> settings =
             Map.of("retention.ms", "-1", "delete.retention.ms", arguments[2], "cleanup.policy", "compact");
-        Segments.use(folder, settings, 0, true, clock(clock), Integer.parseInt(arguments[3]), log -> {
+        Segments.use(folder, settings, 0, true, Segments.clock(clock), Integer.parseInt(arguments[3]), log -> {
             log.roll();
             log.updateHighWatermark(log.logEndOffset());
             long modified = Long.parseLong(arguments[5]);

@@ -7,7 +7,6 @@ import java.io.PrintStream;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
-import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
@@ -15,8 +14,11 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.Record;
+import org.apache.kafka.common.record.internal.SimpleRecord;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecordSerde;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
 import org.apache.kafka.coordinator.share.ShareCoordinatorRecordSerde;
@@ -88,18 +90,7 @@ public class MessageOracle {
     }
 
     private static Record record(byte[] key, byte[] value, long offset) {
-        Class<?>[] of = {Record.class};
-        return (Record) Proxy.newProxyInstance(Record.class.getClassLoader(), of, (proxy, method, args) ->
-            switch (method.getName()) {
-                case "offset" -> offset;
-                case "hasKey" -> key != null;
-                case "hasValue" -> value != null;
-                case "key" -> buffer(key);
-                case "value" -> buffer(value);
-                case "keySize" -> key == null ? -1 : key.length;
-                case "valueSize" -> value == null ? -1 : value.length;
-                default -> throw new UnsupportedOperationException(method.getName());
-            });
+        return MemoryRecords.withRecords(offset, Compression.NONE, new SimpleRecord(0, key, value)).records().iterator().next();
     }
 
     private static String rewritten(String flag, byte[] key, byte[] value) {

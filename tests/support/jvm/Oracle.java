@@ -8,7 +8,6 @@ public final class Oracle {
         Map.entry("dump", arguments -> Tools.run("DumpLogSegments", arguments)),
         Map.entry("read", Reading::main),
         Map.entry("recover", Segments::recover),
-        Map.entry("append", Segments::append),
         Map.entry("load", Segments::load),
         Map.entry("follow", Segments::follow),
         Map.entry("transactions", Segments::transactions),

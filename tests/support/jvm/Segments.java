@@ -1,5 +1,6 @@
 import java.io.File;
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -9,6 +10,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Predicate;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -41,6 +43,13 @@ final class Segments {
 
     private static Map<String, String> settings(String interval) {
         return Map.of("index.interval.bytes", interval, "retention.ms", "-1");
+    }
+
+    /** A clock that says what it is told; producers expire by it. */
+    static Time clock(AtomicLong now) {
+        return (Time) Proxy.newProxyInstance(Segments.class.getClassLoader(), new Class<?>[] {Time.class},
+            (clock, method, given) ->
+                method.getName().equals("milliseconds") ? now.get() : method.invoke(Time.SYSTEM, given));
     }
 
     interface Work {
@@ -142,19 +151,6 @@ final class Segments {
         }
     }
 
-    /** FILE FOLDER INTERVAL BASE: a new segment with FILE's batches, appended one by one, then closed. */
-    static void append(String[] arguments) throws Exception {
-        LogSegment segment = LogSegment.open(new File(arguments[1]), Long.parseLong(arguments[3]),
-            new LogConfig(settings(arguments[2])), Time.SYSTEM, 0, false);
-        try {
-            for (MutableRecordBatch batch : batches(arguments[0]))
-                segment.append(batch.lastOffset(), alone(batch));
-            segment.onBecomeInactiveSegment();
-        } finally {
-            segment.close();
-        }
-    }
-
     /**
      * FOLDER INTERVAL [START]: the log as a broker opens it after a crash (LogLoader), closed again; START: by
      * log-start-offset-checkpoint. Prints its first and next offset, and the base offsets of its segments.
@@ -170,7 +166,7 @@ final class Segments {
      * by retention. Prints as JSON what it says of transactions, which `LogState` in transaction_logs.py describes.
      */
     static void transactions(String[] arguments) throws Exception {
-        Time time = Validator.at(1_700_000_000_000L);  // that of the records: no producer expires
+        Time time = clock(new AtomicLong(1_700_000_000_000L));  // that of the records: no producer expires
         use(new File(arguments[0]), settings("256"), 0, false, time, PRODUCER_EXPIRY, log -> {
             log.updateHighWatermark(log.logEndOffset());
             log.maybeIncrementLogStartOffset(

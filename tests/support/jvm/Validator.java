@@ -2,11 +2,13 @@ import java.io.File;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
 
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
@@ -52,7 +54,7 @@ final class Validator {
             CompressionType source = words[3].equals("-") ? sourceOf(records) : CompressionType.forName(words[3]);
             CompressionType target = words[4].equals("-") ? source : CompressionType.forName(words[4]);
             Object[] values = {
-                records, new TopicPartition("t", 0), at(Long.parseLong(words[11])), source,
+                records, new TopicPartition("t", 0), Segments.clock(new AtomicLong(Long.parseLong(words[11]))), source,
                 Compression.of(target).build(), Boolean.parseBoolean(words[8]), Byte.parseByte(words[2]),
                 TimestampType.forName(words[5]), Long.parseLong(words[6]), Long.parseLong(words[7]),
                 Integer.parseInt(words[9]), AppendOrigin.valueOf(words[10]), Integer.parseInt(words[12])
@@ -116,45 +118,6 @@ final class Validator {
         }
     }
 
-    static final LogValidator.MetricsRecorder NOT_COUNTED = new LogValidator.MetricsRecorder() {
-        @Override
-        public void recordInvalidMagic() { }
-
-        @Override
-        public void recordInvalidOffset() { }
-
-        @Override
-        public void recordInvalidSequence() { }
-
-        @Override
-        public void recordInvalidChecksums() { }
-
-        @Override
-        public void recordNoKeyCompactedTopic() { }
-    };
-
-    static Time at(long now) {
-        return new Time() {
-            @Override
-            public long milliseconds() {
-                return now;
-            }
-
-            @Override
-            public long nanoseconds() {
-                return 0;
-            }
-
-            @Override
-            public void sleep(long ms) { }
-
-            @Override
-            public void waitObject(Object object, java.util.function.Supplier<Boolean> condition, long deadline) { }
-
-            @Override
-            public Timer timer(long timeout) {
-                return Time.SYSTEM.timer(timeout);
-            }
-        };
-    }
+    static final LogValidator.MetricsRecorder NOT_COUNTED = (LogValidator.MetricsRecorder) Proxy.newProxyInstance(
+        Validator.class.getClassLoader(), new Class<?>[] {LogValidator.MetricsRecorder.class}, (self, method, given) -> null);
 }
