@@ -92,24 +92,11 @@ def record_of_size(size: int, fill: bytes = b"\0") -> bytes:
     return next(one for one in made if len(one) == size)
 
 
-def gzip_member(
-    data: bytes,
-    flags: int = 0,
-    extra: bytes = b"",
-    *,
-    deflate: bytes | None = None,
-    crc: int | None = None,
-    size: int | None = None,
-) -> bytes:
-    """Return a gzip member with `extra` behind its header; the others replace what follows."""
-    head = struct.pack("<HBBIBB", 0x8B1F, 8, flags, 7, 2, 255)
-    crc, size = zlib.crc32(data) if crc is None else crc, len(data) if size is None else size & 0xFFFFFFFF
-    return head + extra + (deflated(data) if deflate is None else deflate) + struct.pack("<II", crc, size)
-
-
-def deflated(data: bytes) -> bytes:
-    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
-    return packer.compress(data) + packer.flush()
+def gzip_member(data: bytes, flags: int = 0, extra: bytes = b"") -> bytes:
+    """Return a gzip member with `extra` behind its header."""
+    head, packer = struct.pack("<HBBIBB", 0x8B1F, 8, flags, 7, 2, 255), zlib.compressobj(6, zlib.DEFLATED, -15)
+    packed = packer.compress(data) + packer.flush()
+    return head + extra + packed + struct.pack("<II", zlib.crc32(data), len(data))
 
 
 def raw_snappy(data: bytes) -> bytes:
@@ -145,9 +132,9 @@ def lz4_frame(data: bytes, *, broken_header_checksum: bool = False, block: int =
     return b"".join(out)
 
 
-def zstd_frame(data: bytes, *, content_size: bool = False) -> bytes:
+def zstd_frame(data: bytes) -> bytes:
     """Return a zstd frame without its content size, as the Java producer streams it."""
-    return zstandard.ZstdCompressor(write_content_size=content_size).compress(data)
+    return zstandard.ZstdCompressor(write_content_size=False).compress(data)
 
 
 def compress(codec: str | int, data: bytes, magic: int = 2) -> bytes:

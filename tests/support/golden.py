@@ -73,10 +73,11 @@ def segment_files() -> list[Case]:
 
 
 def copied(source: Path, to: Path, keep: Sequence[str] = ()) -> Path:
-    """Return a copy of a partition folder, without what Kafka's tools wrote about it. keep: the only suffixes."""
+    """Return a copy of a partition folder, without what is written about it. keep: the only suffixes."""
     to.mkdir(parents=True)
     for path in source.iterdir():
-        if path.suffix not in (".json", ".txt") and (not keep or path.suffix in keep):
+        is_about_it = path.name.endswith((".json", ".txt", ".tsv", ".md", "interval"))
+        if not is_about_it and (not keep or path.suffix in keep):
             shutil.copy(path, to)
     return to
 

@@ -1,7 +1,6 @@
 """The ways to read a buffer or a file, each as plain rows that compare with `==`, and the engine with other options.
 
 by_columns     decode, exported to Arrow
-by_records     decode, record by record
 by_tuples      decode, as the rows that encode takes
 decode_file    decode, as a file of a partition is read
 decode_source  decode, with what only other parts of kafkarec ask of the engine: ranges, transactions, limits
@@ -116,10 +115,6 @@ def record_row(record) -> dict[str, Any]:
 
 def by_columns(data, **options) -> list[dict[str, Any]]:
     return arrow_rows(kafkarec.decode(data, columns=RECORD_FIELDS, **options))
-
-
-def by_records(data, **options) -> list[dict[str, Any]]:
-    return [record_row(record) for record in kafkarec.decode(data, columns=RECORD_FIELDS, **options)]
 
 
 def by_tuples(data) -> list[tuple[Any, ...]]:

@@ -15,11 +15,11 @@ from functools import cache
 from pathlib import Path
 
 import builders
+import golden
 import plain_logs
 from paths import TESTS, VECTORS
 
 HARVESTED = TESTS / "fence" / "folders.tar.xz"
-_ABOUT = ("*.json", "*.txt", "*.tsv", "*.md", "interval")
 Damage = Callable[[Path], None]
 
 
@@ -33,7 +33,7 @@ def healthy() -> dict[str, Path]:
 
 def put(name: str, to: Path | None = None) -> Path:
     """A copy of a healthy folder in the working directory, without what is written about it."""
-    return Path(shutil.copytree(healthy()[name], to or Path(name), ignore=shutil.ignore_patterns(*_ABOUT)))
+    return golden.copied(healthy()[name], to or Path(name))
 
 
 @cache
