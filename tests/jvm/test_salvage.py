@@ -1,11 +1,12 @@
 """Folders that `salvage` wrote with `as_partition`, opened by Kafka's LogLoader as after a crash: it removes
 nothing."""
 
+import random
 import shutil
 
 import pytest
+from damage import damage_file
 from plain_logs import batch, log
-from random_logs import Maker
 from salvage_runs import FOLDERS, assert_kafka_loads
 
 from kafkarec import salvage
@@ -14,11 +15,11 @@ from kafkarec import salvage
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_salvaged_logs_are_loaded_whole(kafka, tmp_path, folder):
     for number in range(8):
-        maker = Maker(number)
+        chance = random.Random(number)
         source = tmp_path / f"source{number}" / folder.name
         shutil.copytree(folder, source)
-        for path in sorted(source.glob("*.log")) * maker.random.randint(0, 2):
-            path.write_bytes(maker.damaged(path.read_bytes()))
+        for path in sorted(source.glob("*.log")) * chance.randint(0, 2):
+            damage_file(chance, path)
         (one,) = salvage(source, tmp_path / f"out{number}", as_partition=True).partitions
         if one.next_offset is not None:
             assert_kafka_loads(

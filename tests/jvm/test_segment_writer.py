@@ -9,8 +9,8 @@ from pathlib import Path
 import broker_logs
 import jvm_oracle
 import pytest
+from damage import damage_file
 from killed_writer import REFUSED, batch, content
-from random_logs import Maker
 
 from kafkarec import CorruptRecordError, SegmentWriter
 from kafkarec.ops.segment_writer import AppendRefused
@@ -99,12 +99,11 @@ def test_a_spoiled_end_is_truncated_where_kafka_truncates_it(kafka, tmp_path):
     SegmentWriter refuses such a folder."""
     cuts = refusals = 0
     for number, (first, batches) in enumerate(_random_logs(jvm_oracle.count(25))):
-        maker = Maker(number)
+        chance = random.Random(number)
         ours, theirs = tmp_path / f"ours{number}" / "t-0", tmp_path / f"theirs{number}" / "t-0"
         with SegmentWriter(ours, start_offset=first, segment_bytes=5000) as writer:
-            _append_in_groups(writer, batches, maker.random)
-        path = Path(writer.segments[-1].path)
-        path.write_bytes(maker.damaged(path.read_bytes()))
+            _append_in_groups(writer, batches, chance)
+        damage_file(chance, Path(writer.segments[-1].path))
         shutil.copytree(ours, theirs)
         answer = kafka.ask("load", theirs, 4096)
         if answer.status:  # a wrong base offset, which no checksum covers, does not fit an index entry: Kafka fails

@@ -13,10 +13,10 @@ import pytest
 from broker import Broker
 from broker_logs import partition
 from command import WIDE
+from damage import damage_file
 from jvm_reading import ISOLATION, consumed_lines, consumer_lines
 from killed_writer import batches, content
 from paths import SEGMENTS
-from random_logs import Maker
 
 import kafkarec
 from kafkarec import SegmentWriter
@@ -42,10 +42,10 @@ def rows():
 
 def _write_salvaged(folder, seed, parent):
     """Damage each segment of a random partition, then salvage it with `as_partition`."""
-    maker, damaged = Maker(seed), parent / "damaged" / folder.name
-    partition(seed, damaged)
-    for path in damaged.iterdir():
-        path.write_bytes(maker.damaged(path.read_bytes()))
+    damaged = parent / "damaged" / folder.name
+    chance = partition(seed, damaged).random
+    for path in sorted(damaged.iterdir()):
+        damage_file(chance, path)
     kafkarec.salvage(damaged, parent / f"out{seed}", as_partition=True)
     if (parent / f"out{seed}" / folder.name).exists():  # some cannot be saved
         shutil.copytree(parent / f"out{seed}" / folder.name, folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 HEADER = 21
@@ -26,6 +27,10 @@ def damaged(chance: random.Random, data: bytes) -> bytes:
     for _ in range(chance.choice([1, 1, 1, 3])):
         one = elsewhere(chance, one, [0])
     return one.data
+
+
+def damage_file(chance: random.Random, path: Path):
+    path.write_bytes(damaged(chance, path.read_bytes()))
 
 
 def _put(one: Stored, start: int, stop: int, data: bytes, origin: array[int] | None = None) -> Stored:

@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from damage import damage_file
 from paths import SEGMENTS
 from plain_logs import batch
-from random_logs import Maker
 from random_transactions import choices, random_log
 from salvage_runs import FOLDERS
 
@@ -41,15 +41,14 @@ def test_random_transactions_with_damage(tmp_path, count):
     """One log, and two replicas of which the second is damaged in other places too."""
     reasons, markers = set(), 0
     for seed in range(40):
-        chance, maker = random.Random(seed), Maker(seed)
+        chance = random.Random(seed)
         source = random_log(chance, tmp_path / f"{seed}" / "orders-0")
         (source / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 9999\n")
         sources = [source]
         for number in range(1, count):
             other = tmp_path / f"{seed}-{number}" / "orders-0"
             sources.append(Path(shutil.copytree(source, other)))
-            path = chance.choice(sorted(other.glob("*.log")))
-            path.write_bytes(maker.damaged(path.read_bytes()))
+            damage_file(chance, chance.choice(sorted(other.glob("*.log"))))
         report = assert_a_dry_run_says_the_same(sources, tmp_path / "out", **choices(chance))
         reasons |= {one.reason for one in report.partitions[0].set_aside}
         markers += len(report.partitions[0].markers)
@@ -60,10 +59,10 @@ def test_random_transactions_with_damage(tmp_path, count):
 def test_damaged_logs_of_kafka(folder, tmp_path):
     """With indexes and snapshots, and with KRaft snapshots; one segment only renamed to .deleted, too."""
     for seed in range(5):
-        chance, maker = random.Random(f"{folder.name} {seed}"), Maker(seed)
+        chance = random.Random(f"{folder.name} {seed}")
         source = Path(shutil.copytree(folder, tmp_path / f"{seed}" / folder.name))
         for path in sorted(source.glob("*.log")) * chance.randrange(3):
-            path.write_bytes(maker.damaged(path.read_bytes()))
+            damage_file(chance, path)
         path = chance.choice(sorted(source.glob("*.log")))
         if chance.random() < 0.3:
             shutil.copy(path, f"{path}.deleted")
