@@ -80,7 +80,9 @@ def indexes(_: Path, kafka: jvm_oracle.Oracle) -> Iterator[Difference]:
 
 
 def _side_files(folder: Path) -> dict[str, str]:
-    return {name: data.hex() for name, data in plain_logs.content(folder).items() if not name.endswith(".log")}
+    return {
+        name: data.hex() for name, data in plain_logs.content(folder).items() if not name.endswith((".log", "interval"))
+    }
 
 
 def transactions(_: Path, kafka: jvm_oracle.Oracle) -> Iterator[Difference]:
