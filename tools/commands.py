@@ -14,6 +14,9 @@ CACHE = ROOT / ".cache"  # downloads and builds
 # what tests fetch, outside of the checkout: tools/kafka_jars
 CACHE_OF_TESTS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkarec-tests"
 
+# for pip: pyspark's wheel is made in less than half of the time
+STORED = {"DIST_EXTRA_CONFIG": str(ROOT / "requirements" / "sources.cfg")}
+
 
 def run(
     *command: object, cwd: Path | str | None = None, env: Mapping[str, str] = os.environ, may_complain: bool = True

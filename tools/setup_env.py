@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-from commands import ROOT, contains, write_command
+from commands import ROOT, STORED, contains, write_command
 
 VENV = ROOT / ".venv"
 
@@ -43,20 +43,20 @@ class Plan(NamedTuple):
     """What one target needs."""
 
     compilers: tuple[Environment, ...]  # made before the core and the wheels
-    others: tuple[Environment, ...]  # made beside them
-    core: bool = False  # built in place
-    wheels: tuple[str, ...] | None = None  # the wheelhouse, by these options of tools/wheelhouse.py
+    others: tuple[Environment, ...]  # made beside what follows
+    builds: tuple[str, ...] = ()  # options of tools/wheelhouse.py, which runs with each of them
 
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+CORE = "--in-place"  # first: what is compiled for it is in the wheels
 PLANS = {
-    "demo": Plan((BUILD,), (DRIVER, BARE), core=True, wheels=("--here", "--python", PYTHON)),
-    "test": Plan((BUILD,), (TEST, BARE), core=True, wheels=("--here",)),
-    "wheelhouse": Plan((BUILD, CROSS), (), wheels=()),
+    "demo": Plan((BUILD,), (DRIVER, BARE), (CORE, f"--here --python {PYTHON}")),
+    "test": Plan((BUILD,), (TEST, BARE), (CORE, "--here")),
+    "wheelhouse": Plan((BUILD, CROSS), (), ("",)),
     "release": Plan((BUILD, CROSS), (RELEASE,)),
-    "build": Plan((BUILD,), (TEST,), core=True),
-    "bench": Plan((BUILD,), (BENCH,), core=True),
-    "ci": Plan((BUILD, CROSS), (TEST, BARE, RELEASE), core=True, wheels=()),  # all that the steps of .ci/run need
+    "build": Plan((BUILD,), (TEST,), (CORE,)),
+    "bench": Plan((BUILD,), (BENCH,), (CORE,)),
+    "ci": Plan((BUILD, CROSS), (TEST, BARE, RELEASE), (CORE, "")),  # all that the steps of .ci/run need
 }
 # variables that would redirect pip or Python
 REDIRECTING = ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_REQUIRE_VIRTUALENV", "VIRTUAL_ENV")
@@ -69,8 +69,9 @@ def say(text: str) -> None:
 def run(*command: object) -> None:
     """Runs a command, which says only what is new or wrong; stops if it fails."""
     env = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
+    env["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     words = list(map(str, command))
-    if subprocess.run(words, cwd=ROOT, env=env | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}, check=False).returncode:
+    if subprocess.run(words, cwd=ROOT, env=env | STORED, check=False).returncode:
         say(f"failed: {' '.join(words)}")
         sys.exit(3)
 
@@ -108,11 +109,10 @@ def install(environment: Environment) -> None:
         say(f"{folder.name}: installing requirements/{path.name}")
         began = time.monotonic()
         pip = [python_of(folder), "-m", "pip", "install", "--quiet", "--no-input", "--require-hashes", "-r", path]
-        # pyspark is published as source only: it is built with the locked setuptools if that is installed, into a wheel
-        # without compression, as its 400 MB of jars are compressed already
-        pip += ["--use-pep517", "--config-settings=--build-option=--compression=stored"]
+        pip += ["--use-pep517"]
         if folder == VENV and lock != "build":
-            # and Python compiles what is imported: to compile all of this takes pip twenty seconds
+            # pyspark is published as source only: it is built with the locked setuptools. Python compiles what is
+            # imported: to compile all of this takes pip twenty seconds
             pip += ["--no-build-isolation", "--no-compile"]
         run(*pip)
         stamp.write_text(wanted)
@@ -127,11 +127,8 @@ def use_checkout() -> None:
 
 
 def build(plan: Plan) -> None:
-    """The core, then the wheels: what is compiled for one is in the other."""
-    if plan.core:
-        run(python_of(VENV), "tools/wheelhouse.py", "--in-place")
-    if plan.wheels is not None:
-        run(python_of(VENV), "tools/wheelhouse.py", *plan.wheels)
+    for options in plan.builds:
+        run(python_of(VENV), "tools/wheelhouse.py", *options.split())
 
 
 def main() -> None:

@@ -20,26 +20,23 @@ from pathlib import Path
 
 import doc_spark
 import wheelhouse_check
-from commands import CACHE_OF_TESTS, ROOT, contains
+from commands import CACHE_OF_TESTS, ROOT, STORED, contains
 
 # The newest Python that all of these Sparks run on.
 PYTHON = "3.11"
 LIBRARIES = "libraries"
-# pyspark is published as source only: a wheel is made of it, whose 400 MB of jars are compressed already.
-PIP = ("install", "--quiet", "--no-cache-dir", "--no-compile", "--config-settings=--build-option=--compression=stored")
+PIP = ("install", "--quiet", "--no-cache-dir", "--no-compile")
 
 
-def libraries() -> list[str]:
-    """The lines of requirements/executor.txt without Spark itself and what only it needs."""
+def libraries() -> str:
+    """requirements/executor.txt without Spark itself and what only it needs."""
     lock = (ROOT / "requirements" / "executor.txt").read_text(encoding="utf-8")
-    lines = re.findall(r"(?m)^([a-z0-9-]+==\S+)( ;[^\\\n]*)?", lock)
-    return [name + marker for name, marker in lines if not name.startswith(("pyspark==", "py4j=="))]
+    return re.sub(r"(?m)^(pyspark|py4j)==.*\n( .*\n)*", "", lock)
 
 
-def make(target: Path, requirements: list[str]) -> None:
-    """An environment with these and, by a .pth file, with the libraries of all."""
-    wanted = "\n".join(requirements)
-    stamp = target / "complete"
+def make(target: Path, wanted: str) -> None:
+    """An environment with these requirements and, by a .pth file, with the libraries of all."""
+    stamp, listed = target / "complete", target / "wanted.txt"
     if contains(stamp, wanted):
         return
     began = time.monotonic()
@@ -49,17 +46,18 @@ def make(target: Path, requirements: list[str]) -> None:
     subprocess.run([str(interpreter), "-m", "venv", "--without-pip", str(target)], check=True)
     (site,) = target.glob("lib/python*/site-packages")
     pip = [sys.executable, "-m", "pip", "--python", str(target / "bin" / "python"), *PIP]
-    subprocess.run([*pip, *requirements], check=True, stdout=sys.stderr)
+    listed.write_text(wanted)
+    subprocess.run([*pip, "-r", str(listed)], check=True, stdout=sys.stderr, env=os.environ | STORED)
     if target.name != LIBRARIES:
         shared = target.parent / LIBRARIES / site.relative_to(target)
         (site / f"{LIBRARIES}.pth").write_text(f"{shared}\n")
-    stamp.write_text(wanted)
+    listed.rename(stamp)
     print(f"{target.name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
 
 
 def main() -> None:
     parent = Path(os.environ.get("KAFKAREC_SPARK_ENVIRONMENTS") or CACHE_OF_TESTS / "sparks")
-    wanted = {version: [f"pyspark=={release}"] for version, release in list(doc_spark.RELEASES.items())[:-1]}
+    wanted = {version: f"pyspark=={release}" for version, release in list(doc_spark.RELEASES.items())[:-1]}
     wanted[LIBRARIES] = libraries()
     with ThreadPoolExecutor(len(wanted)) as pool:  # mostly waits for the network and the disk
         list(pool.map(lambda name: make(parent / name, wanted[name]), wanted))

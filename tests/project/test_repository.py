@@ -8,6 +8,7 @@ import shutil
 import struct
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import make_docs
@@ -138,6 +139,19 @@ def test_an_environment_of_somebody_else_is_not_deleted(tmp_path, monkeypatch, c
     monkeypatch.setattr(sys, "executable", sys._base_executable)
     setup_env.make_venv(folder)
     assert made_of(folder / "bin" / "python") == Path(os.path.realpath(sys.executable))
+
+
+def test_what_is_published_as_source_becomes_a_wheel_without_compression(tmp_path):
+    """Spark's jars, 400 MB, are compressed already. pip passes --config-settings on to what its command line names."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "setup.py").write_text('from setuptools import setup\nsetup(name="jars", py_modules=["jars"])\n')
+    (source / "jars.py").touch()
+    (tmp_path / "lock.txt").write_text(f"jars @ {source.as_uri()}\n")
+    pip = ("-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-cache-dir", "--no-build-isolation")
+    setup_env.run(sys.executable, *pip, "--use-pep517", "--wheel-dir", tmp_path, "-r", tmp_path / "lock.txt")
+    with zipfile.ZipFile(*tmp_path.glob("*.whl")) as wheel:
+        assert {each.compress_type for each in wheel.infolist()} == {zipfile.ZIP_STORED}
 
 
 # ---- locks and versions ----------------------------------------------------------------------------------

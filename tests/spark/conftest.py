@@ -157,16 +157,17 @@ def environment(python):
         shutil.rmtree(folder, ignore_errors=True)
         interpreter = wheelhouse_check.find_interpreter(python) or sys.executable
         subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
-        wanted = ["-r", str(ROOT / "requirements" / "executor.txt")]
+        wanted = ROOT / "requirements" / "executor.txt"
         if set_up.exists():
-            wanted = spark_versions.libraries()
+            wanted = folder / "libraries.txt"
+            wanted.write_text(spark_versions.libraries())
             (site,) = folder.glob("lib/python*/site-packages")
             (shared,) = set_up.parents[1].glob("lib/python*/site-packages")
             for name in ("pyspark", "py4j"):
                 (site / name).symlink_to(shared / name)
             for name in ("spark-submit", "find-spark-home", "find_spark_home.py"):
                 (folder / "bin" / name).symlink_to(set_up.parent / name)
-        completed = run_program(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", *wanted)
+        completed = run_program(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "-r", wanted)
         if completed.returncode:
             pytest.skip(f"no environment of Python {python} can be made: {completed.stderr.strip().splitlines()[-1]}")
         (folder / "complete").touch()
