@@ -11,8 +11,8 @@ from kafkarec.state.epoch_history import Truncation
 from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.support.text_table import counted, lost_offsets
 
-from . import DAMAGED, FINE, output_files, progress, shared_options
-from .shared_options import CouldNot, InputPath, WrongUse
+from . import DAMAGED, FINE, input_logs, output_files, progress, shared_options
+from .shared_options import InputPath, WrongUse
 
 DESCRIPTION = """Compares two replicas of a partition record by record. Reports where they differ, by leader epoch,
 content and producer, which records only one of them has, and to which offset each would truncate with the other as its
@@ -46,14 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if STANDARD_INPUT in (args.a, args.b):
         raise WrongUse("diff compares files and folders, and - is standard input; write it to a file first")
-    shown = progress.show_bytes_read(lambda: progress.bytes_in([args.a, args.b]))
-    with shared_options.value_errors_refused(), shown as tick:
+    logs = [input_logs.one_log(path, input_logs.open_input(path)) for path in (args.a, args.b)]
+    with progress.show_segments_read(input_logs.segments(logs)) as tick:
         difference = compare(
-            progress=lambda segment, end: tick(segment.path, end), **shared_options.arguments_for(compare, args)
+            *logs,
+            max_decompressed_bytes=args.max_decompressed_bytes,
+            progress=lambda segment, end: tick(segment.path, end),
         )
-    for side in (difference.a, difference.b):
-        if not side.segments:
-            raise CouldNot(f"{side.path}: a folder without .log files")
     output_files.write_report(args, Document("diff", list(_lines(difference))), [difference])
     return DAMAGED if difference or difference.a.damage or difference.b.damage else FINE
 

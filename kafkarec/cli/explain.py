@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, cast
 
 from kafkarec.damage import Restored
 from kafkarec.format.layout import BATCH_MAGIC
-from kafkarec.logs import logs_of
 from kafkarec.ops.explain import Explanation, Section, Span, explain, field_groups
 from kafkarec.ops.explain.spans import FIELD, SKIPPED
 from kafkarec.recover.offset_order import WINDOW
@@ -82,13 +81,7 @@ class BatchRange(NamedTuple):
 
 def run(args: argparse.Namespace) -> int:
     with input_logs.open_input(args.path) as opened:
-        logs = logs_of(opened)
-        if len(logs) != 1:
-            what = f"{len(logs)} partitions; name one of their folders" if logs else "no partition; name a file in it"
-            raise WrongUse(f"{args.path} has {what}")
-        if not logs[0].segments:
-            raise CouldNot(f"{args.path}: a folder without .log files")
-        place = _find_batch(logs[0].segments, args)
+        place = _find_batch(input_logs.one_log(args.path, opened).segments, args)
         name = shown_name(str(place.segment.path))
         data, remark = _bytes_of(place)
         explanation = explain(data, **shared_options.arguments_for(explain, args))

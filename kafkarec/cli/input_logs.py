@@ -147,6 +147,18 @@ def open_input(
         raise CouldNot(error_line(error, path)) from error
 
 
+def one_log(path: str, opened: Segment | Log | LogDir) -> Log:
+    """Return the log that a path names. WrongUse if there are several partitions or none, CouldNot if it has no
+    segments."""
+    logs = logs_of(opened)
+    if len(logs) != 1:
+        what = f"{len(logs)} partitions; name one of their folders" if logs else "no partition; name a file in it"
+        raise WrongUse(f"{path} has {what}")
+    if not logs[0].segments:
+        raise CouldNot(f"{path}: a folder without .log files")
+    return logs[0]
+
+
 def open_path(path: str, topic: str | None, partition: int | None) -> Segment | Log | LogDir:
     """Return what is at a path. Of a glob, and of a folder that has folders key=value and no segments of its own, those
     that kafkarec.find finds: several folders of one partition are one log."""

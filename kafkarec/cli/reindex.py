@@ -215,9 +215,11 @@ def _report(log: Log, rebuilt: RebuiltSideFiles) -> None:
         say(f"{damage.detail} [{damage.reason}]")
     if rebuilt.damage:
         count = "1 damaged range" if len(rebuilt.damage) == 1 else f"{len(rebuilt.damage)} damaged ranges, the first"
+        # the folder has more to tell of a segment, but leaves a file of another name out
+        is_named = rebuilt.segment is not None and names.segment(rebuilt.segment.name) is None
         say(
             f"{where}: {count} at byte {rebuilt.damage[0].position}. The new indexes skip the damage; a broker that "
-            f"recovers this segment truncates it there. See {command('verify', [log.path])}"
+            f"recovers this segment truncates it there. See {command('verify', [where if is_named else log.path])}"
         )
 
 

@@ -39,6 +39,13 @@ def test_folders_of_one_partition_are_one_log(path, archive, run):
     assert run("txn", path).out.startswith(b"txn-0: 2 segments")
 
 
+@pytest.mark.parametrize("path", ["archive", "archive/date=*/txn-0"])
+def test_diff_compares_it_with_a_replica(path, archive, run):
+    for sides in ((path, TXN), (TXN, path)):
+        ran = run("diff", *sides)
+        assert ran.status == 0 and ran.text.endswith("149 batches, 18016 bytes\nthe same, byte for byte\n")
+
+
 def test_convert_writes_one_log_and_never_into_a_folder_that_is_read(archive, run):
     for number, path in enumerate(("archive", "archive/date=*")):
         assert run("convert", path, "-o", f"out{number}", "--compression", "zstd").status == 0

@@ -84,6 +84,16 @@ def test_a_file_of_another_type_is_refused_with_what_it_looks_like(run, tmp_path
 
 
 @each_type
+def test_diff_refuses_a_file_of_another_type_on_either_side(run, tmp_path, data, said):
+    path = tmp_path / "export"
+    path.write_bytes(data)
+    for sides in ((path, TXN), (TXN, path)):
+        ran = run("diff", *sides)
+        assert (ran.status, ran.out) == (2, b"")
+        assert ran.complaint.endswith(f"{path} {said.format(path)}")
+
+
+@each_type
 def test_verify_reports_a_file_of_another_type(run, tmp_path, data, said):
     (tmp_path / "export").write_bytes(data)
     ran = run("verify", tmp_path / "export")

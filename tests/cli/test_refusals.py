@@ -55,7 +55,7 @@ REFUSED = {
     "convert LOG --threads 257": "'257' is not a number of threads, 1 to 256",
     "verify LOG --threads two": "'two' is not a number of threads, 1 to 256",
     # what is not there, or not of the kind that is needed
-    "diff ALL TXN": "one is expected",
+    "diff ALL TXN": "partitions; name one",
     "diff TXN -": "- is standard input",
     "diff TXN orders-0": "a folder without .log files",
     "explain ALL": "partitions; name one",

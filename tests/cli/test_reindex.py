@@ -30,6 +30,16 @@ def test_a_single_file_may_have_any_name(run, tmp_path):
     assert (tmp_path / "new" / f"{0:020d}.index").read_bytes() == (TXN / f"{0:020d}.index").read_bytes()
 
 
+def test_the_command_that_shows_damage_names_what_has_it(run, tmp_path):
+    """The folder leaves a file out whose name is none of Kafka's."""
+    copy, image = tmp_path / "orders-0" / f"{0:020d}.log", tmp_path / "image.bin"
+    copy.parent.mkdir()
+    for path, shown in ((copy, copy.parent), (image, image)):
+        path.write_bytes(bytes(100) + (TXN / f"{0:020d}.log").read_bytes())
+        assert run("reindex", path, "--dry-run").err.endswith(f" See kafkarec verify {shown}\n")
+        assert run("verify", shown).status == 1
+
+
 def test_the_indexes_of_standard_input_have_no_folder_to_be_copied_to(tmp_path):
     with open(TXN / f"{0:020d}.log", "rb") as log:
         ran = own_process("reindex", "-", "-o", tmp_path / "new", file=log)

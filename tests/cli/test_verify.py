@@ -41,6 +41,14 @@ def test_what_is_beside_the_partitions_of_one_of_several_folders_is_told(run, da
     assert text.splitlines()[0].endswith(f"according to {7:020}.snapshot (gone-0)")
 
 
+def test_a_segment_in_a_folder_with_another_name_is_left_out_for_the_folders_name(run, damaged):
+    log(damaged / "copy", [batch(7)])
+    (damaged / "copy" / "#12345").write_bytes(batch(9))
+    text = run("verify", damaged, "--all").text
+    assert f"copy/{7:020}.log: not verified: its folder's name is not a partition's; it contains record" in text
+    assert "copy/#12345: not verified: its name is not a segment's; it contains record batches" in text
+
+
 def test_one_of_several_paths_is_an_empty_folder(run, damaged, tmp_path):
     """Such as a disk that is not mounted: the others are verified, but that is not all."""
     disk = tmp_path / "disk"

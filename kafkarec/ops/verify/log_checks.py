@@ -276,7 +276,9 @@ def check_left_out(folder: Any, findings: Findings) -> None:
         if one.kind == names.FOREIGN:
             found = list(first_bytes.files_with_batches(path))
         for file, base in found:
-            detail = f"not verified: its name is not a segment's; it contains record batches starting at offset {base}"
+            is_named = one.is_folder and names.is_segment(os.path.basename(file))
+            why = "its folder's name is not a partition's" if is_named else "its name is not a segment's"
+            detail = f"not verified: {why}; it contains record batches starting at offset {base}"
             findings.add("batches_left_out", detail, offset=base, file=file)
         if one.is_folder and names.folder(name) is not None and not one.cause:
             findings.add("file_left_out", one.why, file=path)
