@@ -148,7 +148,8 @@ cdef inline const uint8_t* validity_of(const ArrowArray* array) noexcept:
     return <const uint8_t*>array.buffers[0]
 
 
-cdef inline int check_values_buffer(object name, const ArrowArray* array, int64_t rows, const ArrayOrigin* origin) except -1:
+cdef inline int check_values_buffer(object name, const ArrowArray* array, int64_t rows,
+                                    const ArrayOrigin* origin) except -1:
     """Checks that there is a buffer of values or offsets, and that null_count matches the validity bits."""
     if rows > 0 and array.buffers[1] == NULL:
         raise invalid_arrow_error(name, None, f"it states {array.length} rows and has no buffer of values or offsets")
