@@ -1351,10 +1351,10 @@ cdef class Decoder:
     cdef PassResult take_all(self, bint more):
         """What is read so far, and with `more` all that follows."""
         cdef PassResult found = new_result()
-        self.move_to(found, more, False)
+        self.append_to(found, more, False)
         while more:
             more = self.fill_chunk()
-            self.move_to(found, more, False)
+            self.append_to(found, more, False)
         return found
 
     cdef object records(self, Source source, int64_t start, int64_t stop):
@@ -1444,12 +1444,12 @@ cdef class Decoder:
         cdef PassResult found = new_result()
         claim(&self.busy)
         try:
-            self.move_to(found, more, empty)
+            self.append_to(found, more, empty)
             return found
         finally:
             self.busy = False
 
-    cdef int move_to(self, PassResult found, bint more, bint empty) except -1:
+    cdef int append_to(self, PassResult found, bint more, bint empty) except -1:
         """Appends what was read to `found`, and begins a new chunk."""
         if self.damage:
             found.damage += [one for _, _, one in self.pop_damage(not more)]
@@ -1686,7 +1686,7 @@ decode = fast_function(&_decode_call, b"decode", <void*>decode_call)
 
 @cython.final
 cdef class RowCheck:
-    """What follows from one batch of a file to the next, and sums over all: see `_c/row_checks.pxd`.
+    """What follows from one batch of a file to the next, and totals: see `_c/row_checks.pxd`.
 
     rising   whether offsets must ascend, as in a segment of a log
     """
@@ -1730,7 +1730,7 @@ cdef class RowCheck:
         return self.state.next_offset if self.state.batches else None
 
     @property
-    def sums(self):
+    def totals(self):
         """(batches, records, bytes, size of the largest batch, signs of cleaning)."""
         cdef RowState* s = &self.state
         return s.batches, s.records, s.bytes, s.largest, s.signs_of_cleaning

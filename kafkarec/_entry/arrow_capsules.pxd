@@ -148,7 +148,8 @@ cdef inline const uint8_t* validity_of(const ArrowArray* array) noexcept:
     return <const uint8_t*>array.buffers[0]
 
 
-cdef inline int check_values(object name, const ArrowArray* array, int64_t rows, const ArrayOrigin* origin) except -1:
+cdef inline int check_values_buffer(object name, const ArrowArray* array, int64_t rows,
+                                    const ArrayOrigin* origin) except -1:
     """Checks that there is a buffer of values or offsets, and that null_count matches the validity bits."""
     if rows > 0 and array.buffers[1] == NULL:
         raise invalid_arrow_error(name, None, f"it states {array.length} rows and has no buffer of values or offsets")
@@ -172,7 +173,7 @@ cdef inline int check_bytes(object name, str format_, const ArrowArray* array, i
     cdef Misfit m
     cdef bint wide = format_ in ("Z", "U")
     cdef int64_t used
-    check_values(name, array, 0 if format_ == "w:0" else rows, origin)
+    check_values_buffer(name, array, 0 if format_ == "w:0" else rows, origin)
     if origin.own or rows == 0 or format_[:2] == "w:":
         return 0
     if format_[0] == "v":
@@ -223,7 +224,7 @@ cdef inline int check_lists(object name, str format_, const ArrowArray* array, i
     cdef Misfit m
     cdef bint wide = format_ == "+L"
     cdef int64_t entries = array.children[0].length
-    check_values(name, array, rows, origin)
+    check_values_buffer(name, array, rows, origin)
     used.start = used.stop = 0
     if rows == 0:
         return 0

@@ -29,7 +29,7 @@ from kafkarec._c.input_columns cimport (
 )
 from kafkarec._c.write cimport EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, BatchFields
 from kafkarec._entry.arrow_capsules cimport (
-    ArrayOrigin, bind_cells, capsule_pointer, check_array, check_lists, check_nulls, check_schema, check_values,
+    ArrayOrigin, bind_cells, capsule_pointer, check_array, check_lists, check_nulls, check_schema, check_values_buffer,
     format_of, invalid_arrow_error, validity_of, wrong_type,
 )
 
@@ -76,7 +76,7 @@ cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema,
     c.first = first + array.offset
     if c.width == NO_NUMBERS:
         return 0
-    check_values(name, array, rows, origin)
+    check_values_buffer(name, array, rows, origin)
     c.validity = validity_of(array)
     c.values = array.buffers[1]
     c.plain = c.width == 8 and c.validity == NULL and c.times == 1 and c.per == 1

@@ -79,7 +79,7 @@ def examine() -> dict[str, Any]:
 def _lines(found: dict[str, Any]) -> list[str]:
     lines = [f"{name:<12}{found[name]}" for name in ("kafkarec", "python", "executable", "platform", "location")]
     lines += ["", "engine", *(f"  {name:<18}{_value_text(value)}" for name, value in found["engine"].items())]
-    lines += ["", "codecs", *(f"  {name:<18}{_codec_text(info)}" for name, info in found["codecs"].items())]
+    lines += ["", "codecs", *(f"  {name:<18}{_codec_support(info)}" for name, info in found["codecs"].items())]
     lines += ["", "extras"]
     for extra, info in found["extras"].items():
         state = info["version"] or f"missing (for {info['for']}): pip install 'kafkarec[{extra}]'"
@@ -99,7 +99,7 @@ def _value_text(value: Any) -> str:
     return or_nothing(value)
 
 
-def _codec_text(info: dict[str, Any]) -> str:
+def _codec_support(info: dict[str, Any]) -> str:
     if info["how"] is None:
         return f"missing: pip install {info['library']}"
     if info["version"] is None:

@@ -21,7 +21,7 @@ from kafkarec.support.command_line import command
 
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
 from .output_files import Sink
-from .problems import exit_status, remark, say
+from .problems import exit_status, higher_limit_option, remark, rerun_command, say
 from .shared_options import InputPath, add_option
 
 DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.
@@ -108,10 +108,10 @@ def run(args: argparse.Namespace) -> int:
         output_files.opened(args) as sink,
         progress.show_bytes_read(lambda: progress.bytes_in(paths), progress.when_writing(args.output)) as tick,
     ):
-        return _print(paths, options, sink, tick)
+        return _print(args, paths, options, sink, tick)
 
 
-def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Tick) -> int:
+def _print(args: argparse.Namespace, paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Tick) -> int:
     """Print all output up to what cannot be read; that error is printed in one line."""
     last = ""
 
@@ -148,10 +148,15 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
         sink.flush()
         place = "" if error.file else f"{last}: "
         status = exit_status(error.reason)
+        has_batches = last.endswith(_FOLDER_FILES) or last == "-"
         if status == COULD_NOT:
-            say(f"{place}{error}")
+            rest = ""
+            if error.reason == "limit_exceeded" and has_batches:
+                higher = higher_limit_option(options.max_decompressed_bytes)
+                rest = f". With a higher limit: {rerun_command(args.argv, higher)}"
+            say(f"{place}{error}{rest}")
             return status
-        if last.endswith(_FOLDER_FILES) or last == "-":
+        if has_batches:
             rest = command("scan", [last], ("--errors", "skip"))
         else:
             rest = command("verify", [os.path.dirname(last)])

@@ -323,7 +323,7 @@ def _size_text(value: int | None) -> str:
     return str(value)
 
 
-def _codec_text(tried: Candidate) -> str:
+def _codec_and_level(tried: Candidate) -> str:
     """Return codec and level as in the options: `zstd:9`."""
     return tried.compression if tried.level is None else f"{tried.compression}:{tried.level}"
 
@@ -350,7 +350,7 @@ def _overview(found: _Found) -> ReportTable:
         if best is not None:
             joined = "unchanged" if best.candidate.batch_size is None else f"of {_batches_text(best.candidate)}"
             row |= {"smallest": best.size, "of current": _share_text(best)}
-            row["with"] = f"{_codec_text(best.candidate)}, batches {joined}"
+            row["with"] = f"{_codec_and_level(best.candidate)}, batches {joined}"
         rows.append(row)
     return ReportTable.of(rows, {title: title for title in rows[0]})
 
@@ -378,8 +378,8 @@ def _draw(figure: Any, name: str, one: Study) -> None:
     axes = figure.subplots()
     sizes = dict.fromkeys(row.candidate.batch_size for row in one.outcomes)
     markers = dict(zip(sizes, cycle(_MARKERS), strict=False))
-    for codec in dict.fromkeys(_codec_text(row.candidate) for row in one.outcomes):
-        rows = [row for row in one.outcomes if _codec_text(row.candidate) == codec and row.write_rate]
+    for codec in dict.fromkeys(_codec_and_level(row.candidate) for row in one.outcomes):
+        rows = [row for row in one.outcomes if _codec_and_level(row.candidate) == codec and row.write_rate]
         points = [(row.write_rate or 0.0, 100 * row.share) for row in rows]
         (line,) = axes.plot(*(zip(*points, strict=True) if points else ((), ())), linewidth=1, alpha=0.6, label=codec)
         for point, row in zip(points, rows, strict=True):

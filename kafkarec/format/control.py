@@ -324,7 +324,7 @@ def _made(of: MessageStruct, fields: dict[str, Any]) -> Any:
         elif field.name in fields and field.type == "uuid":
             from uuid import UUID
 
-            from .messages import uuid_bytes
+            from .uuids import uuid_bytes
 
             fields[field.name] = UUID(bytes=uuid_bytes(fields[field.name]))
     make = _STRUCTS.get(of.name)
@@ -345,7 +345,7 @@ def _fields_by_name(of: MessageStruct, made: Any) -> dict[str, Any]:
         elif value is None:
             continue
         elif field.type == "uuid":
-            from .messages import uuid_text
+            from .uuids import uuid_text
 
             value = uuid_text(value.bytes)
         out[field.name] = value

@@ -19,7 +19,6 @@ differs from its default, tags in ascending order, unknown ones included.
 
 from __future__ import annotations
 
-import base64
 import re
 import struct
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from kafkarec.errors import InvalidRecordError, LimitExceededError
 
 from .java_integers import BadVarint, read_unsigned, unsigned_varint, wrapped
 from .message_schemas import MessageField, MessageSchema, MessageStruct
+from .uuids import uuid_bytes, uuid_text
 
 TAGGED = "_tagged_fields"  # the item with a struct's unknown tagged fields: a list of (tag, bytes)
 
@@ -145,15 +145,6 @@ FIXED = {
     "uuid": struct.Struct(">16s"),
 }
 """Type of fixed size -> its bytes."""
-
-
-def uuid_text(blob: bytes) -> str:
-    """Kafka's Uuid.toString: base64 for URLs, unpadded."""
-    return base64.urlsafe_b64encode(blob).rstrip(b"=").decode()
-
-
-def uuid_bytes(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "==")
 
 
 # Java replaces an encoded surrogate, whole or cut after two bytes, by one U+FFFD; Python replaces each of its bytes.
@@ -360,12 +351,10 @@ def _write_value(out: bytearray, field: MessageField, version: int, flexible: bo
                 raise ValueError(f"the string {field.name} {what}")
         _write_length(out, field.type, None if blob is None else len(blob), flexible)
         out += blob or b""
-    elif field.type == "uuid":
-        out += uuid_bytes(value)
     else:
         form = FIXED[field.type]
         try:
-            out += form.pack(value)
+            out += form.pack(uuid_bytes(value) if field.type == "uuid" else value)
         except struct.error:
             raise ValueError(f"the value of {field.name} does not fit the {form.size * 8} bits of its field") from None
 

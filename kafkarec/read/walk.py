@@ -75,7 +75,7 @@ class BytesSegment:
 
     path: str | None = None
     later_segment = False
-    evidence = NO_EVIDENCE
+    transaction_evidence = NO_EVIDENCE
     begin, end = 0, None
 
     def __init__(self, data: Any, source: Source | None = None, base_offset: int | None = None) -> None:

@@ -23,7 +23,7 @@ ABORTED, COMMITTED, CONTINUES, UNDECIDED = "abort", "commit", "continues", "unde
 """The outcomes. CONTINUES: the transaction was open after the hole, or it does not matter; nothing is written."""
 
 
-class Evidence(NamedTuple):
+class TransactionEvidence(NamedTuple):
     """What the files beside a segment say of its transactions. Each is read when it is called.
 
     aborted     the entries of its .txnindex, None: there is none; KafkaRecordError or OSError if it cannot be read
@@ -39,13 +39,13 @@ class Evidence(NamedTuple):
     prepared: Callable[[], Mapping[tuple[int, int], bool]] = dict
     is_lost: bool = False
 
-    def at_offset(self, base: int, aborted: Sequence[AbortedTransaction]) -> Evidence:
+    def at_offset(self, base: int, aborted: Sequence[AbortedTransaction]) -> TransactionEvidence:
         """The same for a segment of this base offset, where files are beside segments of other offsets. aborted: the
         entries for its markers"""
         return self._replace(aborted=lambda: aborted or None, snapshot=lambda: dict(self.snapshots()).get(base))
 
 
-NO_EVIDENCE = Evidence()
+NO_EVIDENCE = TransactionEvidence()
 
 
 class SplitCase(NamedTuple):
@@ -62,7 +62,7 @@ class SplitCase(NamedTuple):
                    `marker`, -1 if none is open or the producer is absent; None: there is no such snapshot
     had_no_transaction  whether `marker` is an ABORT that an intact .txnindex does not list: the producer had no
                    transaction open there
-    prepared       what `__transaction_state` has, as of Evidence
+    prepared       what `__transaction_state` has, as of TransactionEvidence
     unlisted       whether an intact .txnindex with an entry behind the hole has none for T: T was not aborted there
     """
 

@@ -101,7 +101,7 @@ class _HeldTransaction:
 class MatchedTransactions:
     """The transactions of a log, matched with its markers: `take` with each step, then `finish`.
 
-    segments            those of the steps, each with its Evidence
+    segments            those of the steps, each with its TransactionEvidence
     open                producer id -> the data of its open transaction, after `finish`
     ended               EndedRows as consecutive int64, in the order of the markers
     without_data        the same for markers of transactions without data in the input
@@ -270,7 +270,7 @@ class MatchedTransactions:
     def _read_index(self) -> None:
         """Reads the .txnindex of the last segment. The markers of entries below what was read cannot come any more."""
         try:
-            entries = self.segments[-1].evidence.aborted()
+            entries = self.segments[-1].transaction_evidence.aborted()
         except (KafkaRecordError, OSError) as failure:
             self._note("txnindex_unreadable", None, None, str(failure))
             entries = None
@@ -443,11 +443,11 @@ class MatchedTransactions:
         of its transaction."""
         if self._segment_start is not None or self.next_offset is None or step.first_offset <= self.next_offset:
             return None
-        if self.segments[-2].evidence.is_lost:
+        if self.segments[-2].transaction_evidence.is_lost:
             return Hole(self.next_offset, step.first_offset - 1, (self._segment_number - 1,))
         opened = self._producers.open_transactions()
         try:
-            entries = self.segments[-1].evidence.snapshot() if opened else None
+            entries = self.segments[-1].transaction_evidence.snapshot() if opened else None
         except (KafkaRecordError, OSError):
             return None
         if entries is None:
@@ -566,13 +566,13 @@ class MatchedTransactions:
         """(offset, {producer id: first offset of its open transaction}) of the intact snapshots."""
         return [
             (offset, {entry.producer_id: entry.current_txn_first_offset for entry in entries})
-            for offset, entries in self.segments[0].evidence.snapshots()
+            for offset, entries in self.segments[0].transaction_evidence.snapshots()
         ]
 
     @cached_property
     def _prepared(self) -> Any:
-        """Evidence.prepared of the log, read once."""
-        return self.segments[0].evidence.prepared()
+        """TransactionEvidence.prepared of the log, read once."""
+        return self.segments[0].transaction_evidence.prepared()
 
     def _snapshot_behind(self, producer: int, hole: Hole, marker: EndMarker | None) -> int | None:
         """SplitCase.snapshot"""

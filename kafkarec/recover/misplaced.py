@@ -32,7 +32,7 @@ bytes, how many `batches` they are, `each` of them alone, and `is_unanchored`: w
 leads to them from their file's start, or from them to the file's end."""
 
 
-def with_anchors(rows: Iterable[_Batches], segment: Any) -> Iterator[_Batches]:
+def mark_unanchored(rows: Iterable[_Batches], segment: Any) -> Iterator[_Batches]:
     """The batches of a segment, with `is_unanchored`. A chain of many batches is as good as one from the start."""
     chain: list[_Batches] = []
     batches = end = 0
@@ -156,4 +156,4 @@ def _step_rows(steps: Iterable[Step]) -> Iterator[_StepRow]:
             columns = step.first_offsets(next_offset), *map(step.column, _COLUMNS)
             rows += (_StepRow(number, row, *one) for row, one in enumerate(zip(*columns, strict=True)))
             next_offset = rows[-1].last + 1 if rows else next_offset
-        yield from with_anchors(rows, step.segment)
+        yield from mark_unanchored(rows, step.segment)

@@ -133,7 +133,7 @@ class AfterDamage(NamedTuple):
         own, before = Offsets(*row), _good_batches(decoder)
         if not before and previous is not None:  # the least offset of the file
             before = [Offsets(*previous)]
-        behind = self._frames_behind(decoder, end).run
+        behind = self._frames_and_restored(decoder, end).run
         if own in before or own in behind:  # a copy: its header is right, but it is at a wrong place, or the other one
             return
         proven = self._proven_fields(decoder, position, end, before, own, behind)
@@ -180,7 +180,7 @@ class AfterDamage(NamedTuple):
         """Reads a batch that the checksum proves; in a file its offset and leader epoch are compared first."""
         end = position + len(raw)
         if self.in_file:
-            own, before, behind = _offsets_in(raw), _good_batches(decoder), self._frames_behind(decoder, end)
+            own, before, behind = _offsets_in(raw), _good_batches(decoder), self._frames_and_restored(decoder, end)
             proven = self._proven_fields(decoder, position, end, before, own, behind.run)
             frames = behind._replace(run=[own, *behind.run])
             if "base_offset" not in proven and not self._fits(decoder, before, frames):
@@ -191,7 +191,7 @@ class AfterDamage(NamedTuple):
 
     # ---- the neighbours, in files
 
-    def _frames_behind(self, decoder: Decoder, position: int) -> Frames:
+    def _frames_and_restored(self, decoder: Decoder, position: int) -> Frames:
         """The batches from `position` on; before the first frame there may be some that can be restored."""
         restored: list[Offsets] = []
         frames = _frames_from(decoder, position)

@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
-from uuid import UUID
+
+from kafkarec.format.uuids import uuid_bytes, uuid_text
 
 from .parsing import refuse
-from .partition_metadata import topic_id_of, uuid_bytes
 
 NAME = "meta.properties"
 _VERSIONS = {0: "broker.id", 1: "node.id"}
@@ -93,7 +93,7 @@ def read(data: bytes, file: str | None = NAME) -> MetaProperties:
         version,
         known.get("cluster.id"),
         node_id,
-        topic_id_of(UUID(bytes=directory)) if directory else None,
+        uuid_text(directory) if directory else None,
         {name: v for name, v in known.items() if name not in ("version", "cluster.id", "directory.id", node)},
     )
     missing = [name for name, value in (("cluster.id", meta.cluster_id), (node, meta.node_id)) if value is None]

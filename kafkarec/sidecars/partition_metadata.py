@@ -8,10 +8,10 @@ It distinguishes a topic from an earlier, deleted one of the same name.
 
 from __future__ import annotations
 
-import base64
-import re
 from typing import NamedTuple
 from uuid import UUID
+
+from kafkarec.format.uuids import uuid_bytes, uuid_text
 
 from .parsing import INT32, Lines
 
@@ -28,20 +28,6 @@ class PartitionMetadata(NamedTuple):
     @property
     def uuid(self) -> UUID:
         return UUID(bytes=uuid_bytes(self.topic_id) or bytes(16))
-
-
-_BASE64_UUID = re.compile(r"([\w-]{22})(==)?", re.ASCII)
-
-
-def uuid_bytes(text: str) -> bytes | None:
-    """The 16 bytes of a uuid in a text that Kafka's Uuid.fromString takes; None for any other text."""
-    found = _BASE64_UUID.fullmatch(text)
-    return base64.urlsafe_b64decode(f"{found[1]}==") if found else None
-
-
-def topic_id_of(uuid: UUID) -> str:
-    """A UUID as Kafka writes it (Uuid.toString)."""
-    return base64.urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode()
 
 
 def read(data: bytes, file: str | None = NAME) -> PartitionMetadata:
@@ -63,10 +49,10 @@ def read(data: bytes, file: str | None = NAME) -> PartitionMetadata:
         lines.refuse(2, "the topic id is not 16 bytes in base64")
     if raw == bytes(16):
         lines.refuse(2, "the topic id is all zeros, which Kafka reserves as no topic's id")
-    return PartitionMetadata(version, topic_id_of(UUID(bytes=raw)))
+    return PartitionMetadata(version, uuid_text(raw))
 
 
 def write(topic_id: str | UUID) -> bytes:
     """The file's bytes: two lines, the second without a line end, as Kafka writes them."""
-    text = topic_id_of(topic_id) if isinstance(topic_id, UUID) else topic_id
+    text = uuid_text(topic_id.bytes) if isinstance(topic_id, UUID) else topic_id
     return f"version: {VERSION}\ntopic_id: {text}".encode()

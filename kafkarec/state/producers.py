@@ -122,7 +122,7 @@ class StartingProducers(NamedTuple):
 def producers_at_log_start(segment: Any, base: int, policy: int = BROKER) -> StartingProducers:
     """The producers at the start of a log that begins at offset `base`, from the .snapshot of its first segment."""
     try:
-        entries = segment.evidence.snapshot() if base > 0 else None
+        entries = segment.transaction_evidence.snapshot() if base > 0 else None
     except (KafkaRecordError, OSError) as error:
         problem = f"the log's first snapshot is ignored: {error}"
         return StartingProducers(ProducerStates((), base, policy), False, problem)

@@ -223,7 +223,7 @@ class TransactionListing(Sequence[Transaction]):
             return
         first = found.segments[0]
         try:
-            entries = [one for one in first.evidence.snapshot() or () if one.producer_id >= 0]
+            entries = [one for one in first.transaction_evidence.snapshot() or () if one.producer_id >= 0]
         except (KafkaRecordError, OSError) as error:
             yield Note("snapshot_unreadable", first.path, None, None, str(error))
             return

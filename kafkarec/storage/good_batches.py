@@ -19,7 +19,7 @@ from kafkarec.format.layout import UP_TO_MAGIC, V2_OVERHEAD, batch_header
 from kafkarec.read.decode_options import request
 from kafkarec.read.reader import decode
 from kafkarec.read.walk import is_preallocated, walk
-from kafkarec.recover.misplaced import judged, with_anchors
+from kafkarec.recover.misplaced import judged, mark_unanchored
 from kafkarec.recover.restoring import with_restored_fields
 from kafkarec.recover.steps import Step, as_stored
 from kafkarec.sources.read_failures import (
@@ -265,7 +265,7 @@ class SourceReader:
             high = _upper_bound(low, following)
             high_behind_kept: int | None = None  # for a batch that follows a kept one
             next_offset, dropped = low, False
-            for found in with_anchors(self._read_grouped(segment, low), segment):
+            for found in mark_unanchored(self._read_grouped(segment, low), segment):
                 while found.last >= high and following is not None and not _can_be_opened(following):
                     following = next(later, None)
                     high = _upper_bound(low, following)

@@ -93,7 +93,9 @@ def put_at_offsets(segments: Sequence[SegmentFile], aborted: Iterable[AbortedTra
     index, ends = AbortedIndex([*aborted]), ends_by_name(segments)
     for one in segments:
         if (base := one.base_offset) is not None:
-            one.evidence = one.evidence.at_offset(base, index.within(Hole(base, ends[base] - 1)))
+            one.transaction_evidence = one.transaction_evidence.at_offset(
+                base, index.within(Hole(base, ends[base] - 1))
+            )
 
 
 def lost_segments(segments: Sequence[AnySegment]) -> list[AnySegment]:
@@ -112,7 +114,7 @@ def lost_segments(segments: Sequence[AnySegment]) -> list[AnySegment]:
         if (first.base_offset or 0) < base < (last.base_offset or 0):
             name, source = names.side_file_name(index, ".log"), FileObject(BytesIO())
             one = type(last)(folder.join(name), name, folder=folder, source=source, size=0)
-            one.evidence = one.evidence._replace(is_lost=True)
+            one.transaction_evidence = one.transaction_evidence._replace(is_lost=True)
             found.append(one)
     return found
 
@@ -128,7 +130,7 @@ def aborted_entries(segments: Iterable[SegmentFile]) -> set[AbortedTransaction]:
     found = set[AbortedTransaction]()
     for segment, own in named:
         with suppress(KafkaRecordError, OSError):
-            entries = segment.evidence.aborted() or ()
+            entries = segment.transaction_evidence.aborted() or ()
             found.update(one for one in entries if not own or any(at <= one.last_offset < ends[at] for at in own))
     return found
 

@@ -24,7 +24,7 @@ from kafkarec.format.layout import LOG_OVERHEAD, MAX_SIZE, UP_TO_MAGIC, V2_OVERH
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.recover.header_proofs import NO_FACTS, FileFacts
-from kafkarec.recover.marker_evidence import Evidence
+from kafkarec.recover.marker_evidence import TransactionEvidence
 from kafkarec.recover.offset_order import Offsets
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.sources import packed
@@ -214,12 +214,12 @@ class SegmentFile(InFolder):
         return self._folder.read(names.side_file_name(self.name, suffix))
 
     @cached_property
-    def evidence(self) -> Evidence:
+    def transaction_evidence(self) -> TransactionEvidence:
         """What the files beside it say of its transactions."""
         aborted = partial(self._parsed_sidecar, txn_index, self.path)
         snapshot = names.side_file_name(self.name, producer_snapshot.SUFFIX)
         producers = partial(self._parsed_sidecar, producer_snapshot, snapshot)
-        return Evidence(aborted, producers, self._folder_snapshots, partial(self._prepared, self))
+        return TransactionEvidence(aborted, producers, self._folder_snapshots, partial(self._prepared, self))
 
     def _parsed_sidecar(self, module: Any, *details: Any) -> Any:
         """What the side file of a module of kafkarec.sidecars says; None: there is none. details: for its `read`"""
@@ -325,7 +325,7 @@ class SegmentFile(InFolder):
         other = type(self).__new__(type(self))
         vars(other).update(vars(self))
         other._set_closed()
-        for name in ("_held", "evidence"):
+        for name in ("_held", "transaction_evidence"):
             vars(other).pop(name, None)
         for name, value in changes.items():
             setattr(other, name, value)

@@ -362,7 +362,7 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
         producers = None  # at the segment's start
         if number:
             with suppress(kafkarec.KafkaRecordError, OSError):
-                producers = log.segments[number].evidence.snapshot()
+                producers = log.segments[number].transaction_evidence.snapshot()
         if producers is None:
             number, producers = 0, ()
         segments = distributed.order_by_content(log.segments[number:])

@@ -86,7 +86,7 @@ def run(capfdbinary, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_commands_that_verify_prints(run, tmp_path, name):
+def test_commands_that_verify_prints_work(run, tmp_path, name):
     """In the partition folder, in the data folder, beside it, and elsewhere."""
     (tmp_path / "work").mkdir()
     dead = data_folder(tmp_path / "work" / name)
@@ -108,7 +108,7 @@ def test_commands_that_verify_prints(run, tmp_path, name):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("options", [(), ("--as-partition",)])
-def test_commands_that_salvage_prints(run, tmp_path, name, options):
+def test_commands_that_salvage_prints_work(run, tmp_path, name, options):
     dead = data_folder(tmp_path / name)
     (tmp_path / "out side").mkdir()
     for number, here in enumerate((dead, dead / "txn-0", tmp_path) if name == "dead" else (dead,)):
@@ -118,19 +118,19 @@ def test_commands_that_salvage_prints(run, tmp_path, name, options):
 
 
 @pytest.mark.parametrize("verb", ["ls", "txn", "study", "explain", "scan", "cat", "dump"])
-def test_commands_that_other_verbs_print(run, tmp_path, verb):
+def test_commands_that_other_verbs_print_work(run, tmp_path, verb):
     dead = data_folder(tmp_path / "a disk")
     flip(dead / "txn-0" / f"{0:020}.log", 900, 0x10)
     for path in (".", "..") if verb in ("ls", "txn", "study") else (".",):
         assert_all_work(run, dead / "txn-0", dead, verb, path)
 
 
-def test_commands_that_diff_prints(run, tmp_path):
+def test_commands_that_diff_prints_work(run, tmp_path):
     dead = data_folder(tmp_path / "a disk")
     assert assert_all_work(run, dead, dead, "diff", "txn-0", str(SEGMENTS / "txn-0")) == 1
 
 
-def test_commands_about_a_missing_segment_that_fsck_found(run, tmp_path):
+def test_commands_about_a_missing_segment_that_fsck_found_work(run, tmp_path):
     found = log(tmp_path / "disk" / "orders-0", [batch(0, 5)], [batch(5, 5)], [batch(10, 5)])
     (tmp_path / "disk" / "lost+found").mkdir()
     (found / f"{5:020}.log").rename(tmp_path / "disk" / "lost+found" / "#123")

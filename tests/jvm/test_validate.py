@@ -293,14 +293,14 @@ def test_random_requests_are_validated_as_by_kafka(kafka):
     assert len(counts) > 25  # reasons
 
 
-def test_golden_files_under_random_options(kafka):
+def test_golden_files_under_random_options_are_validated_as_by_kafka(kafka):
     rng = Random(54)
     cases = [case for case in golden.vectors() + golden.invalid() if len(case.bytes) < 30_000]
     counts = compared(kafka, [golden_request(rng, case.bytes, case.name) for case in cases for _ in range(5)])
     assert counts["stamped"] > 50 and counts["written anew"] > 50
 
 
-def test_changed_records_in_batches_with_a_right_checksum(kafka):
+def test_changed_records_in_batches_with_a_right_checksum_are_validated_as_by_kafka(kafka):
     rng = Random(55)
     requests = []
     for _ in range(jvm_oracle.count(4000)):
@@ -310,7 +310,7 @@ def test_changed_records_in_batches_with_a_right_checksum(kafka):
     assert counts["stamped"] and counts["written anew"]
 
 
-def test_batches_with_changed_bytes(kafka):
+def test_batches_with_changed_bytes_are_validated_as_by_kafka(kafka):
     maker = Maker(57)
     requests = [random_request(maker) for _ in range(jvm_oracle.count(2000))]
     requests += [golden_request(maker.random, case.bytes, case.name) for case in SMALL for _ in range(10)]

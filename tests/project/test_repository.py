@@ -302,7 +302,7 @@ def test_pieces_end_at_batch_borders_and_cover_the_file(pieces_of):
     assert records == len(kafkarec.decode(log))
 
 
-def test_pieces_of_damaged_and_preallocated_logs(pieces_of):
+def test_a_damaged_log_is_one_piece_and_zeros_at_its_end_are_in_none(pieces_of):
     log = SEGMENT.read_bytes()
     assert pieces_of(log + bytes(5000)) == pieces_of(log), "zeros to the end are no piece"
     damaged = bytearray(log)

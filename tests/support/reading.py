@@ -25,7 +25,7 @@ from kafkarec._core import Decoder, PassResult, Source
 from kafkarec.read.decode_options import DecodeRequest, request, scan_request
 from kafkarec.read.passes import as_columns, read_at_once, read_chunks
 from kafkarec.read.walk import HEADERS, BytesSegment, walk_request
-from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
+from kafkarec.recover.marker_evidence import NO_EVIDENCE, TransactionEvidence
 
 RECORD_FIELDS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence")
 DEFAULT_COLUMNS = RECORD_FIELDS[:-1]
@@ -52,9 +52,9 @@ class FileInMemory(BytesSegment):
     """Bytes as a segment of a walk to which the rules for files apply. evidence: what other files say of its
     transactions."""
 
-    def __init__(self, data, path: str, evidence: Evidence = NO_EVIDENCE):
+    def __init__(self, data, path: str, evidence: TransactionEvidence = NO_EVIDENCE):
         super().__init__(data)
-        self.path, self.evidence = path, evidence
+        self.path, self.transaction_evidence = path, evidence
 
     def named_request(self, decode_request: DecodeRequest) -> DecodeRequest:
         """The request with the name of the file."""

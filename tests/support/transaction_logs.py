@@ -22,7 +22,7 @@ import kafkarec
 from kafkarec.format.messages import write_message
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.internal_topics import TOPICS
-from kafkarec.recover.marker_evidence import Evidence
+from kafkarec.recover.marker_evidence import TransactionEvidence
 from kafkarec.sidecars import txn_index
 
 DATA, PLAIN, IDEMPOTENT, ABORT, COMMIT, EMPTY = "data", "plain", "idempotent", "abort", "commit", "empty marker"
@@ -167,7 +167,7 @@ def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None 
     """Return a segment and its .txnindex, if there is one."""
     data = as_bytes(events)
     written = None if index is None else txn_index.read(txn_index.write(index))
-    return FileInMemory(data, f"{events[0].base if events else 0:020}.log", Evidence(lambda: written))
+    return FileInMemory(data, f"{events[0].base if events else 0:020}.log", TransactionEvidence(lambda: written))
 
 
 def read_committed(folder: Path) -> kafkarec.RecordColumns:

@@ -180,7 +180,7 @@ class CleanedTransactions:
 class BatchDecision(NamedTuple):
     """What the filter decides about a batch (Kafka: RecordFilter.BatchRetentionResult).
 
-    records             True: all are kept, False: none; None: `Cleaner.records` says which
+    records             True: all are kept, False: none; None: `Cleaner.retained_rows` says which
     keeps_header        if none of its records is kept, its header is, as an empty batch (RETAIN_EMPTY)
     is_unread           it is removed, and its records are not read (DELETE)
     empty_transaction   its marker ends a transaction that has no data left: its delete horizon is set
@@ -229,7 +229,7 @@ class Cleaner:
             max_decompressed_bytes=settings.max_decompressed_bytes,
         )
 
-    def batch(self, batch: SourceBatch) -> BatchDecision:
+    def check_batch_retention(self, batch: SourceBatch) -> BatchDecision:
         """Called for every batch, in order (Cleaner.cleanInto's checkBatchRetention)."""
         is_last = batch.next_offset == self._known.next_offset  # in a broker the high watermark
         if batch.producer_id < 0 and not batch.is_control and not is_last:
@@ -255,10 +255,10 @@ class Cleaner:
         records = False if removed else True if batch.is_control else None
         return BatchDecision(records, keeps_header, removed and not keeps_header, discards and batch.is_control)
 
-    def records(self, to_filter: Sequence[SourceBatch], chunk: Chunk, without_value: bytes | None) -> bytearray:
+    def retained_rows(self, to_filter: Sequence[SourceBatch], chunk: Chunk, without_value: bytes | None) -> bytearray:
         """One byte for each row of the chunk: 1 keeps it, 0 removes it (Cleaner.shouldRetainRecord). Called once for
-        some of their batches, after `batch` was called for each; bytes of others are ignored. without_value: 1 for each
-        row whose value is null; None: there is none"""
+        some of their batches, after `check_batch_retention` for each; bytes of others are ignored. without_value: 1 for
+        each row whose value is null; None: there is none"""
         keep = self._offsets.latest(chunk)
         tombstones = 0  # those past their delete horizon
         for batch in to_filter:
@@ -301,7 +301,7 @@ class Cleaner:
         if not len(step):
             return None
         batch = next(batches_of(step, [0] * len(step)))
-        if not self.batch(batch).is_unread:
+        if not self.check_batch_retention(batch).is_unread:
             return None
         self.stats.batches_read += 1
         self.stats.bytes_read += batch.size_in_bytes
@@ -315,10 +315,10 @@ class Cleaner:
             if chunk is not None and batch.is_control and batch.rows:
                 (control_type,) = chunk.values(_CONTROL_TYPE, batch.start, batch.start + 1)
                 batch = batch._replace(control_type=control_type)
-            results.append((batch, self.batch(batch)))
+            results.append((batch, self.check_batch_retention(batch)))
         to_filter = [batch for batch, result in results if result.records is None and batch.rows]
         without_value = None if chunk is None else chunk.nulls(_VALUE)
-        keep = self.records(to_filter, chunk, without_value) if chunk is not None and to_filter else b""
+        keep = self.retained_rows(to_filter, chunk, without_value) if chunk is not None and to_filter else b""
         record_input: RecordInput | None = None
         copied = stop = 0  # bytes [copied, stop) of the input are yet to be copied
         for batch, result in results:

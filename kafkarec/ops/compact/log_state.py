@@ -162,7 +162,7 @@ def _aborted(source: Any, markers: dict[tuple[int, int], AbortedTransaction | No
     exists, and its first offset only in the new .txnindex: a wrong index must not remove data."""
     entries = {}
     with suppress(KafkaRecordError, OSError):
-        entries = {(one.producer_id, one.last_offset): one for one in source.evidence.aborted() or ()}
+        entries = {(one.producer_id, one.last_offset): one for one in source.transaction_evidence.aborted() or ()}
     for (producer_id, offset), ended in sorted(markers.items(), key=lambda one: one[0][1]):  # as in the log
         known = entries.get((producer_id, offset))
         if ended is not None:

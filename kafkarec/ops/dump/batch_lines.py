@@ -32,7 +32,7 @@ def java_path(path: str) -> str:
     return short.rstrip("/") if len(short) > 1 else short
 
 
-def absolute_path(path: str) -> str:
+def java_absolute_path(path: str) -> str:
     """java.io.File.getAbsolutePath: `..` and links stay as they are."""
     display_path = java_path(path)
     return display_path if display_path.startswith("/") else f"{os.getcwd().rstrip('/')}/{display_path}"

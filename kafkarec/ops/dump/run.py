@@ -35,8 +35,8 @@ from kafkarec.storage.output_rules import STANDARD_INPUT
 
 from .batch_lines import (
     DumpedBatch,
-    absolute_path,
     checked_codec,
+    java_absolute_path,
     java_path,
     optional_long,
     parse_long,
@@ -68,7 +68,7 @@ class DumpedFile(NamedTuple):
 
     @property
     def absolute(self) -> str:
-        return absolute_path(self.display_path)
+        return java_absolute_path(self.display_path)
 
     @property
     def base_offset(self) -> int:

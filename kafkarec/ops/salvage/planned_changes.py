@@ -44,7 +44,7 @@ from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_A
 from kafkarec.read.isolation import aborted_spans, match_markers
 from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
 from kafkarec.recover.holes import Hole, with_content
-from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Decision, Evidence
+from kafkarec.recover.marker_evidence import END_UNKNOWN, UNDECIDED, Decision, TransactionEvidence
 from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars import leader_epochs
 from kafkarec.state.producers import producers_at_log_start
@@ -73,16 +73,18 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, made: Plan
     if not (report.lost or report.missing or report.never_compacted or misplaced or may_lack_aborts):
         return []
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
-    of_sources = Evidence(
-        snapshots=lambda: sorted(chain.from_iterable(one.evidence.snapshots() for one in firsts), key=itemgetter(0)),
+    of_sources = TransactionEvidence(
+        snapshots=lambda: sorted(
+            chain.from_iterable(one.transaction_evidence.snapshots() for one in firsts), key=itemgetter(0)
+        ),
         # of `__transaction_state` beside the sources
-        prepared=lambda: dict(chain.from_iterable(one.evidence.prepared().items() for one in firsts)),
+        prepared=lambda: dict(chain.from_iterable(one.transaction_evidence.prepared().items() for one in firsts)),
     )
     lost = {one.base_offset or 0: one for source in reversed(partition.of_one_topic) for one in source.lost_segments}
     by_base = {base: lost[base] for base in lost if any(first <= base <= last for first, last in report.missing)}
     by_base |= {one.base_offset or 0: one for one in log.segments}
     bases = sorted(by_base)
-    segments = [by_base[base].copy(evidence=of_sources) for base in bases]
+    segments = [by_base[base].copy(transaction_evidence=of_sources) for base in bases]
     put_at_offsets(segments, partition.aborted)
     found = match_markers(segments, holes=_holes(bases, partition, made))
     report.proofs += [
@@ -144,7 +146,7 @@ def _holes(bases: Sequence[int], partition: PartitionSources, made: PlannedFolde
 # ---- the markers
 
 
-def _offsets_of_batches(log: PartitionFiles, offsets: Iterable[int]) -> set[int]:
+def _offsets_with_batch(log: PartitionFiles, offsets: Iterable[int]) -> set[int]:
     """Those of the offsets that batches of a new log have."""
     wanted, found = sorted(set(offsets)), set[int]()
     for table in batch_tables(log.segments) if wanted else ():
@@ -158,7 +160,7 @@ def placed_markers(log: PartitionFiles, decisions: Sequence[Decision], undecided
     """What is done about each transaction, with the offset of the marker that is written. undecided: of UNDECIDED_AS"""
     taken = {one.marker_offset for one in decisions}
     # a .txnindex may list an offset that another batch has, with a wrong base offset
-    of_batches = _offsets_of_batches(log, (offset for offset in taken if offset is not None))
+    of_batches = _offsets_with_batch(log, (offset for offset in taken if offset is not None))
     free: dict[tuple[int, int | None], Iterator[int]] = {}  # of each hole
     markers = []
     for one in decisions:

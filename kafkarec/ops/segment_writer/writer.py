@@ -23,6 +23,7 @@ from uuid import UUID, uuid4
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import INT_MAX
+from kafkarec.format.uuids import uuid_text
 from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.storage import names
@@ -361,7 +362,7 @@ class _ClosingOnFailure:
 def _topic_id(folder: str, requested: str | UUID | None) -> str | None:
     """The topic id in the folder's partition.metadata, or None. Raises ValueError if `requested` is another or an
     invalid one."""
-    wanted_id = partition_metadata.topic_id_of(requested) if isinstance(requested, UUID) else requested
+    wanted_id = uuid_text(requested.bytes) if isinstance(requested, UUID) else requested
     try:
         if wanted_id is not None:
             partition_metadata.read(partition_metadata.write(wanted_id))

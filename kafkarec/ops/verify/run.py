@@ -130,7 +130,7 @@ def _check_along_again(
                 break
             along.mark_unread()
         else:
-            _, _, _, largest, _ = rows.sums
+            _, _, _, largest, _ = rows.totals
             along.end_segment(largest)
     return along.finish()
 

@@ -96,7 +96,7 @@ class SegmentCheck:
                             self._check_step(step, rows, along)
                             progress(self._end)
                 finally:
-                    self.batches, self.records, self.good_bytes, largest, self.signs_of_cleaning = rows.sums
+                    self.batches, self.records, self.good_bytes, largest, self.signs_of_cleaning = rows.totals
                 if along is not None:
                     along.end_segment(largest)
                 progress(self.size)

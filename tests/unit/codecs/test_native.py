@@ -47,7 +47,7 @@ def test_calls_by_pointer_do_not_change_results():
     assert by_pointer == by_call
 
 
-def test_doctor_reports_what_is_in_use():
+def test_build_info_says_whether_payloads_are_decompressed_in_c():
     how = {name: info["how"] for name, info in build_info()["codecs"].items()}
     assert set(how) == {"gzip", "snappy", "lz4", "zstd"}
     assert "by kafkarec" in how["snappy"]

@@ -14,7 +14,7 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import isolation
 from kafkarec.read.isolation import match_markers
 from kafkarec.read.walk import walk_request
-from kafkarec.recover.marker_evidence import Evidence
+from kafkarec.recover.marker_evidence import TransactionEvidence
 from kafkarec.recover.steps import ABORT, ROW, WIDTH
 
 pytestmark = pytest.mark.core
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.core
 
 def inputs_of(parts):
     """Segments with their .txnindex."""
-    return [FileInMemory(data, "0.log", Evidence(lambda index=index: index)) for data, index in parts]
+    return [FileInMemory(data, "0.log", TransactionEvidence(lambda index=index: index)) for data, index in parts]
 
 
 def one_by_one(*want, **options):

@@ -11,7 +11,7 @@ from kafkarec import salvage
 from kafkarec.ops.salvage import Refused
 from kafkarec.sidecars import partition_metadata
 
-ONE, TWO = (partition_metadata.topic_id_of(UUID(int=number)) for number in (7, 8))
+ONE, TWO = (partition_metadata.read(partition_metadata.write(UUID(int=number))).topic_id for number in (7, 8))
 NAME = f"{0:020}.log"
 
 

@@ -16,7 +16,7 @@ from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event
 
 import kafkarec
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.recover.marker_evidence import Evidence
+from kafkarec.recover.marker_evidence import TransactionEvidence
 from kafkarec.recover.marker_matching import NOTES
 from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.state.transactions import listing
@@ -33,7 +33,7 @@ def committed(path, **more):
 
 def test_a_snapshot_that_cannot_be_read_is_a_note():
     one = txns.segment(log_of((DATA, 1)))
-    one.evidence = Evidence(snapshot=lambda: producer_snapshot.read(b"\0\1"))
+    one.transaction_evidence = TransactionEvidence(snapshot=lambda: producer_snapshot.read(b"\0\1"))
     result = listing([one])
     assert [note.reason for note in result.notes] == ["snapshot_unreadable"] and len(result.open) == 1
 
@@ -145,7 +145,7 @@ def test_an_index_entry_of_a_marker_that_cannot_be_read_ends_its_transaction():
     unreadable = batch(1, 1, attributes=builders.TRANSACTIONAL | builders.CONTROL, producer_id=7, key=b"\0")
     begin, *_, end = log_of((DATA, 7), (PLAIN, -1), (PLAIN, -1))
     data = begin.batch + unreadable + end.batch
-    one = FileInMemory(data, "0.log", Evidence(lambda: [AbortedTransaction(7, 0, 1, 2)]))
+    one = FileInMemory(data, "0.log", TransactionEvidence(lambda: [AbortedTransaction(7, 0, 1, 2)]))
     assert [txn.state for txn in listing([one]).aborted] == ["aborted"]
 
 
@@ -162,7 +162,7 @@ def test_an_unreadable_index_is_ignored_for_the_markers():
     events = log_of((DATA, 1), (ABORT, 1))
     one = txns.segment(events)
     for index in (b"\0", b"\1" * 34):
-        one.evidence = Evidence(lambda index=index: txn_index.read(index))
+        one.transaction_evidence = TransactionEvidence(lambda index=index: txn_index.read(index))
         result = listing([one])
         assert [note.reason for note in result.notes] == ["txnindex_unreadable"]
         assert len(result.aborted) == 1
@@ -232,7 +232,7 @@ def test_a_transaction_over_damage_has_all_of_its_data(segments):
 def test_a_legible_marker_that_the_index_lists_ends_its_transaction_once(segments):
     events = log_of((DATA, 7), (ABORT, 7), (PLAIN, -1))
     parts = [events[0].batch + builders.flipped(events[1].batch, 70), events[2].batch]
-    index = Evidence(lambda: [AbortedTransaction(7, 0, 1, 2)])
+    index = TransactionEvidence(lambda: [AbortedTransaction(7, 0, 1, 2)])
     inputs = [FileInMemory(parts[0], "a", index), FileInMemory(parts[1], "b")]
     result = listing(inputs if segments == 2 else [FileInMemory(b"".join(parts), "a", index)])
     assert [(txn.producer_id, txn.marker_offset) for txn in result.aborted] == [(7, 1)]
@@ -242,7 +242,7 @@ def test_a_legible_marker_that_the_index_lists_ends_its_transaction_once(segment
 def test_an_open_transaction_over_damage_has_the_age_of_its_first_batch():
     """A snapshot from behind the damage has it open."""
     snapshot = SnapshotEntry(7, 0, 0, 5, 1, builders.NOW, 3, 0)
-    one = FileInMemory(b"".join([EARLIER.batch, *HURT]), "a", Evidence(snapshots=lambda: [(6, [snapshot])]))
+    one = FileInMemory(b"".join([EARLIER.batch, *HURT]), "a", TransactionEvidence(snapshots=lambda: [(6, [snapshot])]))
     [txn] = listing([one]).open
     assert (txn.first_offset, txn.batches, txn.duration_ms) == (0, 2, 11_000)
 

@@ -321,7 +321,7 @@ def test_a_file_named_without_its_folder_has_the_files_beside_it(monkeypatch):
     monkeypatch.chdir(first.parent)
     segment = kafkarec.open(first.name)
     assert segment.facts.next_batches()[0].base == int(second.stem)
-    assert len(segment.evidence.snapshots()) == len([*first.parent.glob("*.snapshot")]) > 0
+    assert len(segment.transaction_evidence.snapshots()) == len([*first.parent.glob("*.snapshot")]) > 0
 
 
 def test_a_cut_segment_before_another_lost_its_end(tmp_path):

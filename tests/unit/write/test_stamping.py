@@ -119,11 +119,14 @@ def test_what_is_no_batch(damage, reason):
     assert error.reason == reason and error.position == len(front)
 
 
-def test_buffers():
-    with pytest.raises(TypeError, match="not writable"):
-        stamp(bytes(batch()), base_offset=1)
+def test_an_offset_that_is_no_number_is_refused():
     with pytest.raises(TypeError):
         stamp(batch(), base_offset="1")
+
+
+def test_any_writable_buffer_is_stamped_in_place():
+    with pytest.raises(TypeError, match="not writable"):
+        stamp(bytes(batch()), base_offset=1)
     held = bytearray(b"####" + batch())
     stamp(memoryview(held)[4:], base_offset=7)
     assert held[:4] == b"####" and rows(held[4:])[0][0] == 7
