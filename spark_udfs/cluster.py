@@ -46,7 +46,7 @@ def is_connect(spark: Any) -> bool:
     if type(spark).__module__.startswith("pyspark.sql.connect."):
         return True
     if not hasattr(spark, "sparkContext"):
-        raise TypeError(f"the first argument must be a SparkSession, not {type(spark).__name__}")
+        raise TypeError(f"spark must be a SparkSession, not {type(spark).__name__}")
     return False
 
 

@@ -66,10 +66,15 @@ def from_keywords(**given: Any) -> FunctionOptions:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The most similar one of the names that there are, whose case does not matter, or all of them."""
+    """A question for the most similar one of the names that there are, whose case does not matter, or all of them."""
+    return question_of_similar(name, known) or f"there are: {', '.join(known)}"
+
+
+def question_of_similar(name: str, known: Iterable[str]) -> str:
+    """Empty: no name is similar."""
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower, 1)
-    return f"did you mean {by_lower[near[0]]}?" if near else f"there are: {', '.join(by_lower.values())}"
+    return f"did you mean {by_lower[near[0]]}?" if near else ""
 
 
 def from_arguments(arguments: Mapping[str, Any]) -> FunctionOptions:

@@ -181,7 +181,7 @@ def kafka_explode(
     col: Column | str,
     mode: str = "FAILFAST",
     *,
-    keep: Sequence[Column | str] = (),
+    keep: str | Sequence[Column | str] = (),
     check_crcs: bool = True,
     max_decompressed_bytes: int = FunctionOptions.max_decompressed_bytes,
     max_output_bytes: int = FunctionOptions.max_output_bytes,

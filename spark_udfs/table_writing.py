@@ -110,7 +110,7 @@ class _Plan(NamedTuple):
 def write_table(
     spark: Any,
     path: str | Iterable[str],
-    out: str,
+    out: str | os.PathLike[str],
     *,
     format: str = "parquet",
     partition_by: str | Iterable[str] = ("topic", "date"),

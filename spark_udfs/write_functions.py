@@ -19,7 +19,7 @@ from .source.options import StorageOptions
 REQUIRED = ("topic", "partition", "offset", "value")
 
 
-def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> None:
+def write_log(df: Any, path: str | os.PathLike[str], *, mode: str = "append", **options: Any) -> None:
     """Writes records with their offsets to partition folders below `path`; each partition by one task, sorted.
 
     df       columns topic (or the option topic), partition, offset and value; key, headers and timestamp are optional
@@ -35,8 +35,8 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
     missing = [name for name in REQUIRED if name not in df.columns and not (name == "topic" and "topic" in options)]
     if missing:
         raise ValueError(
-            f"write_log needs the column {', '.join(missing)}; to write records without offsets use "
-            f"{capabilities.WRITE.written}, which assigns them"
+            f"write_log needs the columns {', '.join(REQUIRED)}; {', '.join(missing)} missing. To write records "
+            f"without offsets use {capabilities.WRITE.written}, which assigns them"
         )
     order = [name for name in ("topic", "partition") if name in df.columns]
     ordered = df.repartition(*order).sortWithinPartitions(*order, "offset")
@@ -61,7 +61,7 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
 
 
 def sweep(
-    path: str,
+    path: str | os.PathLike[str],
     older_than_hours: float = 24.0,
     *,
     spark: Any = None,

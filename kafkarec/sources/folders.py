@@ -13,7 +13,7 @@ from kafkarec.support.threads import run_in_threads
 
 from . import remote
 from .files import ByteSource, FolderEntry, LocalFile
-from .remote_errors import RemoteError
+from .remote_errors import RemoteError, RemoteNotFoundError
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -84,6 +84,8 @@ class RemoteFolder:
 
     def __init__(self, url: str, options: dict[str, Any], fetch_counter: FetchCounter | None = None) -> None:
         self.path = url.rstrip("/")
+        if "://" not in self.path:
+            raise RemoteNotFoundError(f"{url}: names no bucket or folder", url, "not_found")
         self._options = options
         self.fetch_counter = fetch_counter or FetchCounter()
         self._sizes: dict[str, int] | None = None  # of files, from the listing: saves a request for each

@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from spark_udfs import schema
 from spark_udfs.bootstrap import distributed
+from spark_udfs.function_options import question_of_similar
 from spark_udfs.schema import Columns, NamedValues, SparkColumn, column_table
 
 from .options import ReadOptions
@@ -150,9 +150,7 @@ def _columns_named(names: Sequence[str], options: ReadOptions, keys: KeyTypes) -
     if not valid.keys() >= {*names}:
         valid |= {column.name: column for column in key_columns(keys, options)}
     for name in (name for name in names if name not in valid):
-        by_lower = {each.lower(): each for each in valid}
-        near = difflib.get_close_matches(name.lower(), by_lower, 1)
-        hint = f"; did you mean {by_lower[near[0]]}?" if near else ""
+        question = question_of_similar(name, valid)
         listed = ", ".join(f"{column.name} {column.type}" for column in valid.values())
-        raise ValueError(f"kafkarec has no column {name!r}{hint}; there are: {listed}")
+        raise ValueError(f"kafkarec has no column {name!r}; {question + '; ' if question else ''}there are: {listed}")
     return tuple(valid[name] for name in names)

@@ -10,7 +10,6 @@ What is found there, and how folders of one partition become one log: kafkarec.f
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -257,8 +256,8 @@ def partitions(options: ReadOptions, found: distributed.LogFinder, logs: Iterabl
 def open_segment(
     path: str, storage: Mapping[str, Any], topic: str | None = None, partition: int | None = None
 ) -> kafkarec.Segment:
-    """A file by its path or URL; IsADirectoryError if it is a folder now."""
+    """A file by its path or URL. FileNotFoundError if it is a folder now: a task reports that as loss of data."""
     opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=dict(storage))
     if not isinstance(opened, kafkarec.Segment):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), display_url(path))
+        raise FileNotFoundError(f"{display_url(path)} is a folder now, and no segment")
     return opened

@@ -375,17 +375,19 @@ def resolve_table(path: str, storage: StorageOptions) -> str:
 
 
 def _path_and_names(path: str, storage: StorageOptions) -> tuple[str, list[str]]:
-    """The absolute path or URL, and the names in it. ValueError for a path in the working folder that Spark makes for a
-    session of Spark Connect, and removes with all that is in it."""
+    """The absolute path or URL, and the names in it. ValueError for a path that is relative to the working folder that
+    Spark makes for a session of Spark Connect, or in it: Spark removes it, and those around it."""
     given, path = path, absolute_path(path)
     session = os.environ.get("SPARK_JOB_ARTIFACT_UUID", "default")  # "default": there is no such folder
-    if session != "default":
-        working = os.getcwd()
-        if os.path.basename(working) == session and f"{path}{os.sep}".startswith(f"{working}{os.sep}"):
-            raise ValueError(f"{given} is in a temporary folder of this session on the cluster; name an absolute path")
     scheme, is_url, _ = path.partition("://")
     if hadoop_scheme(path) is not None or (is_url and scheme not in SCHEMES):
         raise ValueError(f"kafkarec cannot write to {scheme + is_url if is_url else path}. {FOLDERS}")
+    if session != "default" and not is_url:
+        working = os.getcwd()
+        is_relative = "://" not in given and not given.startswith((os.sep, "file:/"))
+        is_below = f"{path}{os.sep}".startswith(f"{working}{os.sep}")
+        if os.path.basename(working) == session and (is_relative or is_below):
+            raise ValueError(f"{given} is in a temporary folder of this session on the cluster; name an absolute path")
     store = Publisher(path, storage).store
     store.check_access()
     return store.path, [one.name for one in store.list_entries("", below=False)]

@@ -11,7 +11,7 @@ One file is open at a time, one piece (8 MiB of payload and the batch being deco
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from operator import le
 from typing import TYPE_CHECKING
 
@@ -169,10 +169,10 @@ _PERMISSIVE = "mode PERMISSIVE keeps everything else; the column columnNameOfCor
 def _advice(split: Split, error: kafkarec.KafkaRecordError, options: ReadOptions) -> str:
     if not decoding.is_no_batch(error):
         return _PERMISSIVE
-    with open_segment(split.path, options.storageOptions) as opened:
-        is_gzip = opened.raw(0, len(decoding.GZIP)) == decoding.GZIP
-    if is_gzip:
-        return f"{decoding.GZIP_FILE_NOTE}; {_PERMISSIVE}"
+    # who reads the advice needs the damage, and not an error of this look at the file
+    with suppress(OSError, kafkarec.KafkaRecordError), open_segment(split.path, options.storageOptions) as opened:
+        if opened.raw(0, len(decoding.GZIP)) == decoding.GZIP:
+            return f"{decoding.GZIP_FILE_NOTE}; {_PERMISSIVE}"
     return (
         f"the file does not begin as a log segment does. If it is none, a glob such as dir/*.log leaves it out. If its "
         f"first bytes are damaged: {_PERMISSIVE}"

@@ -49,6 +49,7 @@ def test_several_paths_are_read_once():
         ("/missing/folder", r"^\[PATH_NOT_FOUND\] Path does not exist: /missing/folder\."),
         ("/missing/*/x", r"^\[PATH_NOT_FOUND\] Path does not exist: /missing/\*/x\."),
         ("file:///missing/x.log", r"^\[PATH_NOT_FOUND\]"),
+        ("s3://", r"^\[PATH_NOT_FOUND\] Path does not exist: s3://\. s3://: names no bucket or folder\."),
     ],
 )
 def test_a_missing_path_is_reported_as_spark_reports_it(path, message):

@@ -113,6 +113,14 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path):
         source.reader.options = replace(source.reader.options, failOnDataLoss=False)
         less = source.again()
         assert less and less == before[: len(less)]
+        path.unlink()
+        assert source.again() == []
+        path.mkdir()
+        assert source.again() == []
+        source.reader.options = replace(source.reader.options, failOnDataLoss=True)
+        with pytest.raises(DataLoss, match=f"live-0: {path} is a folder now, and no segment"):
+            source.again()
+        path.rmdir()
 
 
 def _indexed_log(folder, number, bits):

@@ -19,7 +19,7 @@ from subprocesses import run_program
 import kafkarec
 from kafkarec.sources import folders
 from spark_udfs import schema
-from spark_udfs.source import KafkarecDataSource, options, planning
+from spark_udfs.source import KafkarecDataSource, options, planning, reading
 from spark_udfs.source.gaps import GAP
 from spark_udfs.source.listing import DataLoss
 
@@ -96,6 +96,17 @@ def test_damage_is_told_with_what_to_do(folder):
         advice, call = refused.value.__notes__
         assert advice.startswith(note) and "mode PERMISSIVE keeps everything else; the column" in advice
         assert call == f"spark_udfs.damage_report(spark, {str(folder.parent)!r}) lists all damage"
+
+
+def test_damage_of_a_file_that_cannot_be_opened_again_is_told(folder, monkeypatch):
+    def gone(*words):
+        raise FileNotFoundError("gone")
+
+    (folder / BAD).write_bytes(NOISE)
+    monkeypatch.setattr(reading, "open_segment", gone)
+    with pytest.raises(kafkarec.KafkaRecordError, match=BAD) as refused:
+        read(folder.parent)
+    assert "the file does not begin as a log segment does" in refused.value.__notes__[0]
 
 
 @pytest.mark.parametrize("view", VIEWS)

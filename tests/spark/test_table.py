@@ -242,7 +242,7 @@ def test_a_folder_that_spark_connect_removes_is_refused(source, tmp_path, monkey
     session.mkdir()
     monkeypatch.chdir(session)
     monkeypatch.setenv("SPARK_JOB_ARTIFACT_UUID", session.name)
-    for path in ("table", ".", session / "table"):
+    for path in ("table", ".", "../table", session / "table"):
         with pytest.raises(
             ValueError, match=f"^{path} is in a temporary folder of this session on the cluster; name an"
         ):

@@ -178,7 +178,7 @@ def test_what_is_no_session_is_told(given, tmp_path):
         lambda: spark_udfs.offsets_at(given, SEGMENTS, 0),
         lambda: spark_udfs.write_table(given, SEGMENTS, tmp_path / "table"),
     ):
-        with pytest.raises(TypeError, match=f"^the first argument must be a SparkSession, not {type(given).__name__}$"):
+        with pytest.raises(TypeError, match=f"^spark must be a SparkSession, not {type(given).__name__}$"):
             call()
 
 
@@ -189,6 +189,8 @@ def test_what_is_no_data_frame_is_told(tmp_path):
         spark_udfs.write_log(str(tmp_path), None)
     with pytest.raises(TypeError, match=r"not int$"):
         spark_udfs.sweep(7)
+    with pytest.raises(TypeError, match=r"^spark must be a SparkSession, not str$"):
+        spark_udfs.sweep(tmp_path, spark="x")
 
 
 @pytest.mark.spark

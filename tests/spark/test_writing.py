@@ -215,7 +215,9 @@ def test_two_tasks_with_offsets_of_one_partition_are_refused_and_write_log_joins
     with pytest.raises(Exception, match=r"t-0: .*offsets 0 to 9 do not follow"):
         write_log(frame, str(out), topic="t")
     assert [row[0] for row in records(out)["t-0"]] == list(range(10))
-    with pytest.raises(ValueError, match=r"needs the column topic, partition; to write .* use df\.write\.format"):
+    with pytest.raises(
+        ValueError, match=r"needs .* value; topic, partition missing\. To write .* use df\.write\.format"
+    ):
         write_log(frame.drop("partition"), str(out))
 
 
