@@ -46,17 +46,18 @@ _scan: Callable[[str, int], tuple[Any, int]] = scanner.make_scanner(_DECODER)  #
 def read_json(file: BinaryIO, source: RowSource) -> Iterator[RowBlock]:
     """Yield the rows of a file in blocks of about a MiB."""
     number = 1
+    titles: dict[str, str] = {}
     while lines := file.readlines(_STEP):
         if number == 1:
             lines[0] = lines[0].removeprefix(_BOM)
         texts = [(at, text) for at, line in enumerate(lines, number) if (text := line.rstrip())]
         number += len(lines)
         if texts:
-            yield from good_rows(source, "line", texts, partial(_json_columns, source))
+            yield from good_rows(source, "line", texts, partial(_json_columns, source, titles))
 
 
-def _json_columns(source: RowSource, lines: Sequence[Line]) -> Columns:
-    """Return the columns of some lines."""
+def _json_columns(source: RowSource, titles: dict[str, str], lines: Sequence[Line]) -> Columns:
+    """Return the columns of some lines. titles: those of the lines before, each with its column; is extended"""
     raw = [name for name, form in source.forms.items() if form == "json"]
     rows = [_json_object(line, raw) for _, line in lines]
     names = {name: None for each in rows for name in each}
@@ -64,7 +65,8 @@ def _json_columns(source: RowSource, lines: Sequence[Line]) -> Columns:
     def first_line_with(title: str) -> str:
         return f"line {next(number for each, (number, _) in zip(rows, lines, strict=True) if title in each)}"
 
-    read = columns_by_title(list(names), source.columns, first_line_with)
+    titles.update(columns_by_title(list({**titles, **names}), source.columns, first_line_with))
+    read = {title: name for title, name in titles.items() if title in names}
     shown = {name: [each.get(title, source.defaults.get(name)) for each in rows] for title, name in read.items()}
     return converted_columns(shown, source.forms)
 

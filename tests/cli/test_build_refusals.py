@@ -172,6 +172,14 @@ WRONG_USE = {
 }
 
 
+def test_a_column_and_its_other_name_are_refused_in_lines_that_are_far_apart(run, tmp_path):
+    lines = b'{"timestampType": 1}\n{"value": "%b"}\n{}\n{"timestamp_type": 0}' % (b"x" * (2 << 20))
+    (tmp_path / "in.jsonl").write_bytes(lines)
+    ran = run("build", tmp_path / "in.jsonl", "-o", tmp_path / "out.log")
+    assert ran.status == 2 and "in.jsonl, line 4: column named twice: timestamp_type" in ran.complaint
+    assert not (tmp_path / "out.log").exists()
+
+
 def test_two_columns_of_one_name_in_parquet_are_refused(run, tmp_path):
     pq.write_table(pa.Table.from_arrays([pa.array([b"a"])] * 2, names=["key", "key"]), tmp_path / "in.parquet")
     ran = run("build", tmp_path / "in.parquet", "-o", tmp_path / "out.log")
