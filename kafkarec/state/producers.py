@@ -110,12 +110,10 @@ class ProducerStates:
 class StartingProducers(NamedTuple):
     """The producers at the start of a log.
 
-    is_complete   whether the producers of all earlier batches are known
-    problem       a sentence about a snapshot that cannot be read; None: there is none
+    problem   a sentence about a snapshot that cannot be read; None: there is none
     """
 
     states: ProducerStates
-    is_complete: bool
     problem: str | None
 
 
@@ -125,5 +123,5 @@ def producers_at_log_start(segment: Any, base: int, policy: int = BROKER) -> Sta
         entries = segment.transaction_evidence.snapshot() if base > 0 else None
     except (KafkaRecordError, OSError) as error:
         problem = f"the log's first snapshot is ignored: {error}"
-        return StartingProducers(ProducerStates((), base, policy), False, problem)
-    return StartingProducers(ProducerStates(entries or (), base, policy), base == 0 or entries is not None, None)
+        return StartingProducers(ProducerStates((), base, policy), problem)
+    return StartingProducers(ProducerStates(entries or (), base, policy), None)

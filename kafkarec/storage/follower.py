@@ -466,7 +466,7 @@ class Follower:
             source = self._source_without_tail(segment, reading.at.position, settled)
             fails_at = waits_at = _ALL
             for part, after in read_chunks_from(decode_request, source, reading.at):
-                failing = raised[:1] + [one.position for one in part.damage[:1] if self._raises]
+                failing = raised + [one.position for one in part.damage[:1] if self._raises]
                 fails_at = min((at for at in failing if at < after.position), default=_ALL)
                 waits_at = self._first_doubtful_position(decode_request, part, reading.at, settled)
                 if known is not None:

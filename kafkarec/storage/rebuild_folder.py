@@ -89,7 +89,7 @@ def rebuild_side_files(
             base = first.first_offset if len(first) else 0
         files = {}
         if states is None:
-            states, _, problem = producers_at_log_start(segment, base)
+            states, problem = producers_at_log_start(segment, base)
             log_problems += [] if problem is None else [problem]
             log_start = base
         else:

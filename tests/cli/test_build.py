@@ -201,6 +201,8 @@ def test_rows_without_a_column_that_earlier_rows_have_get_its_default(run, tmp_p
     assert run("build", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "-o", tmp_path / "orders-0").status == 0
     (batch,) = kafkarec.open(tmp_path / "orders-0").batches()
     assert (batch.magic, batch.record_count, batch.partition_leader_epoch) == (2, 2, 0)
+    assert run("build", tmp_path / "b.jsonl", "-o", tmp_path / "b.log").status == 0
+    assert [batch.partition_leader_epoch for batch in kafkarec.open(tmp_path / "b.log").batches()] == [None]
     lines = ['{"key":"a","timestampType":1,"timestamp":7,"partition_leader_epoch":3}', '{"key":"b"}']
     lines.append('{"key":"c","partition_leader_epoch":null}')
     (tmp_path / "c.jsonl").write_text("\n".join(lines))

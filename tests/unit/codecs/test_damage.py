@@ -169,6 +169,7 @@ def test_odd_payloads_are_read(name):
 
 MEMBER, THREE = gzip_member(TEXT), b"\x19\0\0abc"  # a last block of three bytes
 REFUSED = {
+    "lz4, no bytes": (LZ4, b"", "no bytes"),
     "gzip, header checksum": (GZIP, gzip_member(TEXT, 2, flipped(HEADER_CHECKSUM, 0)), "checksum|in the trailer"),
     "gzip, second member cut": (GZIP, (MEMBER * 2)[:-1], CUT),
     "gzip, second member": (GZIP, MEMBER + flipped(MEMBER, -1, 0x77), "checksum|in the trailer"),

@@ -279,7 +279,7 @@ def test_settings_out_of_range(setting, value, kind, folder):
 
 def test_the_flushed_offset_is_reported(folder):
     with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
-        assert writer.recovery_point == 0
+        assert writer.flush() == 0 == writer.recovery_point
         writer.append(batch(0))
         assert writer.recovery_point == 0
         assert writer.flush() == 3 == writer.recovery_point

@@ -75,8 +75,8 @@ def test_a_log_that_begins_with_messages_without_leader_epochs(tmp_path, is_stor
     folder = tmp_path / "orders-0"
     folder.mkdir()
     messages = [builders.message(offset=at) for at in range(3)]
-    (folder / f"{0:020}.log").write_bytes(b"".join([*messages, batch(3, 2, epoch=5)]))
+    (folder / f"{0:020}.log").write_bytes(b"".join([*messages, batch(3, 2, epoch=5), batch(5, 1, epoch=6)]))
     if is_stored:
         (folder / leader_epochs.NAME).write_bytes(leader_epochs.write([(5, 3)]))
     [*_, of_log] = rebuild_side_files(kafkarec.open(folder))
-    assert leader_epochs.read(of_log.files[leader_epochs.NAME]) == ((5, 3 if is_stored else 0),)
+    assert leader_epochs.read(of_log.files[leader_epochs.NAME]) == ((5, 3 if is_stored else 0), (6, 5))

@@ -67,6 +67,8 @@ def test_control_records_that_cannot_be_written(record, words):
     made = RecordBatchBuilder(is_control=True, partition_leader_epoch=1, **TRANSACTION)
     with pytest.raises(ValueError, match=words):
         made.append_control(0, record)
+    with pytest.raises(TypeError, match="a control record is needed"):
+        made.append_control(0, b"")
     assert len(made) == 0
 
 
