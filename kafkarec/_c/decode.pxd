@@ -259,11 +259,11 @@ cdef inline int engine_decode(Engine* e, const uint8_t* p, int64_t length, int64
     if e.options.audit and not is_control(&e.row):       # the records of a data batch go into no column
         c = &e.audit.no_columns
         c.rows = start
-    if c.want & WANT_VIEWS:
-        begin_viewed_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
-    if (start == 0 and e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE
+    elif (start == 0 and e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE
             and length < MOST_IN_PAGE and c.runs.data == NULL and c.page.buffer.data == NULL):
         columns_share_page(c, e.row.record_count, length)
+    if c.want & WANT_VIEWS:
+        begin_viewed_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
     status = decode_selected(e, c, p, length, behind)
     if status != OK:
         return status

@@ -6,6 +6,9 @@ import subprocesses
 PREPARED = f"""
 {subprocesses.PEAK}
 import plain_logs, c_stream, ctypes, gc, kafkarec, sys, pyarrow as pa
+from kafkarec.read.decode_options import request
+from kafkarec.read.walk import walk
+audited = request(columns=["key"], control=True, errors="skip", restore=False).with_options(audit=True)
 data = plain_logs.batch(0, 50)
 columns = kafkarec.decode(plain_logs.batch(0, 50, codec="lz4"))
 pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -45,6 +48,7 @@ CALLS = {
     "read through the C structs": "c_stream.stream_addresses(columns)",
     "batch tables": "columns.batches.__arrow_c_stream__()",
     "decoded again": "pa.table(kafkarec.decode(data))",
+    "audited, as verify reads": "list(walk([data], audited))",
     "bytes refused": "refused(lambda: kafkarec.decode(data[:-1] + b'?'))",
     "records": "[r.value for r in columns]",
     "encode": "kafkarec.encode(table)",

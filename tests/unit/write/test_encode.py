@@ -243,3 +243,14 @@ def test_partitions_are_not_mixed(tmp_path):
         kafkarec.encode(kafkarec.open(tmp_path).read())
     one = kafkarec.open(tmp_path / "t-0").read()
     assert kafkarec.encode(one) == batch(0, 2)
+
+
+def test_the_length_of_a_record_takes_as_many_bytes_as_it_needs():
+    """Around each size from which on it takes one more: by the value alone, or with deltas of 5 and 10 bytes."""
+    for border in (1 << 6, 1 << 13, 1 << 20):
+        for size in range(border - 32, border + 1):
+            for offset, timestamp in ((1, 0), (2**31 - 2, 2**62)):
+                values = {0: b"", offset: bytes(size), offset + 1: bytes(100)}
+                rows = [(at, timestamp if at else 0, None, value, []) for at, value in values.items()]
+                decoded = kafkarec.decode(kafkarec.encode(rows, batch_size=1 << 22))
+                assert [(one.offset, one.timestamp, None, one.value, one.headers) for one in decoded] == rows
