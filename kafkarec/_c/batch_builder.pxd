@@ -170,13 +170,13 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
     cdef Buffer* buffer = &e.body if compressed else &e.out
     cdef uint8_t* begin = buffer.data + (0 if compressed else e.written + e.limit.header_size) + e.used
     cdef uint8_t* to = begin
-    cdef int64_t room = MOST_USED - e.used, capacity = <int64_t>buffer.capacity - (begin - buffer.data)
+    cdef int64_t room = MOST_USED - e.used
     cdef int64_t base_offset = e.fields.base_offset, base_timestamp = e.fields.base_timestamp, shift = e.shift
     cdef int64_t greatest = e.greatest_timestamp, previous = e.previous_offset, first = row
     cdef int64_t offset_delta, timestamp_delta, content, body, size
     cdef int length
     if stored:
-        room = min(room, capacity)
+        room = min(room, <int64_t>buffer.capacity - (begin - buffer.data))
     if not compressed and not checked:
         room = min(room, e.limit.most - e.limit.header_size - e.used)
     end = min(end, row + INT32_MAX - e.count)
@@ -199,11 +199,9 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
             break
         content = max(d.key.length, 0) + max(d.value.length, 0) + d.headers_size
         length = length_size(content)
-        if length > 0 and stored and content <= capacity - (to - begin) - 2 * MOST_OVERHEAD:
+        if length > 0 and stored and content <= room - 2 * MOST_OVERHEAD:
             size = put_body(to + length, chunk, &d, offset_delta, timestamp_delta) - to
             put_unsigned(to, <uint64_t>(size - length) << 1)
-            if size > room:
-                break
         else:
             body = body_size(&d, offset_delta, timestamp_delta)
             size = with_length(body)
