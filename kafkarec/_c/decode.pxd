@@ -21,7 +21,7 @@ from kafkarec._c.columns cimport (
 from kafkarec._c.input cimport Input, reach, unreadable_end
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.decompress cimport DecompressContext, decompress_payload, lz4_checksum_wrong, lz4_size_wrong
-from kafkarec._c.record cimport FIRST_RESERVE, RowFilter, decode_records, passes
+from kafkarec._c.record cimport FIRST_RESERVE, RowFilter, decode_records, row_passes
 from kafkarec._c.record_walk cimport LEAST_RECORD
 from kafkarec._c.resync cimport Search, far_above, peek_plausible
 from kafkarec._c.status cimport (
@@ -219,7 +219,7 @@ cdef inline bint pass_all(const RowFilter* filter, const Columns* c, int64_t sta
     """Whether the rows from `start` on pass."""
     cdef int64_t i
     for i in range(start, c.rows):
-        if not passes(filter, c, i):
+        if not row_passes(filter, c, i):
             return False
     return True
 
