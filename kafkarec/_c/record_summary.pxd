@@ -89,7 +89,7 @@ cdef inline int record_error(const RecordRules* rules, const ScannedRecord* w, b
 
 
 cdef inline int summary_add(RecordSummary* t, const RecordRules* rules, const ScannedRecord* w,
-                           Fault* fault) noexcept nogil:
+                            Fault* fault) noexcept nogil:
     """Adds the next record."""
     cdef size_t used = <size_t>t.refused_count * sizeof(ScannedRecord)
     if w.why != FINE and t.refused_count < MOST_REFUSED:
