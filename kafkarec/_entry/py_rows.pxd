@@ -209,7 +209,7 @@ cdef inline void keep_reference(PyRows* t, PyObject* o) noexcept:
     t.kept_count += 1
 
 
-cdef inline void keep_new_reference(PyRows* t, PyObject* o) noexcept:
+cdef inline void keep_borrowed_reference(PyRows* t, PyObject* o) noexcept:
     Py_INCREF(o)
     keep_reference(t, o)
 
@@ -245,7 +245,7 @@ cdef inline int rows_fill(PyRows* t, PyObject* rows, int64_t count, const RowTyp
         if not taken:
             row = (<object>types.row_of)(<object>record, i)
             kept_reserve(t, 1)
-            keep_new_reference(t, <PyObject*>row)
+            keep_borrowed_reference(t, <PyObject*>row)
             take_tuple(t, <PyObject*>row)
         i += 1
     if t.missing_offsets and t.missing_offsets != t.count:
@@ -302,9 +302,9 @@ cdef inline bint take_kept(PyRows* t, PyObject* offset, PyObject* timestamp, PyO
     if not take_numbers(t, offset, timestamp):
         return False
     kept_reserve(t, 3)
-    keep_new_reference(t, key)
-    keep_new_reference(t, value)
-    keep_new_reference(t, headers)
+    keep_borrowed_reference(t, key)
+    keep_borrowed_reference(t, value)
+    keep_borrowed_reference(t, headers)
     return take_bytes(t, key, value, headers)
 
 

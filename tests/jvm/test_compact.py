@@ -53,12 +53,12 @@ class PseudoRandomRetention:
     kept: int
     whole: int
 
-    def batch(self, batch):
+    def check_batch_retention(self, batch):
         draw = pseudo_random(batch.last_offset, self.seed)
         is_empty_transaction = pseudo_random(batch.last_offset, self.seed + 1) < 20
         return BatchDecision(None, batch.magic == 2 and 10 <= draw < 40, draw < 10, is_empty_transaction)
 
-    def records(self, to_filter, chunk, without_value):
+    def retained_rows(self, to_filter, chunk, without_value):
         offsets = chunk.values(0, 0, len(chunk))
         keep = bytearray(pseudo_random(offset, self.seed + 3) < self.kept for offset in offsets)
         for batch in to_filter:

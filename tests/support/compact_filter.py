@@ -22,9 +22,11 @@ class Filtered(bytes):
 class Chooser(Protocol):
     """The two methods of a Cleaner that choose."""
 
-    def batch(self, batch: SourceBatch) -> BatchDecision: ...
+    def check_batch_retention(self, batch: SourceBatch) -> BatchDecision: ...
 
-    def records(self, to_filter: Sequence[SourceBatch], chunk: Chunk, without_value: bytes | None) -> bytearray: ...
+    def retained_rows(
+        self, to_filter: Sequence[SourceBatch], chunk: Chunk, without_value: bytes | None
+    ) -> bytearray: ...
 
 
 def filter_to(
@@ -41,7 +43,7 @@ def filter_to(
     settings = CleanerSettings(now, delete_retention_ms, 0, LAST_OFFSET, check_crcs, 128 << 20, most_body)
     nothing: Any = None  # of the log that the cleaner's own choices need
     running: Any = Cleaner(settings, stats, lambda path, end: None, nothing, nothing, nothing)
-    running.batch, running.records = chooser.batch, chooser.records
+    running.check_batch_retention, running.retained_rows = chooser.check_batch_retention, chooser.retained_rows
     result = Filtered(b"".join(running.kept_batches(source)))
     result.stats = stats
     result.remaining = sum(step.tail[1] for step in walk([source], walk_request(HEADERS)) if step.tail)

@@ -60,7 +60,9 @@ def stamped(fields, **options):
     return bytes(buffer)
 
 
-EMPTYING = SimpleNamespace(batch=lambda batch: BatchDecision(records=False, keeps_header=True), records=None)
+EMPTYING = SimpleNamespace(
+    check_batch_retention=lambda batch: BatchDecision(records=False, keeps_header=True), retained_rows=None
+)
 """Of the cleaner: each batch keeps its header and none of its records, of which none is chosen."""
 OF_EACH_MAGIC = {
     "timestamp -2": partial(one, NOTHING, -2),
