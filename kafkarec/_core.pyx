@@ -1213,12 +1213,12 @@ cdef class Decoder:
         """Where the last good batch ends, or where reading began."""
         return self.e.previous_end
 
-    def good_batches(self):
+    def last_good_batches(self):
         """`offsets_of` the last good batches of this input, among them two at most that are outside of the ranges."""
         left_out = [one for one in left_out_of(&self.e) if one[0] >= 0]
-        return [offsets for _, offsets in sorted(self.good_rows() + left_out)[-ORDER_WINDOW:]]
+        return [offsets for _, offsets in sorted(self.last_taken_batches() + left_out)[-ORDER_WINDOW:]]
 
-    cdef list good_rows(self):
+    cdef list last_taken_batches(self):
         """Position and `offsets_of` of the last good batches that were in the ranges."""
         cdef BatchRow* rows = <BatchRow*>self.e.rows.data
         cdef int64_t i, first = max(self.e.row_count - ORDER_WINDOW, self.e.first_row)
@@ -1231,8 +1231,8 @@ cdef class Decoder:
         return position + row.size_in_bytes if peek_batch(&self.e.input, position, &row) else -1
 
     def frames_from(self, int64_t position):
-        """The batch at `position` and those that its frames lead to, as good_batches has them; whether they lead to the
-        end of the file; where they end."""
+        """The batch at `position` and those that its frames lead to, as last_good_batches has them; whether they lead
+        to the end of the file; where they end."""
         cdef BatchRow row
         cdef Candidate run
         cdef bint is_known
@@ -1469,7 +1469,7 @@ cdef class Decoder:
         cdef BatchRows rows = BatchRows.__new__(BatchRows)
         save_good_next(e)
         if e.options.file_rules:
-            self.taken_batches = self.good_rows()
+            self.taken_batches = self.last_taken_batches()
         rows.buffer, rows.count = e.rows, e.row_count
         rows.notes, rows.note_count = e.audit.kept, e.audit.kept_count
         if self.note_details:

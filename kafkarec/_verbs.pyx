@@ -1,7 +1,7 @@
 """The compiled module of single verbs, which is loaded with the first of them: what reading and writing do not need.
 
     RequestCheck                       checks batches and records of produce requests; stores no records: see
-                                       `_c/record_stats.pxd`. `ops/validate` decides what is done
+                                       `_c/record_summary.pxd`. `ops/validate` decides what is done
     stamp_messages, writable_view      sets offsets and times of messages
     LastOffsets                        the last offset of each key, for compaction: see `_c/offset_map.pxd`
     lines                              rows as JSON Lines, for `cat` and `scan`: see `_c/lines.pxd`
@@ -36,9 +36,9 @@ from kafkarec._c.message cimport wrapper_payload
 from kafkarec._c.offset_map cimport (
     OffsetMap, Slot, offset_map_begin, offset_map_end, offset_map_keep_latest, offset_map_put_rows, offset_map_slot,
 )
-from kafkarec._c.record_stats cimport (
-    MOST_REFUSED, RecordRules, RecordStats, ScannedRecord, check_record_sizes, scan_batch, scan_message, scan_wrapper,
-    stats_begin,
+from kafkarec._c.record_summary cimport (
+    MOST_REFUSED, RecordRules, RecordSummary, ScannedRecord, check_record_sizes, scan_batch, scan_message, scan_wrapper,
+    summary_begin,
 )
 from kafkarec._c.record_walk cimport Magic2Walk, Magic3Walk, begin_walk, next_int
 from kafkarec._c.status cimport (
@@ -108,7 +108,7 @@ cdef class RequestCheck:
     cdef int32_t leader_epoch
     cdef int64_t most_bytes              # of a batch
     cdef BatchRow row
-    cdef RecordStats record_stats
+    cdef RecordSummary record_summary
     cdef readonly int64_t batches, end, other_position, last_offset, max_timestamp
     cdef readonly int codec, other_magic
     cdef readonly bint one_magic
@@ -125,7 +125,7 @@ cdef class RequestCheck:
             raise refusal(status, &fault)
 
     def __dealloc__(self):
-        buffer_free(&self.record_stats.refused)
+        buffer_free(&self.record_summary.refused)
 
     cdef int check_rules(self, const BatchRow* row, Fault* fault) noexcept nogil:
         if self.of_leader and row.partition_leader_epoch != self.leader_epoch:
@@ -209,7 +209,7 @@ cdef class RequestCheck:
         r.create_time, r.compacted, r.partly = rules.create_time, rules.compacted, partly
         r.most_body = rules.most_body if self.row.codec else INT32_MAX
         r.to_magic, r.now, r.before_ms, r.after_ms = rules.magic, rules.now, rules.before_ms, rules.after_ms
-        stats_begin(&self.record_stats)
+        summary_begin(&self.record_summary)
         set_fault_place(&fault, &self.row)
         if payload is None:
             with nogil:
@@ -219,9 +219,9 @@ cdef class RequestCheck:
             p, end = held.data, held.data + held.size
             with nogil:
                 if self.row.magic >= BATCH_MAGIC:
-                    status = scan_batch(&self.record_stats, &r, &self.row, p, end, &fault)
+                    status = scan_batch(&self.record_summary, &r, &self.row, p, end, &fault)
                 else:
-                    status = scan_wrapper(&self.record_stats, &r, &self.row, p, end, limit, &fault)
+                    status = scan_wrapper(&self.record_summary, &r, &self.row, p, end, limit, &fault)
         if status == RECORD_LENGTH_INVALID and fault.found > r.most_body:
             raise error("record_too_large", fault_fields(&fault, None, ""))
         if status != OK:
@@ -245,7 +245,7 @@ cdef class RequestCheck:
         cdef BatchRow row
         cdef int64_t at = 0
         cdef int status = OK
-        while at < self.end and status == OK and self.record_stats.refused_count == 0:
+        while at < self.end and status == OK and self.record_summary.refused_count == 0:
             status = read_framed_batch(base, self.end, at, &row, fault)
             if status != OK:
                 break
@@ -253,27 +253,27 @@ cdef class RequestCheck:
                 break
             set_fault_place(fault, &row)
             status = scan_message(
-                &self.record_stats, rules, &row, base + at, row.size_in_bytes, row.base_offset, 0, fault
+                &self.record_summary, rules, &row, base + at, row.size_in_bytes, row.base_offset, 0, fault
             )
             at += row.size_in_bytes
         return status
 
     @property
-    def stats(self):
-        """The fields of ops.validate.run.RecordStats."""
-        cdef const RecordStats* t = &self.record_stats
+    def summary(self):
+        """The fields of ops.validate.run.RecordSummary."""
+        cdef const RecordSummary* t = &self.record_summary
         return t.records, t.in_order, t.least, t.greatest, t.headers, t.unfit
 
     def refused_records(self):
         """(number of refused records, whether one is refused for its timestamp, and a list of the first MOST_REFUSED:
         (index in its batch, RecordFault as int, timestamp, offset, magic))."""
-        cdef const ScannedRecord* note = <const ScannedRecord*>self.record_stats.refused.data
+        cdef const ScannedRecord* note = <const ScannedRecord*>self.record_summary.refused.data
         cdef int64_t i
         notes = [
             (note[i].index, note[i].why, note[i].timestamp, note[i].offset, note[i].magic)
-            for i in range(min(self.record_stats.refused_count, <int64_t>MOST_REFUSED))
+            for i in range(min(self.record_summary.refused_count, <int64_t>MOST_REFUSED))
         ]
-        return self.record_stats.refused_count, bool(self.record_stats.refused_time), notes
+        return self.record_summary.refused_count, bool(self.record_summary.refused_time), notes
 
 
 def writable_view(fresh):

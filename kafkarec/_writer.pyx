@@ -563,7 +563,7 @@ cdef class RecordInput:
         cdef Encoder* e = &encoding.e
         e.limit.most, e.limit.ratio = batch_size, ratio
         e.measuring = True
-        encoding.rewind(e.defaults.base_offset, start)
+        encoding.start_at_row(e.defaults.base_offset, start)
         e.stop = full_before(e)
         e.measuring = False
         if e.stop == stop and may_continue:
@@ -578,7 +578,7 @@ cdef class RecordInput:
         encoding.e.limit.most, encoding.e.limit.ratio = batch_size, FIRST_RATIO
         encoding.e.defaults.explicit_fields &= ~EXPLICIT_BASE_OFFSET
         encoding.e.measuring = True
-        encoding.rewind(0, start)
+        encoding.start_at_row(0, start)
         while start < stop:
             starts.append(start)
             encoding.e.open = False
@@ -724,16 +724,16 @@ cdef class EncodeRun:
         buffer_free_above(&self.e.out, 0)
         buffer_free_above(&self.e.original_block, 0)
 
-    cdef int rewind(self, int64_t first_offset, int64_t start) except -1:
-        """Begins at row `start`, and reserves the estimated size of the output."""
+    cdef int start_at_row(self, int64_t first_offset, int64_t row) except -1:
+        """Begins at a row of the input, and reserves the estimated size of the output."""
         cdef Encoder* e = &self.e
         cdef int64_t size
         e.chunks, e.chunk_count = self.record_input.input.chunks, self.record_input.input.count
         e.chunk = e.rows_before = e.original = e.original_row = 0
-        while e.chunk < e.chunk_count and start - e.rows_before >= e.chunks[e.chunk].rows:
+        while e.chunk < e.chunk_count and row - e.rows_before >= e.chunks[e.chunk].rows:
             e.rows_before += e.chunks[e.chunk].rows
             e.chunk += 1
-        e.row = start - e.rows_before
+        e.row = row - e.rows_before
         e.previous_offset = wrapping_add(first_offset, -1) if e.assign_offsets else INT64_MIN
         e.next_sequence, e.written = e.defaults.base_sequence, 0
         e.open = e.settled = False
@@ -748,7 +748,7 @@ cdef class EncodeRun:
     cdef bytes write_one_batch(self, int64_t start, bytes keep):
         cdef Encoder* e = &self.e
         cdef int status
-        self.rewind(e.defaults.base_offset, start)
+        self.start_at_row(e.defaults.base_offset, start)
         if keep is not None:
             if len(keep) != e.stop - start:
                 raise ValueError(f"`keep` has {len(keep)} bytes for {e.stop - start} rows")
@@ -770,7 +770,7 @@ cdef class EncodeRun:
         cdef Buffer spare
         e.measuring = (size >= SMALL_INPUT and size > LARGE_RECORD * self.record_input.rows
                        and e.defaults.codec == 0 and not e.keep_codec)
-        self.rewind(first_offset, 0)
+        self.start_at_row(first_offset, 0)
         run_encoder(e, self.options, self.small)
         if not e.measuring:
             return PyBytes_FromStringAndSize(<const char*>e.out.data, e.written)
@@ -778,7 +778,7 @@ cdef class EncodeRun:
         e.measuring, e.fixed = False, True
         e.out.data, e.out.capacity = <uint8_t*><char*>out, <size_t>size
         try:
-            self.rewind(first_offset, 0)
+            self.start_at_row(first_offset, 0)
             run_encoder(e, self.options, self.small)
             if e.written != size:
                 refuse(e, INPUT_CHANGED)

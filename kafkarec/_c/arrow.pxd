@@ -157,7 +157,7 @@ cdef inline void release_exported(Exported* exported) noexcept nogil:
     exported.release = NULL
 
 
-cdef inline int make(Exported* exported, void* shared, int64_t children) noexcept nogil:
+cdef inline int allocate_exported(Exported* exported, void* shared, int64_t children) noexcept nogil:
     """Makes an array, with space for two buffers, or a schema, with empty structs for its children; release works from
     then on."""
     cdef int64_t i
@@ -181,7 +181,7 @@ cdef inline int make(Exported* exported, void* shared, int64_t children) noexcep
     return 0
 
 
-cdef inline int made_whole(Exported* exported, int status) noexcept nogil:
+cdef inline int release_if_failed(Exported* exported, int status) noexcept nogil:
     """Releases the struct if `status` says that a part of it could not be made; returns that."""
     if status != 0 and exported.release != NULL:
         release_exported(exported)
@@ -192,7 +192,7 @@ cdef inline int made_whole(Exported* exported, int status) noexcept nogil:
 
 cdef inline int export_unnested(ArrowArray* array, Storage* s, const Column* column, int64_t start,
                                 int64_t stop) noexcept nogil:
-    cdef int status = make(array, s, 0)
+    cdef int status = allocate_exported(array, s, 0)
     if status != 0:
         return status
     array.n_buffers = 2 if column.kind == FIXED else 3 if column.kind == BYTES else MOST_BUFFERS
@@ -227,13 +227,13 @@ cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* colu
                                int64_t stop) noexcept nogil:
     """Exports list<struct<key, value>>: all entries; only the list is sliced."""
     cdef ArrowArray* entries
-    cdef int status = make(array, s, 1)
+    cdef int status = allocate_exported(array, s, 1)
     if status != 0:
         return status
     array.n_buffers, array.buffers[1] = 2, column.buffers[1]
     array.offset, array.length = start, stop - start
     entries = array.children[0]
-    status = make(entries, s, 2)
+    status = allocate_exported(entries, s, 2)
     if status != 0:
         return status
     entries.n_buffers, entries.length = 1, s.columns.headers
@@ -246,7 +246,7 @@ cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* colu
 cdef inline int export_rows(ArrowArray* array, Storage* s, int64_t start, int64_t stop) noexcept nogil:
     """Exports rows [start, stop) of a chunk as a struct array: a record batch."""
     cdef int64_t i
-    cdef int status = make(array, s, s.out_count)
+    cdef int status = allocate_exported(array, s, s.out_count)
     array.n_buffers, array.length = 1, stop - start
     for i in range(array.n_children):
         if s.out[i].kind == HEADERS:
@@ -261,7 +261,7 @@ cdef inline int export_rows(ArrowArray* array, Storage* s, int64_t start, int64_
 cdef inline int export_type(ArrowSchema* schema, TableSchema* table_schema, const char* name, const char* format,
                             int nullable, int64_t children) noexcept nogil:
     """The strings must live as long as the TableSchema."""
-    cdef int status = make(schema, table_schema, children)
+    cdef int status = allocate_exported(schema, table_schema, children)
     schema.name, schema.format, schema.flags = name, format, ARROW_FLAG_NULLABLE if nullable else 0
     return status
 
@@ -292,14 +292,14 @@ cdef inline int export_columns_schema(ArrowSchema* schema, TableSchema* table_sc
 
 
 cdef inline int export_table_schema(ArrowSchema* schema, TableSchema* table_schema) noexcept nogil:
-    return made_whole(schema, export_columns_schema(schema, table_schema))
+    return release_if_failed(schema, export_columns_schema(schema, table_schema))
 
 
 cdef inline int export_list_schema(ArrowSchema* schema, TableSchema* table_schema) noexcept nogil:
     cdef int status = export_type(schema, table_schema, "", "+l", 1, 1)
     if status == 0:
         status = export_columns_schema(schema.children[0], table_schema)
-    return made_whole(schema, status)
+    return release_if_failed(schema, status)
 
 
 # ---- streams
@@ -318,7 +318,7 @@ cdef inline int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept 
     slice_ = &state.slices[state.next]
     status = export_rows(out, slice_.storage, slice_.start, slice_.stop)
     state.next += status == 0
-    return made_whole(out, status)
+    return release_if_failed(out, status)
 
 
 cdef inline const char* stream_error(ArrowArrayStream* stream) noexcept nogil:
@@ -353,9 +353,9 @@ cdef inline ArrowArrayStream* new_stream(TableSchema* table_schema, int64_t slic
 cdef inline int export_lists(ArrowArray* array, Storage* s, const void* validity, const void* offsets, int64_t length,
                              int64_t nulls) noexcept nogil:
     """Exports a chunk as list<struct<columns>>: one list for each decoded value."""
-    cdef int status = make(array, s, 1)
+    cdef int status = allocate_exported(array, s, 1)
     if status != 0:
         return status
     array.n_buffers, array.buffers[0], array.buffers[1] = 2, validity if nulls > 0 else NULL, offsets
     array.length, array.null_count = length, nulls
-    return made_whole(array, export_rows(array.children[0], s, 0, s.rows))
+    return release_if_failed(array, export_rows(array.children[0], s, 0, s.rows))

@@ -63,7 +63,7 @@ cdef struct Page:                       # of which the first `used` bytes have b
     Buffer buffer
     size_t used
 
-cdef struct Part:                       # an array in a block
+cdef struct BlockArray:                 # an array in a block
     uint32_t want                       # the column that it belongs to
     void* place                         # where the pointer to it is
     int bits                            # of an entry; 1: validity bits
@@ -156,12 +156,12 @@ cdef inline int part_reserve(Page* page, Buffer* buffer, size_t used, size_t nee
     return part_grow(page, buffer, used, needed)
 
 
-cdef inline size_t part_size(int bits, int64_t room) noexcept nogil:
+cdef inline size_t array_size(int bits, int64_t room) noexcept nogil:
     """Bytes of an array with space for `room` entries and one more."""
     return <size_t>(room * bits // 8 + 2 * SLACK) // SLACK * SLACK
 
 
-cdef inline int block_grow(Page* page, Buffer* block, uint32_t want, const Part* parts, int count, int64_t used,
+cdef inline int block_grow(Page* page, Buffer* block, uint32_t want, const BlockArray* arrays, int count, int64_t used,
                            int64_t room) noexcept nogil:
     """Moves those arrays of a block that are wanted to a larger one, with space for `room` entries and one more; the
     first `used` entries and the one after them are kept. In a new array the first entry is 0."""
@@ -171,7 +171,7 @@ cdef inline int block_grow(Page* page, Buffer* block, uint32_t want, const Part*
     cdef uint8_t* old
     cdef int i, bits, status
     for i in range(count):
-        size += part_size(parts[i].bits, room) if want & parts[i].want else 0
+        size += array_size(arrays[i].bits, room) if want & arrays[i].want else 0
     if size == 0:
         return OK
     status = part_grow(page, &larger, 0, size)
@@ -179,18 +179,18 @@ cdef inline int block_grow(Page* page, Buffer* block, uint32_t want, const Part*
         return status
     at = larger.data
     for i in range(count):
-        bits = parts[i].bits
-        if not want & parts[i].want:
+        bits = arrays[i].bits
+        if not want & arrays[i].want:
             continue
-        memcpy(&old, parts[i].place, sizeof(old))
-        memcpy(parts[i].place, &at, sizeof(at))
+        memcpy(&old, arrays[i].place, sizeof(old))
+        memcpy(arrays[i].place, &at, sizeof(at))
         if bits == 1:
-            memset(at, 0xFF, part_size(bits, room))
+            memset(at, 0xFF, array_size(bits, room))
         if old != NULL:
             memcpy(at, old, <size_t>((used + 1) * bits + 7) // 8)
         elif bits > 1:
             memset(at, 0, <size_t>bits // 8)
-        at += part_size(bits, room)
+        at += array_size(bits, room)
     buffer_free(block)
     block[0] = larger
     return OK
@@ -311,14 +311,14 @@ cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcep
     three times as much: append_header_key in record.pxd reserves it."""
     cdef bint views = (c.want & WANT_VIEWS) != 0
     cdef int64_t room = max(c.headers + count, c.header_room + c.header_room // 2)
-    cdef Part[4] parts = [
-        Part(WANT_HEADERS, &c.header_key.offsets, 32), Part(WANT_HEADERS, &c.header_key.validity, 1),
-        Part(WANT_HEADERS, &c.header_value.offsets, 128 if views else 32),
-        Part(WANT_HEADERS, &c.header_value.validity, 1),
+    cdef BlockArray[4] arrays = [
+        BlockArray(WANT_HEADERS, &c.header_key.offsets, 32), BlockArray(WANT_HEADERS, &c.header_key.validity, 1),
+        BlockArray(WANT_HEADERS, &c.header_value.offsets, 128 if views else 32),
+        BlockArray(WANT_HEADERS, &c.header_value.validity, 1),
     ]
     cdef int status = OK
     if c.header_block.data == NULL or c.headers + count > c.header_room:
-        status = block_grow(&c.page, &c.header_block, c.want, parts, 4, c.headers, room)
+        status = block_grow(&c.page, &c.header_block, c.want, arrays, 4, c.headers, room)
         c.header_room = room if status == OK else c.header_room
     if status == OK:
         status = bytes_reserve(&c.page, &c.header_key, size)
@@ -331,17 +331,17 @@ cdef inline int rows_grow(Columns* c, int64_t more) noexcept nogil:
     """Makes space for `more` rows or more in each requested column, but for the bytes of keys and values."""
     cdef int entry = 128 if c.want & WANT_VIEWS else 32
     cdef int64_t room = max(c.rows + more, c.row_room + c.row_room // 2)
-    cdef Part[9] parts = [
-        Part(WANT_OFFSET, &c.offset, 64), Part(WANT_TIMESTAMP, &c.timestamp, 64),
-        Part(WANT_TIMESTAMP, &c.timestamp_validity, 1), Part(WANT_TYPE, &c.type, 8),
-        Part(WANT_KEY, &c.key.offsets, entry), Part(WANT_KEY, &c.key.validity, 1),
-        Part(WANT_VALUE, &c.value.offsets, entry), Part(WANT_VALUE, &c.value.validity, 1),
-        Part(WANT_HEADERS, &c.header_offsets, 32),
+    cdef BlockArray[9] arrays = [
+        BlockArray(WANT_OFFSET, &c.offset, 64), BlockArray(WANT_TIMESTAMP, &c.timestamp, 64),
+        BlockArray(WANT_TIMESTAMP, &c.timestamp_validity, 1), BlockArray(WANT_TYPE, &c.type, 8),
+        BlockArray(WANT_KEY, &c.key.offsets, entry), BlockArray(WANT_KEY, &c.key.validity, 1),
+        BlockArray(WANT_VALUE, &c.value.offsets, entry), BlockArray(WANT_VALUE, &c.value.validity, 1),
+        BlockArray(WANT_HEADERS, &c.header_offsets, 32),
     ]
     cdef int status
     if c.rows > MOST_BYTES - more:
         return LIMIT_EXCEEDED
-    status = block_grow(&c.page, &c.row_block, c.want, parts, 9, c.rows, room)
+    status = block_grow(&c.page, &c.row_block, c.want, arrays, 9, c.rows, room)
     if status == OK and c.want & WANT_HEADERS:
         status = headers_reserve(c, 0, 0)
     c.row_room = room if status == OK else c.row_room
@@ -360,18 +360,18 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
     return status
 
 
-cdef inline void columns_reserve_alike(Columns* c, int64_t batches, int64_t size) noexcept nogil:
-    """Reserves space for so many batches like those so far, and for the last one, of `size` bytes, for which more is
-    reserved than it needs: growing from batch to batch would copy a chunk about twice. An estimate refuses nothing:
+cdef inline void columns_reserve_alike(Columns* c, int64_t batches, int64_t last_size) noexcept nogil:
+    """Reserves space for so many batches like those so far, and for the last one, of `last_size` bytes, for which more
+    is reserved than it needs: growing from batch to batch would copy a chunk about twice. An estimate refuses nothing:
     each batch reserves what it needs."""
     cdef size_t runs = <size_t>c.run_count * sizeof(Run)
     cdef bint viewed = c.want & WANT_VIEWS and c.in_memory
     columns_reserve(c, c.rows * batches, 0)
     buffer_reserve(&c.runs, runs, runs + <size_t>batches * sizeof(Run))
     if c.want & WANT_KEY:
-        bytes_reserve(&c.page, &c.key, c.key.used * batches + (0 if viewed else size))
+        bytes_reserve(&c.page, &c.key, c.key.used * batches + (0 if viewed else last_size))
     if c.want & WANT_VALUE:
-        bytes_reserve(&c.page, &c.value, c.value.used * batches + (0 if viewed else size))
+        bytes_reserve(&c.page, &c.value, c.value.used * batches + (0 if viewed else last_size))
     if c.headers > 0:
         headers_reserve(c, c.headers * batches, max(c.header_key.used, c.header_value.used) * batches)
 

@@ -20,8 +20,10 @@ from kafkarec._c.columns cimport (
 )
 from kafkarec._c.input cimport Input, reach, unreadable_end
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
-from kafkarec._c.decompress cimport DecompressContext, decompress_payload, lz4_checksum_wrong, lz4_size_wrong
-from kafkarec._c.record cimport FIRST_RESERVE, RowFilter, decode_records, passes
+from kafkarec._c.decompress cimport (
+    DecompressContext, decompress_payload, lz4_content_checksum_wrong, lz4_content_size_wrong,
+)
+from kafkarec._c.record cimport FIRST_RESERVE, RowFilter, decode_records, row_passes
 from kafkarec._c.record_walk cimport LEAST_RECORD
 from kafkarec._c.resync cimport Search, far_above, peek_plausible
 from kafkarec._c.status cimport (
@@ -219,7 +221,7 @@ cdef inline bint pass_all(const RowFilter* filter, const Columns* c, int64_t sta
     """Whether the rows from `start` on pass."""
     cdef int64_t i
     for i in range(start, c.rows):
-        if not passes(filter, c, i):
+        if not row_passes(filter, c, i):
             return False
     return True
 
@@ -312,8 +314,8 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
     if decompress_payload(context, e.row.codec, e.payload, e.payload_length, e.row.magic, payload_limit(e)) != OK:
         return NEEDS_CODEC
     if e.row.codec == LZ4 and e.options.audit:
-        note_stream(&e.audit, 1, e.payload_length - context.lz4_end, lz4_checksum_wrong(context, e.payload),
-                    lz4_size_wrong(context, e.payload))
+        note_stream(&e.audit, 1, e.payload_length - context.lz4_end, lz4_content_checksum_wrong(context, e.payload),
+                    lz4_content_size_wrong(context, e.payload))
     return engine_decode(e, context.out.data, context.length, <int64_t>context.out.capacity - context.length)
 
 

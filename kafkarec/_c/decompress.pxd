@@ -331,13 +331,13 @@ cdef inline int decompress_lz4(DecompressContext* context, const uint8_t* p, int
     return NEEDS_CODEC
 
 
-cdef inline bint lz4_checksum_wrong(const DecompressContext* context, const uint8_t* p) noexcept nogil:
+cdef inline bint lz4_content_checksum_wrong(const DecompressContext* context, const uint8_t* p) noexcept nogil:
     """Whether the content checksum of the frame at p, which Kafka reads and does not compare, is wrong."""
     return (context.lz4_flags & LZ4_CONTENT_CHECKSUM != 0
             and load_le32(p + context.lz4_end - 4) != xxh32(context.out.data, context.length))
 
 
-cdef inline bint lz4_size_wrong(const DecompressContext* context, const uint8_t* p) noexcept nogil:
+cdef inline bint lz4_content_size_wrong(const DecompressContext* context, const uint8_t* p) noexcept nogil:
     """Whether the content size of the frame at p, which Kafka does not compare, is another one; 0 means unknown."""
     cdef uint64_t declared = 0
     if context.lz4_flags & LZ4_CONTENT_SIZE:

@@ -31,7 +31,7 @@ from kafkarec._c.columns cimport (
     columns_reserve,
 )
 from kafkarec._c.numbers cimport load_i32, load_i64, load_u32
-from kafkarec._c.record cimport Exact, LocalBytes, RowFilter, append_field, filter_last_row, load_bytes
+from kafkarec._c.record cimport ExactCursor, LocalBytes, RowFilter, append_field, filter_last_row, load_bytes
 from kafkarec._c.status cimport (
     INNER_COMPRESSED, INNER_CRC_MISMATCH, INNER_SIZE_TOO_SMALL, LIMIT_EXCEEDED, MESSAGE_TRUNCATED, OK, WRAPPER_EMPTY,
     WRAPPER_OFFSET_TOO_SMALL, WRAPPER_VALUE_NULL, Fault, refuse,
@@ -95,7 +95,7 @@ cdef inline int read_message(const uint8_t* p, int64_t size, Message* m, Fault* 
 
 cdef inline int append_bytes(Columns* c, Bytes* column, const uint8_t* data, int32_t length) noexcept nogil:
     cdef LocalBytes h
-    cdef Exact at
+    cdef ExactCursor at
     cdef int status
     at.p = data
     load_bytes(&h, column, (c.want & WANT_VIEWS) != 0)

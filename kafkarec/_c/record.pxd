@@ -19,11 +19,11 @@ Follows DefaultRecord.readFrom and DefaultRecordBatch.RecordIterator; KIP-82 for
 Each byte that determines a length is loaded once, because a caller's buffer may change. Fields must end within the
 record's own length, which is equivalent to Kafka's comparison at the end of the record.
 
-Two forms of each function, by the type of the cursor. Quick: 32 bytes after the record are readable, those of the next
-batch for example. Its varints are not checked one by one, since the fields of a record of length 0 end at most 31 bytes
-after it (attributes 1, a varlong of 10, four varints of 5), and a wide copy reads at most 32 bytes beyond a key or
-value. Exact: reads no byte after the record; it is used for the last records of an input, and to find out why a record
-is refused. The quick decode_record has one caller, so compilers inline it.
+Two forms of each function, by the type of the cursor. QuickCursor: 32 bytes after the record are readable, those of
+the next batch for example. Its varints are not checked one by one, since the fields of a record of length 0 end at most
+31 bytes after it (attributes 1, a varlong of 10, four varints of 5), and a wide copy reads at most 32 bytes beyond a
+key or value. ExactCursor: reads no byte after the record; it is used for the last records of an input, and to find out
+why a record is refused. The quick decode_record has one caller, so compilers inline it.
 
 With WANT_VIEWS columns get a View of a key or value, else a copy: the quick form is there for each, and in the exact
 one a condition decides.
@@ -68,7 +68,7 @@ cdef struct RowFilter:           # which records are kept
     const OffsetMap* keys        # only these keys and their offsets; NULL: any, and none
 
 
-cdef inline bint passes(const RowFilter* f, const Columns* c, int64_t row) noexcept nogil:
+cdef inline bint row_passes(const RowFilter* f, const Columns* c, int64_t row) noexcept nogil:
     cdef int64_t offset = c.offset[row], time, length
     cdef const uint8_t* key
     if not f.from_offset <= offset < f.to_offset:
@@ -85,31 +85,31 @@ cdef inline bint passes(const RowFilter* f, const Columns* c, int64_t row) noexc
 
 cdef inline void filter_last_row(Columns* c, const RowFilter* filter) noexcept nogil:
     """filter: NULL if all rows are kept."""
-    if filter != NULL and not passes(filter, c, c.rows - 1):
+    if filter != NULL and not row_passes(filter, c, c.rows - 1):
         columns_truncate(c, c.rows - 1, c.rows)
 
 
-cdef struct Quick:
+cdef struct QuickCursor:
     const uint8_t* p
 
-cdef struct Exact:
+cdef struct ExactCursor:
     const uint8_t* p
 
-cdef struct QuickViews:
+cdef struct QuickViewsCursor:
     const uint8_t* p
 
-cdef struct QuickAudit:
+cdef struct QuickAuditCursor:
     const uint8_t* p
 
 ctypedef fused Cursor:
-    Quick
-    Exact
-    QuickViews
-    QuickAudit
+    QuickCursor
+    ExactCursor
+    QuickViewsCursor
+    QuickAuditCursor
 
 
 cdef inline void copy_field(uint8_t* to, const Cursor* at, int64_t n) noexcept nogil:
-    if Cursor is Exact:
+    if Cursor is ExactCursor:
         memcpy(to, at.p, <size_t>n)
     else:
         copy_wide(to, at.p, n)
@@ -177,17 +177,17 @@ cdef inline void load_columns(LocalColumns* h, const Columns* c, const BatchRow*
 
 
 cdef inline bint makes_views(const LocalBytes* h, const Cursor* at) noexcept nogil:
-    if Cursor is Exact:
+    if Cursor is ExactCursor:
         return h.views != NULL
     else:
-        return Cursor is QuickViews
+        return Cursor is QuickViewsCursor
 
 
 cdef inline bint is_audited(const LocalColumns* h, const Cursor* at) noexcept nogil:
-    if Cursor is Exact:
+    if Cursor is ExactCursor:
         return h.seen != NULL
     else:
-        return Cursor is QuickAudit
+        return Cursor is QuickAuditCursor
 
 
 cdef inline uint64_t next_unsigned(LocalColumns* h, Cursor* at, const uint8_t* end, int most,
@@ -195,7 +195,7 @@ cdef inline uint64_t next_unsigned(LocalColumns* h, Cursor* at, const uint8_t* e
     """A varint (most = 5) or varlong (most = 10) without zig-zag decoding."""
     cdef const uint8_t* begin = at.p
     cdef uint64_t raw = 0
-    if Cursor is Exact:
+    if Cursor is ExactCursor:
         status[0] = read_unsigned(&at.p, end, most, &raw)
     else:
         raw = read_unsigned_unchecked(&at.p, most, status)
@@ -232,7 +232,7 @@ cdef inline void put_non_null(LocalBytes* h, int64_t entry, const Cursor* at, in
     if makes_views(h, at):
         view = h.views + entry
         if length <= MOST_INLINE:
-            if Cursor is Exact:
+            if Cursor is ExactCursor:
                 put_short_view(view, at.p, length)
             else:
                 put_short_view_wide(view, at.p, length)
@@ -287,7 +287,7 @@ cdef inline int append_header_key(Columns* c, LocalBytes* h, const Cursor* at, i
                                   bint binary) noexcept nogil:
     """Appends a header key. Malformed UTF-8 becomes U+FFFD as in Java, which may triple the size; `binary`:
     unchanged."""
-    cdef bint unchanged = binary or (is_ascii(at.p, length) if Cursor is Exact else is_ascii_wide(at.p, length))
+    cdef bint unchanged = binary or (is_ascii(at.p, length) if Cursor is ExactCursor else is_ascii_wide(at.p, length))
     cdef int64_t most = length if unchanged else <int64_t>length * 3
     cdef int status
     if most > h.capacity - h.used:               # a malformed key may have used what was reserved for this one
@@ -361,7 +361,7 @@ cdef inline int decode_record(Columns* c, LocalColumns* h, int64_t row, Cursor* 
     cdef int64_t delta = 0
     cdef int32_t length = 0
     cdef int status
-    if Cursor is Exact:
+    if Cursor is ExactCursor:
         if end - at.p < 1:
             return refuse(fault, MESSAGE_TRUNCATED, 1, 0)
     if is_audited(h, at):
@@ -412,7 +412,7 @@ cdef inline int why_refused(Columns* c, const uint8_t* p, const uint8_t* end, in
     """Why the record is refused, found by the exact form without filling columns: the quick form may have read beyond
     the end of the record."""
     cdef LocalColumns none
-    cdef Exact at
+    cdef ExactCursor at
     cdef int exactly
     memset(&none, 0, sizeof(LocalColumns))
     at.p = p
@@ -420,8 +420,8 @@ cdef inline int why_refused(Columns* c, const uint8_t* p, const uint8_t* end, in
     return status if exactly == OK else exactly
 
 
-cdef inline int next_record_length(LocalColumns* h, Exact* at, const uint8_t* end, int32_t* length, int32_t expected,
-                                   int64_t read, Fault* fault) noexcept nogil:
+cdef inline int next_record_length(LocalColumns* h, ExactCursor* at, const uint8_t* end, int32_t* length,
+                                   int32_t expected, int64_t read, Fault* fault) noexcept nogil:
     """Reads the length of a record, `read` of `expected` before it."""
     cdef int status = next_varint(h, at, end, length)
     if status == MESSAGE_TRUNCATED:
@@ -446,7 +446,7 @@ cdef inline int64_t decode_with_cursor(Columns* c, const BatchRow* batch, bint b
     load_columns(&h, c, batch, binary, seen)
     while row < stop:
         begin = at.p
-        if Cursor is Exact:
+        if Cursor is ExactCursor:
             found = next_record_length(&h, &at, end, &length, batch.record_count, read + row - c.rows, fault)
             if found != OK:
                 break
@@ -476,7 +476,7 @@ cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p,
     """Decodes record_count records to columns that have space for them."""
     cdef int64_t read = 0, row, stop, ahead = max(READ_AHEAD - behind, 0)
     cdef int status = OK
-    cdef Exact exact
+    cdef ExactCursor exact
     exact.p = p
     while read < batch.record_count:
         row, stop = c.rows, c.rows + (batch.record_count if filter == NULL else 1)
@@ -500,9 +500,9 @@ cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t*
     for the audit, which takes no views, or NULL. On refusal the caller removes the rows."""
     cdef int64_t size = end - p
     cdef int32_t count = batch.record_count
-    cdef Quick quick
-    cdef QuickViews quick_views
-    cdef QuickAudit quick_audit
+    cdef QuickCursor quick
+    cdef QuickViewsCursor quick_views
+    cdef QuickAuditCursor quick_audit
     cdef int status
     if count < 0:
         return refuse(fault, RECORD_COUNT_NEGATIVE, 0, count)

@@ -15,7 +15,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT
-from kafkarec._c.columns cimport Buffer, Part, block_grow, buffer_free
+from kafkarec._c.columns cimport BlockArray, Buffer, block_grow, buffer_free
 from kafkarec._c.input_columns cimport LISTS_64, InputChunk, NO_LISTS, NO_NUMBERS, SPANS, Span
 from kafkarec._c.status cimport OK
 from kafkarec._core cimport Record
@@ -178,26 +178,26 @@ cdef struct PyRows:
 
 # ---- capacity
 
-cdef inline int64_t arrays_grow(Buffer* block, const Part* parts, int count, int64_t used, int64_t capacity,
+cdef inline int64_t arrays_grow(Buffer* block, const BlockArray* arrays, int count, int64_t used, int64_t capacity,
                                 int64_t more) except -1:
     """Makes space for `more` entries after `used` ones in each array; returns the new capacity."""
     capacity = max(2 * capacity, used + more)
-    if block_grow(NULL, block, 1, parts, count, used, capacity) != OK:
+    if block_grow(NULL, block, 1, arrays, count, used, capacity) != OK:
         raise MemoryError
     return capacity
 
 
 cdef inline int rows_reserve(PyRows* t, int64_t more) except -1:
-    cdef Part[5] parts
+    cdef BlockArray[5] arrays
     if t.capacity == 0 or more > t.capacity - t.count:
-        parts[:] = [Part(1, &t.offsets, 64), Part(1, &t.timestamps, 64), Part(1, &t.starts, 64),
-                    Part(1, &t.keys, 128), Part(1, &t.values, 128)]        # a Span has 128 bits
-        t.capacity = arrays_grow(&t.row_block, parts, 5, t.count, t.capacity, more + 1)
+        arrays[:] = [BlockArray(1, &t.offsets, 64), BlockArray(1, &t.timestamps, 64), BlockArray(1, &t.starts, 64),
+                     BlockArray(1, &t.keys, 128), BlockArray(1, &t.values, 128)]       # a Span has 128 bits
+        t.capacity = arrays_grow(&t.row_block, arrays, 5, t.count, t.capacity, more + 1)
     return 0
 
 
 cdef inline int kept_reserve(PyRows* t, int64_t more) except -1:
-    cdef Part kept = Part(1, &t.kept, 64)
+    cdef BlockArray kept = BlockArray(1, &t.kept, 64)
     if more > t.kept_capacity - t.kept_count:
         t.kept_capacity = arrays_grow(&t.kept_block, &kept, 1, t.kept_count, t.kept_capacity, more + 32)
     return 0
@@ -209,7 +209,7 @@ cdef inline void keep_reference(PyRows* t, PyObject* o) noexcept:
     t.kept_count += 1
 
 
-cdef inline void keep_new_reference(PyRows* t, PyObject* o) noexcept:
+cdef inline void keep_borrowed_reference(PyRows* t, PyObject* o) noexcept:
     Py_INCREF(o)
     keep_reference(t, o)
 
@@ -245,7 +245,7 @@ cdef inline int rows_fill(PyRows* t, PyObject* rows, int64_t count, const RowTyp
         if not taken:
             row = (<object>types.row_of)(<object>record, i)
             kept_reserve(t, 1)
-            keep_new_reference(t, <PyObject*>row)
+            keep_borrowed_reference(t, <PyObject*>row)
             take_tuple(t, <PyObject*>row)
         i += 1
     if t.missing_offsets and t.missing_offsets != t.count:
@@ -302,9 +302,9 @@ cdef inline bint take_kept(PyRows* t, PyObject* offset, PyObject* timestamp, PyO
     if not take_numbers(t, offset, timestamp):
         return False
     kept_reserve(t, 3)
-    keep_new_reference(t, key)
-    keep_new_reference(t, value)
-    keep_new_reference(t, headers)
+    keep_borrowed_reference(t, key)
+    keep_borrowed_reference(t, value)
+    keep_borrowed_reference(t, headers)
     return take_bytes(t, key, value, headers)
 
 
@@ -336,7 +336,7 @@ cdef inline bint take_headers(PyRows* t, PyObject* headers) except -1:
     """Reads all headers of a row. Another thread may change a list, so the pairs of a list are kept; a pair is a tuple
     and cannot change."""
     cdef bint listed = PyList_CheckExact(headers)
-    cdef Part pairs = Part(1, &t.pairs, 256)
+    cdef BlockArray pairs = BlockArray(1, &t.pairs, 256)
     cdef int64_t i, count
     cdef PyObject* pair
     cdef Span* key

@@ -51,7 +51,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         group,
         "-o OUT",
         "NAME.log: a file; orders-0: a partition folder; DIR/: a folder of those; default, and -: standard output",
-        shared_options.output_path("-o", shared_options.LOG),
+        shared_options.output_path_parser("-o", shared_options.LOG),
         dest="output",
     )
     add_option(group, "--force", "replace an existing file, but never an input")

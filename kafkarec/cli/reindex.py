@@ -29,7 +29,7 @@ from kafkarec.support.text_table import counted
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .problems import say
-from .shared_options import FOLDER, CouldNot, WrongUse, add_option, errors_named, number_parser, output_path
+from .shared_options import FOLDER, CouldNot, WrongUse, add_option, errors_named, number_parser, output_path_parser
 
 DESCRIPTION = """Rebuilds .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint from a log's batches,
 byte for byte as the recovery of Kafka 4.4 does, and reports how the old ones differ. Nothing is written to the log's
@@ -77,7 +77,7 @@ class RebuiltFile(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser, "partition folders, a broker's data folder, segments")
     help_ = "the new folder; it must be empty or not exist"
-    add_option(parser, "-o DIR", help_, output_path("-o", FOLDER), dest="output")
+    add_option(parser, "-o DIR", help_, output_path_parser("-o", FOLDER), dest="output")
     add_option(parser, "--dry-run", "compare only, write nothing")
     add_option(
         parser,

@@ -17,7 +17,7 @@ from kafkarec.storage.output_rules import STANDARD_INPUT
 
 from . import input_logs, output_files, progress, shared_options
 from .input_logs import standard_input_segment
-from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, add_option, output_path
+from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, add_option, output_path_parser
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
 what is lost. Reads any file (a disk image, lost+found/#12345, - for standard input), partition folders and data
@@ -37,7 +37,7 @@ _ON_ANOTHER_DISK = "; salvage to a folder on another disk (on this one, the same
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser, "a file, a partition folder, a data folder, or -")
-    add_option(parser, "-o DIR", "a new or empty folder", output_path("-o", FOLDER), dest="output")
+    add_option(parser, "-o DIR", "a new or empty folder", output_path_parser("-o", FOLDER), dest="output")
     shared_options.add_flags(
         parser,
         {

@@ -80,7 +80,7 @@ class OutputPath(str):
         return made
 
 
-def output_path(option: str, kind: str = FILE) -> Callable[[str], OutputPath]:
+def output_path_parser(option: str, kind: str = FILE) -> Callable[[str], OutputPath]:
     """Return the type of an argument that names an output."""
     return lambda path: OutputPath(path, option, kind)
 
@@ -306,7 +306,7 @@ def add_decompressed_limit(
 
 
 def add_page(parser: argparse.ArgumentParser, what: str) -> None:
-    add_option(parser, "--html FILE", f"also write {what} to FILE", output_path("--html"))
+    add_option(parser, "--html FILE", f"also write {what} to FILE", output_path_parser("--html"))
 
 
 def add_format_and_output(parser: argparse.ArgumentParser, formats: Sequence[str] = ("text", "json")) -> None:
@@ -343,7 +343,7 @@ def add_output_file(parser: argparse.ArgumentParser) -> None:
         parser,
         "-o FILE",
         "write to FILE, which must not exist and appears when it is complete; default, and -: standard output",
-        output_path("-o"),
+        output_path_parser("-o"),
         dest="output",
     )
     add_option(

@@ -36,7 +36,7 @@ from kafkarec.support.text_table import byte_size, counted
 
 from . import DAMAGED, FINE, input_logs, new_log, output_files, progress, shared_options
 from .problems import say
-from .shared_options import CouldNot, WrongUse, add_option, output_path
+from .shared_options import CouldNot, WrongUse, add_option, output_path_parser
 
 DESCRIPTION = """Estimates the size of a log with other codecs, levels, batch sizes and formats. Tries each of them on
 pieces spread over the log, with the code of convert, and writes nothing. Sizes are printed with their margin of error;
@@ -116,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_decompressed_limit(parser)
     shared_options.add_page(parser, "the report as an HTML page")
     help_ = "plot size against write speed to a .svg, .png or .pdf file"
-    add_option(parser, "--plot FILE", help_, output_path("--plot"))
+    add_option(parser, "--plot FILE", help_, output_path_parser("--plot"))
     shared_options.add_format_and_output(parser)
 
 

@@ -129,7 +129,8 @@ class AfterDamage(NamedTuple):
         previous: tuple[int, int, int] | None,
     ) -> None:
         """Reads the framed batch [position, end) if its neighbours disprove its base offset or its leader epoch and
-        prove others. row: as of good_batches; previous: the end of the batch that was read before, as such a row."""
+        prove others. row: as of last_good_batches; previous: the end of the batch that was read before, as such a
+        row."""
         own, before = Offsets(*row), _good_batches(decoder)
         if not before and previous is not None:  # the least offset of the file
             before = [Offsets(*previous)]
@@ -237,7 +238,7 @@ def _frames_from(decoder: Decoder, position: int) -> Frames:
 
 
 def _good_batches(decoder: Decoder) -> list[Offsets]:
-    return [Offsets(*row) for row in decoder.good_batches()]
+    return [Offsets(*row) for row in decoder.last_good_batches()]
 
 
 # ---- the bytes of headers

@@ -161,7 +161,7 @@ class TransactionListing(Sequence[Transaction]):
         return tuple(_ended_transactions(self._found.without_data, self._names))
 
     @cached_property
-    def _all(self) -> list[Transaction]:
+    def _as_list(self) -> list[Transaction]:
         return list(self)
 
     def __iter__(self) -> Iterator[Transaction]:  # without a list of all: there may be millions
@@ -176,7 +176,7 @@ class TransactionListing(Sequence[Transaction]):
     @overload
     def __getitem__(self, wanted: slice) -> Sequence[Transaction]: ...
     def __getitem__(self, wanted: int | slice) -> Transaction | Sequence[Transaction]:
-        return self._all[wanted]
+        return self._as_list[wanted]
 
     def _open_transaction(
         self, data: TransactionData, position: int, time: int, names: Sequence[str | None]

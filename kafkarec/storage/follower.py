@@ -181,7 +181,7 @@ class Follower:
         if not listed:
             return
         if not self._reading.name:
-            self._enter(_first_segment_with(listed, self._range.first_offset))
+            self._start_segment(_first_segment_with(listed, self._range.first_offset))
         elif not self._is_unchanged(listed):
             listed = self._listing()  # again: the broker may have rolled, and the cleaner run, since
             if not listed or any(name.endswith(".log.swap") for name in os.listdir(self._folder.path or os.curdir)):
@@ -207,7 +207,7 @@ class Follower:
             is_read = yield from self._read_current_segment(None if later else settled, known)
             if not (later and is_read):
                 break
-            self._enter(later[0])
+            self._start_segment(later[0])
         if known is not None and known.unreadable is not None:
             raise known.unreadable
         self._reading.judged = judged if settled == _ALL else None
@@ -227,7 +227,7 @@ class Follower:
         copies = names.packed_copies(found) if self.log.is_folder else {}
         return sorted((name for name in found if name not in copies), key=_sort_key)
 
-    def _enter(self, name: str, expected: int | None = None) -> None:
+    def _start_segment(self, name: str, expected: int | None = None) -> None:
         """Starts a segment at the first batch in the range; expected: at or above this offset."""
         record_range = self._range if expected is None else self._range._replace(first_offset=expected)
         first, base = record_range.first_offset, names.offset_in_name(name)
@@ -278,7 +278,7 @@ class Follower:
         """Continues, after a segment was replaced or deleted, at the next offset; notes offsets that were not read."""
         mark = self._last_mark
         expected = mark.next_offset if mark else self._range.first_offset
-        self._enter(_first_segment_with(listed, expected), expected)
+        self._start_segment(_first_segment_with(listed, expected), expected)
         if mark is None:
             return
         if self._last_mark is mark:
@@ -310,7 +310,7 @@ class Follower:
             place = f"offset {mark.next_offset}"
         else:
             self._reading = _Reading()  # if it is gone by now, too, the next poll is as the first one
-            self._enter(listed[0])
+            self._start_segment(listed[0])
             place = "its beginning"
         self._send_note(f"the log was truncated; continuing from {place}")
 

@@ -382,26 +382,26 @@ class SourceReader:
             yield None
 
 
-def _good_batches(step: Step, number: int, next_offset: int | None) -> Iterator[GoodBatches]:
+def _good_batches(step: Step, source: int, next_offset: int | None) -> Iterator[GoodBatches]:
     """Yields the batches of a step, all together if they are adjacent."""
     rows = step.rows
     if len(rows) > 1 and not (step.damage or step.restored) and rows.are_adjacent():
         first, last, epoch = step.first_offset, step.last_offset, as_stored(step.cell("partition_leader_epoch", 0))
         begin, end = rows.byte_range(0)[0], rows.byte_range(len(rows) - 1)[1]
         sums = rows.hash_sum(), end - begin, last - first + 1
-        yield GoodBatches(first, last, epoch, *sums, step.segment, begin, number, step=step)
+        yield GoodBatches(first, last, epoch, *sums, step.segment, begin, source, step=step)
     else:
         expected = step.segment.base_offset or 0 if next_offset is None else max(next_offset, 0)
-        yield from _single_batches(step, number, expected)
+        yield from _single_batches(step, source, expected)
 
 
-def _single_batches(step: Step, number: int, expected: int) -> Iterator[GoodBatches]:
+def _single_batches(step: Step, source: int, expected: int) -> Iterator[GoodBatches]:
     """Yields each batch of a step alone. expected: see Step.first_offsets"""
     segment, restored = step.segment, {one.position: one for one in step.restored}
     columns = step.first_offsets(expected), *map(step.column, _COLUMNS)
     for base, last, epoch, crc, size, records, position in zip(*columns, strict=True):
         fields = base, last, as_stored(epoch), hash_of_batch(last, crc, size), size, records
-        row = GoodBatches(*fields, segment, position, number)
+        row = GoodBatches(*fields, segment, position, source)
         if one := restored.get(position):
             header = with_restored_fields(segment.raw(position, UP_TO_MAGIC), one)
             row = row._replace(header=header, has_restored_base="base_offset" in one.fields)

@@ -37,7 +37,7 @@ class LeftOut(NamedTuple):
     """A file or folder that is not read.
 
     why    the reason, one sentence
-    kind   one word: that of `names.explain`, "unreadable" for what could not be read, "removed" for a folder that was
+    kind   one word: that of `names.meaning`, "unreadable" for what could not be read, "removed" for a folder that was
            removed after its parent was listed, or "copy" for a compressed copy of a segment that is read
     cause  of what could not be read: a key of `read_failures.REMEDIES`
     """
@@ -137,7 +137,7 @@ class PartitionFiles(FolderFiles):
                     chosen = checkpoints
                 size = None if names.is_packed(name) else entry.size
                 chosen.append(make(folder.join(name), name, folder=folder, topic=topic, partition=partition, size=size))
-            elif (known := names.explain(name, is_dir)).kind not in _KINDS_IN_PARTITION:
+            elif (known := names.meaning(name, is_dir)).kind not in _KINDS_IN_PARTITION:
                 left_out.append(LeftOut(name, known.sentence, known.kind, is_dir))
         segments.sort(key=by_base_offset)
         log = cls(folder.path, segments, left_out, folder=folder, topic=topic, partition=partition)
@@ -234,7 +234,7 @@ class DataFolderFiles(FolderFiles):
         for entry in entries:
             if entry.is_dir and names.is_log_folder(entry.name, above):
                 waiting.append(folder.below(entry.name))
-            elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
+            elif (known := names.meaning(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
         while waiting:
             listed = zip(waiting, map_requests(_entries_or_left_out, waiting, is_remote), strict=True)

@@ -124,11 +124,13 @@ def batch_tables(
 ) -> Generator[BatchTable]:
     """Batch tables of about 11,000 batches each, of those that may have offsets of the range. From frames and headers
     alone, unless check_crcs: then every byte is read, and still nothing decompressed."""
-    for step in _headers(segments, CHECKSUMS if check_crcs else HEADERS, errors, record_range):
+    for step in _header_steps(segments, CHECKSUMS if check_crcs else HEADERS, errors, record_range):
         yield BatchTable(step.part)
 
 
-def _headers(segments: Sequence[SegmentFile], want: Want, errors: str, record_range: RecordRange) -> Generator[Step]:
+def _header_steps(
+    segments: Sequence[SegmentFile], want: Want, errors: str, record_range: RecordRange
+) -> Generator[Step]:
     headers = walk_request(want, errors=errors).with_options(within=record_range)
     start_of = partial(ranges.start_position, record_range=record_range)
     with closing(_segments_in_range(segments, record_range)) as chosen:
@@ -140,7 +142,7 @@ def record_batches(segment: SegmentFile, decode_request: DecodeRequest) -> Itera
     source = SegmentBytes(segment, segment.named_request(decode_request._replace(skip=False)))
     errors = "skip" if decode_request.skip else "raise"
     with segment.opened():
-        yield from Batches((step.rows for step in _headers([segment], HEADERS, errors, EVERYTHING)), source)
+        yield from Batches((step.rows for step in _header_steps([segment], HEADERS, errors, EVERYTHING)), source)
 
 
 def _segments_in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Generator[SegmentFile]:

@@ -286,7 +286,7 @@ def offset_in_name(name: str) -> int | None:
     return parsed.base_offset if parsed and parsed.suffix in (".log", ".checkpoint") else None
 
 
-def unpacked(name: str) -> str:
+def unpacked_name(name: str) -> str:
     """The name without the .gz or .zst of a compressed file."""
     for suffix in PACKED_SUFFIXES:
         name = name.removesuffix(suffix)
@@ -312,7 +312,7 @@ def packed_copies(file_names: Iterable[str]) -> dict[str, str]:
     present = set(file_names)
     copies = {}
     for name in filter(is_segment, filter(is_packed, present)):
-        plain = unpacked(name)
+        plain = unpacked_name(name)
         read = next(each for each in (plain, *(plain + suffix for suffix in PACKED_SUFFIXES)) if each in present)
         if read != name:
             copies[name] = read
@@ -324,14 +324,14 @@ def side_file_name(name: str, suffix: str) -> str:
     parsed = segment(name)
     if parsed:
         return parsed.stem + suffix
-    name = unpacked(name)
+    name = unpacked_name(name)
     return name.rpartition(".")[0] + suffix if "." in name else name + suffix
 
 
 def side_file_kind(name: str) -> SideFileKind | None:
     """The kind of a side file, from the suffix alone; of one that is not in use or is packed, too. None for any other
     name."""
-    bare = unpacked(next((name.removesuffix(state) for state in _STATES if name.endswith(state)), name))
+    bare = unpacked_name(next((name.removesuffix(state) for state in _STATES if name.endswith(state)), name))
     return next((kind for suffix, kind in SIDECARS.items() if bare.endswith(suffix)), None)
 
 
@@ -360,7 +360,7 @@ def folder_owner(parts: list[str]) -> tuple[str | None, int | None]:
     return (named.topic, named.partition) if named else (None, None)
 
 
-def explain(name: str, is_dir: bool = False) -> NameMeaning:
+def meaning(name: str, is_dir: bool = False) -> NameMeaning:
     """The meaning of a file's or folder's name: a word, and a sentence with the reason why it is read or left out."""
     if name.removesuffix(".tmp") in FILES:
         if name.endswith(".tmp"):

@@ -113,7 +113,7 @@ class Opener:
         if len(copied) > 1:
             left_out = []
             for entry in by_owner.pop(_NO_OWNER, ()):
-                if (kind := names.explain(entry.name, entry.is_dir).kind) != "file":
+                if (kind := names.meaning(entry.name, entry.is_dir).kind) != "file":
                     why = "a folder" if entry.is_dir else "its name has no topic and partition"
                     why += ", beside copies of several partitions; left out, name it to read it"
                     left_out.append(LeftOut(entry.name, why, kind, entry.is_dir))

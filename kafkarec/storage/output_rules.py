@@ -48,7 +48,7 @@ class Refused(ValueError):
 
 def identity(path: str) -> Identity | None:
     """Device and inode of a path, links resolved; None: it does not exist."""
-    status = _status(path)
+    status = _stat(path)
     return status and (status.st_dev, status.st_ino)
 
 
@@ -176,7 +176,7 @@ class Inputs:
             if os.path.abspath(bare) != os.path.abspath(other):
                 is_what = f"is a {'' if real == os.path.realpath(other) else 'hard '}link to {other},"
             raise Refused(f"{shown} {is_what} one of the inputs; choose another name")
-        status = _status(bare)
+        status = _stat(bare)
         if status is not None and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             raise Refused(f"{shown} {_OTHER_NAMES}; choose another name")
         self._guard_folders_within()
@@ -219,7 +219,7 @@ class Inputs:
 
     def _add(self, path: str) -> None:
         place = _path_of(0) if path == STANDARD_INPUT else remote.local_path(path) or ""
-        status = _status(place)
+        status = _stat(place)
         if status is None:
             return
         shown = path if place == path else place.replace("/dev/fd/0", "standard input")
@@ -296,7 +296,7 @@ def suggested_output(name: str, sources: Sequence[str]) -> str:
     return path
 
 
-def _status(path: str) -> os.stat_result | None:
+def _stat(path: str) -> os.stat_result | None:
     """The file that is at a path, or would be replaced there: of missing/../a.log it is a.log, where it is written. An
     empty path is that of what has none on this machine."""
     for each in (path, path and os.path.realpath(path)):
@@ -307,7 +307,7 @@ def _status(path: str) -> os.stat_result | None:
 
 def _mode(path: str) -> int:
     """The type of a file with its permissions; 0: it does not exist."""
-    status = _status(path)
+    status = _stat(path)
     return status.st_mode if status else 0
 
 
@@ -315,7 +315,7 @@ def _file_key(path: str | None) -> tuple[object, ...] | None:
     """A key that is equal for all paths of one file; None for what is not a file."""
     descriptor = descriptor_of(path)
     try:
-        status = _status(path or "") if descriptor is None else os.fstat(descriptor)
+        status = _stat(path or "") if descriptor is None else os.fstat(descriptor)
     except OSError:
         return None
     if status is None:
@@ -346,7 +346,7 @@ def _path_of(descriptor: int) -> str:
 
 
 def _has_kafkas_suffix(name: str) -> bool:
-    return names.unpacked(name).endswith(_SUFFIXES)
+    return names.unpacked_name(name).endswith(_SUFFIXES)
 
 
 def _has_kafkas_name(name: str) -> bool:

@@ -24,7 +24,7 @@ _active: list[_CallsAhead] = []  # an entry for each helper that has begun and n
 _exiting: list[bool] = []  # not empty when the interpreter ends: helpers do not begin any more
 
 
-def _end() -> None:
+def _wait_for_helpers() -> None:
     """Waits a moment for the helpers. Called when the interpreter ends: if one returns from compiled code while its
     modules are taken down, the process may end by SIGSEGV."""
     _exiting.append(True)
@@ -34,7 +34,7 @@ def _end() -> None:
             time.sleep(_MOMENT / 1000)
 
 
-atexit.register(_end)
+atexit.register(_wait_for_helpers)
 os.register_at_fork(after_in_child=_active.clear)  # a forked process has one thread
 
 
@@ -79,11 +79,11 @@ class _CallsAhead:
         try:
             while len(self._helpers) < min(most, len(self.waiting)):
                 self._helpers.append(None)
-                start_new_thread(self._work, ())
+                start_new_thread(self._make_calls, ())
         except RuntimeError:  # none can be started
             self._helpers.pop()
 
-    def _work(self) -> None:
+    def _make_calls(self) -> None:
         _active.append(self)  # before `_closed` is read, which `close` sets before it reads `_active`
         try:
             while not (self._closed or _exiting) and self._make_call(BaseException):

@@ -57,7 +57,7 @@ from spark_udfs.bootstrap import distributed
 from spark_udfs.errors import logger
 from spark_udfs.schema import NamedValues
 
-from .gaps import last_batch
+from .gaps import last_whole_batch
 from .options import StorageOptions
 from .paths import open_segment
 from .staging import (
@@ -362,7 +362,7 @@ class Bucket(Store):
         end = int(logs[-1].name[:20])
         for one in reversed([each for each in logs if each.size]):
             with open_segment(f"{self.path}/{name}/{one.name}", job.options.storageOptions) as segment:
-                last = last_batch(segment)
+                last = last_whole_batch(segment)
             if last is not None:
                 end = max(end, last["next_offset"])  # behind a gap the last segment may be empty
                 break

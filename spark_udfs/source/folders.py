@@ -21,7 +21,7 @@ from typing import Any
 from spark_udfs.bootstrap import distributed
 from spark_udfs.schema import NamedValues
 
-from .gaps import last_batch
+from .gaps import last_whole_batch
 from .paths import open_segment
 from .staging import (
     EMPTY_LOG,
@@ -303,7 +303,7 @@ def _clone_for_appending(folder: str, target: str, appended: int) -> int | None:
     copied = appended > 0
     if copied and size >= max(SMALL_SEGMENT, appended):
         with suppress(ValueError), open_segment(last, NO_STORAGE) as segment:  # a writer cuts off what is no batch
-            last_batch(segment)
+            last_whole_batch(segment)
             copied = False
     for entry in list(os.scandir(folder)):
         if entry.name == WRITER_LOCK or not entry.is_file(follow_symlinks=False):

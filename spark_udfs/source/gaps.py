@@ -66,14 +66,14 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
             left -= BYTES_PER_FILE + opened.size - begin
             if left < 0:
                 break
-            last = last_batch(opened, begin)
+            last = last_whole_batch(opened, begin)
             gap = gap_after(split, last and last["next_offset"])
             found |= {split.path: gap.detail} if gap else {}
     call = damage_report_call(options)
     warn_of_some([f"{path}: {found[path]}; {call}" for path in sorted(found)], f"more gaps between segments; {call}")
 
 
-def last_batch(segment: kafkarec.Segment, begin: int = 0) -> Any:
+def last_whole_batch(segment: kafkarec.Segment, begin: int = 0) -> Any:
     """The row of a segment's last batch, read from the last index entry or `begin` on; None: there is no batch.
     ValueError if the segment does not end with a whole batch with a right checksum."""
     tables = list(
@@ -98,7 +98,7 @@ def missing_offset_text(partition: PartitionLog, offset: int) -> str | None:
     split = Split(segment.path, *owner, first_offset=segment.base_offset, next_base_offset=after)
     gap = None
     with suppress(ValueError), segment.copy(later_segment=True) as part:  # else only a task can tell what is there
-        last = last_batch(part)
+        last = last_whole_batch(part)
         gap = gap_after(split, last and last["next_offset"])
     if gap is None or gap.lost_from is None or offset < gap.lost_from:
         return None

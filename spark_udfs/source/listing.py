@@ -80,7 +80,7 @@ class Listing:
             if self.finder.is_remote:
                 self._logs = self.finder.logs()
             else:
-                self._list()
+                self._update_logs()
                 for log in self._logs:
                     last = log.segments[-1]
                     log.segments = tuple(
@@ -89,7 +89,7 @@ class Listing:
                     )
         return paths.partitions(self.options, self.finder, self._logs)
 
-    def _list(self) -> None:
+    def _update_logs(self) -> None:
         names = self._names_now()
         problem = ""
         for tries in range(_TRIES):

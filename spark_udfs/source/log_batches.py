@@ -115,7 +115,7 @@ def batches(opened: kafkarec.Segment, begin: int, end: int, next_base: int | Non
     read_from = 0 if doubt < 2 * _BESIDE and not known else at
     checked = chain.from_iterable(_batches_as_read(opened, read_from, end, check_crcs=True))
     before = [] if read_from or opened.base_offset is None else [LogBatch("", next_offset=opened.base_offset)]
-    yield from (each for each in _judged(chain(before, checked, following)) if each.path and each.begin >= at)
+    yield from (each for each in _with_context(chain(before, checked, following)) if each.path and each.begin >= at)
 
 
 def _batches_as_read(
@@ -142,7 +142,7 @@ def _batches_as_read(
             yield [LogBatch(opened.path, *row, restored=restored.get(row[0], ())) for row in rows]
 
 
-def _judged(found: Iterable[LogBatch]) -> Iterator[LogBatch]:
+def _with_context(found: Iterable[LogBatch]) -> Iterator[LogBatch]:
     """The batches with `context` and `is_misfit`, from which the cuts follow."""
     around: deque[LogBatch | None] = deque([None] * _WITNESSES, 2 * _WITNESSES + 1)
     for each in chain(found, repeat(None, _WITNESSES)):

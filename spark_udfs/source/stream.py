@@ -140,13 +140,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue  # with its offsets in the result Spark would start an empty batch
             end = max(begin, min(end, self._held_back.get(key, end)))
             starts[key], ends[key], self._latest[key] = begin, end, latest
-        offsets = self._limited(starts, ends, limit)
+        offsets = self._ends_within_limit(starts, ends, limit)
         for key, log in logs.items():
             log.forget_except({each[key] for each in (before, starts, offsets) if key in each})
         self._held_back = {}
         return offsets
 
-    def _limited(self, starts: Offsets, ends: Offsets, limit: ReadLimit | None) -> Offsets:
+    def _ends_within_limit(self, starts: Offsets, ends: Offsets, limit: ReadLimit | None) -> Offsets:
         """The end offsets of a micro-batch: the limit in proportion to the lag of each partition, at least one offset,
         as in Spark's Kafka source. A limit of bytes becomes one of offsets by their mean size."""
         lags = {key: ends[key] - start for key, start in starts.items() if ends[key] > start}
@@ -201,13 +201,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @report_cause_first
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
         before, after = offsets_from_json(start), offsets_from_json(end)
-        splits = self._with_logs(lambda logs: self._splits(logs, before, after))
+        splits = self._with_logs(lambda logs: self._plan_splits(logs, before, after))
         columns.check_key_values(splits, self.columns)
         gaps.warn_of_gaps(self.options, splits)
         self._reached = after
         return [InputPartition(each) for each in planning.group_into_tasks(self.options, splits)]
 
-    def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:
+    def _plan_splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:
         if self._reached is None and not capabilities.LIMITS.present:  # what was lost before the restart
             self._report_missing(before, logs)
             for key, log in logs.items():

@@ -44,7 +44,7 @@ def filter_to(
     nothing: Any = None  # of the log that the cleaner's own choices need
     running: Any = Cleaner(settings, stats, lambda path, end: None, nothing, nothing, nothing)
     running.check_batch_retention, running.retained_rows = chooser.check_batch_retention, chooser.retained_rows
-    result = Filtered(b"".join(running.run(source)))
+    result = Filtered(b"".join(running.kept_batches(source)))
     result.stats = stats
     result.remaining = sum(step.tail[1] for step in walk([source], walk_request(HEADERS)) if step.tail)
     return result

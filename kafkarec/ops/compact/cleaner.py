@@ -75,7 +75,7 @@ class Cleaning(Iterator[bytes | memoryview]):
         cleaner = Cleaner(settings, stats, self._progress, known, offsets, self._transactions)
         for segment, stop in zip(self._segments, stops, strict=True):
             if stop != 0:
-                yield from cleaner.run(segment, stop)
+                yield from cleaner.kept_batches(segment, stop)
             if stop is None:
                 continue
             for step in walk([segment], walk_request(HEADERS), start=stop):  # the rest, unchanged

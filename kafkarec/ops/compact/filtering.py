@@ -278,7 +278,7 @@ class Cleaner:
         self.stats.messages_superseded += lost - invalid - tombstones
         return keep
 
-    def run(self, segment: Any, stop: int | None = None) -> Iterator[bytes | memoryview]:
+    def kept_batches(self, segment: Any, stop: int | None = None) -> Iterator[bytes | memoryview]:
         """The kept batches of a segment, or of its first `stop` bytes; each item is one or more whole batches."""
         start: int | None = 0
         while start is not None:

@@ -90,7 +90,7 @@ class DumpedBatch(NamedTuple):
         refuse(self.source, self.position, fault, self.stored_offset)
 
 
-def pieces(source: ByteSource, start: int, end: int, window: int = WINDOW) -> Iterator[list[DumpedBatch]]:
+def dumped_batches(source: ByteSource, start: int, end: int, window: int = WINDOW) -> Iterator[list[DumpedBatch]]:
     """All batches between two bytes of a file, some at a time. KafkaRecordError, after the good batches, for a size
     below 14, and for a header that the file does not have as a whole."""
     position = start

@@ -21,7 +21,7 @@ from kafkarec.format.single_fields import FieldFault
 from kafkarec.read import reader
 from kafkarec.sources.files import ByteSource
 
-from .batch_lines import DumpedBatch, batch_line, pieces
+from .batch_lines import DumpedBatch, batch_line, dumped_batches
 from .record_lines import ConsecutiveCheck, DumpOptions, Row, message_lines, record_lines
 
 
@@ -37,7 +37,7 @@ def log_text(
     whole = options.max_bytes == INT_MAX  # the whole file, even above 2 GiB, which Kafka's tool refuses
     end = source.size if whole else min(source.size, options.max_bytes)
     position = 0
-    for batches in pieces(source, 0, end):
+    for batches in dumped_batches(source, 0, end):
         records = _PieceRecords(batches, options.max_decompressed_bytes)
         for number, batch in enumerate(batches):
             yield batch_line(batch)

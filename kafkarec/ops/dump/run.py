@@ -36,11 +36,11 @@ from kafkarec.storage.output_rules import STANDARD_INPUT
 from .batch_lines import (
     DumpedBatch,
     checked_codec,
+    dumped_batches,
     java_absolute_path,
     java_path,
     optional_long,
     parse_long,
-    pieces,
     refuse,
 )
 from .log_text import log_text, records_of
@@ -101,7 +101,7 @@ def offset_index_text(file: DumpedFile, index: ByteSource, log: ByteSource) -> I
         _demand_inside(index, log, offset, position)
         max_message_size = file.options.max_message_size
         end = min(log.size, position + max_message_size)
-        batch = next(chain.from_iterable(pieces(log, position, end, UP_TO_MAGIC)), None)
+        batch = next(chain.from_iterable(dumped_batches(log, position, end, UP_TO_MAGIC)), None)
         if batch is None:
             _refuse_index(
                 index,
@@ -132,7 +132,7 @@ def time_index_text(file: DumpedFile, index: ByteSource, log: ByteSource, offset
             return
         offset, position = base + relative, _position_for(offsets, relative)
         _demand_inside(index, log, offset, position)
-        for batch in chain.from_iterable(pieces(log, position, log.size, _INDEXED_BYTES)):
+        for batch in chain.from_iterable(dumped_batches(log, position, log.size, _INDEXED_BYTES)):
             found = _last_offset(batch)
             if found < offset:
                 continue
@@ -258,7 +258,7 @@ def dump(
     for path in paths:
         display_path = path if "://" in path else java_path(path)
         yield f"Dumping {display_path}\n"
-        name = names.unpacked(display_path.rsplit("/", 1)[-1])
+        name = names.unpacked_name(display_path.rsplit("/", 1)[-1])
         kind = _log_lines if name == STANDARD_INPUT else _KINDS.get(name[name.rindex(".") :] if "." in name else "")
         if kind is None:
             say(f"Ignoring unknown file {display_path}")

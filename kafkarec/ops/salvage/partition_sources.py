@@ -263,7 +263,7 @@ def _files_besides_partitions(folder: str) -> list[LeftOut]:
         return []
     left_out = []
     for name in found:
-        path, what = os.path.join(folder, name), names.explain(name)
+        path, what = os.path.join(folder, name), names.meaning(name)
         if what.kind == "file" and not os.path.isdir(path):
             unread = _read_failure_of(LocalFolder(folder), name)
             if unread is None:

@@ -74,7 +74,7 @@ from .salvaged_partition import BesideFile, OutputFile, SalvagedPartition
 _CUT = "length_beyond_end"  # the reason of its damage, where nothing but the end is missing
 
 
-def plan_snapshots(folder: PlannedFolder, partition: PartitionSources, cap: int) -> None:
+def plan_kraft_snapshots(folder: PlannedFolder, partition: PartitionSources, cap: int) -> None:
     """Plans each snapshot of the sources, by its name. cap: max_decompressed_bytes."""
     copies: dict[str, list[tuple[int, SegmentFile]]] = {}
     for number, source in enumerate(partition.sources):
@@ -82,10 +82,10 @@ def plan_snapshots(folder: PlannedFolder, partition: PartitionSources, cap: int)
             # as one that others follow: it is never appended to, and what is behind its last batch is damage
             copies.setdefault(segment.name, []).append((number, segment.copy(later_segment=True)))
     for of_one in copies.values():
-        _plan_snapshot(folder, of_one, cap)
+        _plan_kraft_snapshot(folder, of_one, cap)
 
 
-def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]], cap: int) -> None:
+def _plan_kraft_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]], cap: int) -> None:
     """Plans a copy of the first complete copy of a snapshot, or sets the good batches of all copies aside."""
     report, incomplete = folder.report, list[GoodBatches]()
     for number, segment in copies:
@@ -130,7 +130,7 @@ def _has_footer(good: list[GoodBatches]) -> bool:
 def plan(partition: PartitionSources, options: SalvageOptions) -> list[PlannedFolder]:
     """The folders of a partition: one, or several for a file without a known name that has several logs."""
     if partition.topic is None and partition.sources[0].unordered:
-        return _plan_unordered(partition, options)
+        return _plan_unnamed_file(partition, options)
     for source in partition.main_sources:  # before their segments: a broker may be writing both
         if not source.unordered:
             source.recorded_ends = recorded_ends.read(log_of_source(partition, source), source.data_folder)
@@ -152,7 +152,7 @@ def plan(partition: PartitionSources, options: SalvageOptions) -> list[PlannedFo
     made.report.unread += unread_beside
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
-    plan_snapshots(made, partition, options.max_decompressed_bytes)
+    plan_kraft_snapshots(made, partition, options.max_decompressed_bytes)
     end = _compare_end(partition, made.report, recorded)
     add_lost_start(partition, made.report)
     report, least_end = made.report, 0
@@ -223,7 +223,7 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
     return builder.folder
 
 
-def _plan_unordered(partition: PartitionSources, options: SalvageOptions) -> list[PlannedFolder]:
+def _plan_unnamed_file(partition: PartitionSources, options: SalvageOptions) -> list[PlannedFolder]:
     """A file without a known name as one log; or, if its offsets, leader epochs or sequence numbers fall, as many. It
     then has pieces of several partitions, or of one partition in the wrong order; only the user can know which. It is
     read once more then, as no offset tells of another one that it is wrong."""

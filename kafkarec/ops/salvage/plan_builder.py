@@ -68,7 +68,7 @@ class _BatchStream:
         """How many adjacent batches have the epoch of the head: the last kept one has `before`, the next is ahead."""
         return (self.head.epoch == before) + (self.head.epoch == self.following_epoch)
 
-    def split(self) -> bool:
+    def split_head(self) -> bool:
         """Whether the head was several batches, of which each is alone now, or a wrapper message that begins later."""
         if self.head.batches > 1:
             self.ahead.extendleft(reversed([*self.ahead.popleft().each()]))
@@ -138,7 +138,7 @@ def merge(
             if source != good.source
         )
         is_behind = next_offset is not None and good.base < next_offset
-        if (differ or is_stale or is_behind) and any(stream.split() for stream in around):
+        if (differ or is_stale or is_behind) and any(stream.split_head() for stream in around):
             continue  # each of their batches is decided about alone, with the offsets that it has
         for other in remaining[1:]:
             while other.ahead and other.head.comparison_key == good.comparison_key:

@@ -261,7 +261,9 @@ class PlannedFolder:
         self.report.start_offset = base if self.report.start_offset is None else self.report.start_offset
         self.report.next_offset = base
 
-    def _aside(self, name: str, file: str, position: int, size: int, base: Any, last: Any, reason: str) -> FilePlan:
+    def _set_aside_file(
+        self, name: str, file: str, position: int, size: int, base: Any, last: Any, reason: str
+    ) -> FilePlan:
         """The file `name` of batches that are set aside. The report gets the batch that is to be appended."""
         path = f"{SET_ASIDE}/{self.report.folder}/{name}"
         self.report.set_aside.append(SetAsideRange(file, position, size, base, last, reason, path))
@@ -275,7 +277,7 @@ class PlannedFolder:
             self.report.unread.append(partial_read_failure(batch.segment.path))
             return
         place = batch.segment.path, batch.position, batch.size, batch.base, batch.last, batch.reason
-        self._aside(f"{batch.reason}-{batch.source}{suffix}", *place).copy(segment, position, batch.size)
+        self._set_aside_file(f"{batch.reason}-{batch.source}{suffix}", *place).copy(segment, position, batch.size)
 
     def join_aside(self, first: int = 0) -> None:
         """Joins adjacent batches that are set aside, of those that the report has from `first` on."""
@@ -310,7 +312,7 @@ class PlannedFolder:
                 if one.reason and one.old:
                     size, offsets = batch_size(one.old), (one.old.base_offset, last_offset(one.old))
                     place = *old.origin(one.position, size), size, *offsets, one.reason
-                    old.copy_to(self._aside(f"{one.reason}-0.log", *place), one.position, size)
+                    old.copy_to(self._set_aside_file(f"{one.reason}-0.log", *place), one.position, size)
                 if not (one.old and one.new):  # another header counts as before
                     moved.add(name)
             self.add(old.changed(in_file))

@@ -206,7 +206,9 @@ def _salvage_all(
         # and what cannot be read is found to be unreadable.
         for is_read_once in (read_once, True):
             with suppress(Unreadable):
-                return _make(partition, replace(options, progress=on_progress), note, is_read_once, raise_if_stopped)
+                return _salvage_partition(
+                    partition, replace(options, progress=on_progress), note, is_read_once, raise_if_stopped
+                )
         raise OSError(errno.EIO, "it changes, or its disk fails, while it is read", partition.sources[0].path)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -217,7 +219,7 @@ def _salvage_all(
             raise
 
 
-def _make(
+def _salvage_partition(
     partition: PartitionSources,
     options: SalvageOptions,
     note: PartitionNote | None,

@@ -210,7 +210,7 @@ def _worst_first(one: SalvagedPartition) -> tuple[int, int, int, str]:
 def _may_hold_records(path: str) -> bool:
     """Whether a path may contain records: a deleted partition's folder, a .deleted segment, lost+found."""
     name = os.path.basename(path)
-    parsed, kind = names.segment(name), names.explain(name).kind
+    parsed, kind = names.segment(name), names.meaning(name).kind
     if parsed is not None and parsed.suffix in names.SIDECARS:
         return False
     return name == LOST_AND_FOUND or names.folder(name) is not None or kind not in ("foreign", "file")

@@ -30,7 +30,7 @@ from kafkarec.support.threads import run_in_threads
 from kafkarec.tables.records import RecordColumns
 
 from .candidates import BATCH_SIZES, CODECS, FORMATS, Candidate, NotTried, candidates
-from .sampling import PIECE_BYTES, PIECES, pieces
+from .sampling import PIECE_BYTES, PIECES, sample_pieces
 
 _LONG_ENOUGH = 0.05
 _RUNS = 2
@@ -262,7 +262,7 @@ def study(
     whole = sample is None or size <= sample
     makeup, reading, bytes_read, damage, count = Makeup(), 0.0, 0, 0, 0
     limits: dict[str, Any] = {"errors": "skip", "max_decompressed_bytes": max_decompressed_bytes}
-    for piece in pieces(segments, sample):
+    for piece in sample_pieces(segments, sample):
         columns = decode(piece, control=True, header_keys="binary", **limits)
         bytes_read += len(piece)
         damage += len(columns.damage)

@@ -41,7 +41,7 @@ def sample_shares(sizes: Sequence[int], sample: int) -> list[int]:
     return found
 
 
-def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[bytes]:
+def sample_pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[bytes]:
     """Pieces of `sample` bytes in total, each of whole batches and any bytes between them; None: the whole log, in
     pieces. One is in memory at a time."""
     total = sum(segment.size for segment in segments)

@@ -91,7 +91,7 @@ def validated(data: bytes | memoryview, log_append_time: int, max_timestamp: int
     return made
 
 
-# Why a record is refused, by the members of the C enum RecordFault of `_c/record_stats.pxd`.
+# Why a record is refused, by the members of the C enum RecordFault of `_c/record_summary.pxd`.
 REFUSALS = (
     "",
     "its magic {own_magic} is not the outer magic {magic}",

@@ -43,8 +43,8 @@ from .rules import (
 _COLUMNS = ("timestamp", "key", "value", "headers")
 
 
-class RecordStats(NamedTuple):
-    """Statistics of all records from the scan: timestamps in ms.
+class RecordSummary(NamedTuple):
+    """What the scan found of all records: timestamps in ms.
 
     unfit: a record that cannot be written in the wanted magic comes before the first one that is refused
     """
@@ -63,12 +63,12 @@ class ProduceRequest(NamedTuple):
     view: memoryview
     first: FirstBatch
     payload: Any
-    stats: RecordStats
+    summary: RecordSummary
     rules: Rules
 
     @property
     def next_offset(self) -> int:
-        return wrapped(self.rules.first_offset + self.stats.records, 64)
+        return wrapped(self.rules.first_offset + self.summary.records, 64)
 
 
 def stamp_in_place(request: ProduceRequest) -> ValidatedRecords:
@@ -77,7 +77,7 @@ def stamp_in_place(request: ProduceRequest) -> ValidatedRecords:
     rules, first = request.rules, request.first
     is_plain = first.magic < BATCH_MAGIC and not first.codec
     has_times = rules.magic > 0
-    max_timestamp = request.stats.greatest if has_times or is_plain else -1
+    max_timestamp = request.summary.greatest if has_times or is_plain else -1
     if not rules.create_time:
         max_timestamp = rules.now if has_times or not is_plain else -1
     result = validated(request.view, rules.now, max_timestamp, request.next_offset)
@@ -89,18 +89,18 @@ def stamp_in_place(request: ProduceRequest) -> ValidatedRecords:
             last_offset=wrapped(request.next_offset - 1, 64),
             partition_leader_epoch=rules.leader_epoch if rules.magic >= BATCH_MAGIC else None,
             timestamp_type=TimestampType(rules.timestamp_type) if has_times else None,
-            max_timestamp=(request.stats.greatest if rules.create_time else rules.now) if has_times else None,
+            max_timestamp=(request.summary.greatest if rules.create_time else rules.now) if has_times else None,
         )
     return result
 
 
 def rewrite_batch(request: ProduceRequest) -> ValidatedRecords:
     """The records rewritten in the wanted magic and codec."""
-    rules, first, stats = request.rules, request.first, request.stats
-    check_rewrite(first, rules, stats.headers, stats.least)
-    max_timestamp = (stats.greatest if rules.magic > 0 else -1) if rules.create_time else rules.now
+    rules, first, summary = request.rules, request.first, request.summary
+    check_rewrite(first, rules, summary.headers, summary.least)
+    max_timestamp = (summary.greatest if rules.magic > 0 else -1) if rules.create_time else rules.now
     data = b""
-    if stats.records:
+    if summary.records:
         header = BatchHeader(
             magic=rules.magic,
             codec=rules.codec,
@@ -118,7 +118,7 @@ def rewrite_batch(request: ProduceRequest) -> ValidatedRecords:
     elif not rules.create_time and (rules.codec or rules.magic >= layout.BATCH_MAGIC):
         refuse("record_count_invalid", expected=1, found=0, detail="under log append time")
     result = validated(data, rules.now, max_timestamp, request.next_offset)
-    result.size_changed, result.stats = True, RecordValidationStats(stats.records)
+    result.size_changed, result.stats = True, RecordValidationStats(summary.records)
     return result
 
 
@@ -252,18 +252,18 @@ def _validate_and_assign_offsets(
         stays = (stays and rules.magic > 0) or (first.codec == 0 and first.is_control)
     payload = _decompressed_records(view, request, first, rules, stays)
     place = request.scan_records(payload, rules, stays and first.codec > 0, rules.limit)
-    stats = RecordStats(*request.stats)
+    summary = RecordSummary(*request.summary)
     kept = payload if first.magic >= BATCH_MAGIC else None
-    accepted = ProduceRequest(view[: request.end], first, kept, stats, rules)
+    accepted = ProduceRequest(view[: request.end], first, kept, summary, rules)
     converts = plain and not stays
     wrong = request.refused_records()
     if wrong[0] and converts:
         decoded_records(accepted)  # Kafka reads all records first, for the size of the result
-    if wrong[0] and not (converts and stats.unfit):  # then it writes each record right after checking it
+    if wrong[0] and not (converts and summary.unfit):  # then it writes each record right after checking it
         refuse_records(wrong, place, first.magic, rules)
     if not request.one_magic:  # Kafka scans the messages before it first
         refuse("batch_magic_differs", position=request.other_position, expected=first.magic, found=request.other_magic)
-    if stays and (plain or stats.in_order or rules.magic == 0):
+    if stays and (plain or summary.in_order or rules.magic == 0):
         return stamp_in_place(accepted)
     if stays and first.codec and first.magic >= BATCH_MAGIC:
         # Kafka would rewrite it and fails, as it has skipped keys and values of the records

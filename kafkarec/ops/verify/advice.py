@@ -30,19 +30,19 @@ def next_steps(report: ReportData) -> list[str]:
     single = remote.is_url(report.path) or os.path.exists(report.path)
     inputs = [report.path] if single else [one.path for one in report.partitions]
     output = suggested_output("rescued", inputs)
-    steps = [*remedies, *_repairs(report, inputs, output)]
+    steps = [*remedies, *_repair_lines(report, inputs, output)]
     if steps:
         return steps
     slow = [one for one in report.partitions if _has_finding_for(one, REINDEX, ANOMALY)]
     if slow:
-        return [_reindex(report, slow, output)]
+        return [_reindex_command(report, slow, output)]
     for found in report.findings:
         if found.severity == ANOMALY and found.file and found.position is not None:
             return [command("explain", [found.file], ("--at", found.position)), f"({found.kind})"]
     return []
 
 
-def _repairs(report: ReportData, inputs: Sequence[str], output: str) -> Iterator[str]:
+def _repair_lines(report: ReportData, inputs: Sequence[str], output: str) -> Iterator[str]:
     if any(one.reason == "limit_exceeded" for one in report.damage):
         yield command("verify", inputs, ("--max-decompressed-bytes", "1g"))
         yield "(payloads above the limit were not read)"
@@ -71,7 +71,7 @@ def _repairs(report: ReportData, inputs: Sequence[str], output: str) -> Iterator
     yield from _for_files_left_out(report, inputs)
     wrong_indexes = [one for one in rest if _has_finding_for(one, REINDEX, ERROR)]
     if wrong_indexes and not is_whole_folder:  # of which salvage writes all indexes
-        yield _reindex(report, wrong_indexes, output)
+        yield _reindex_command(report, wrong_indexes, output)
     compared = [one.name for one in rest if _has_finding_for(one, REPLICA, ERROR)]
     if compared:
         where = _first_of(compared)
@@ -88,7 +88,7 @@ def _paths_of(report: ReportData, logs: Sequence[PartitionReport]) -> list[str]:
     return [report.path] if is_around else paths
 
 
-def _reindex(report: ReportData, logs: Sequence[PartitionReport], output: str) -> str:
+def _reindex_command(report: ReportData, logs: Sequence[PartitionReport], output: str) -> str:
     """The command for some logs, of replicas for one: each has its folder in the output by its name."""
     by_name = {one.name: one for one in logs}
     return command("reindex", _paths_of(report, [*by_name.values()]), ("-o", f"{output}-indexes"))

@@ -197,7 +197,7 @@ class SegmentCheck:
 
     def _check_file(self, segment: Any) -> None:
         """Adds findings about the file as a whole."""
-        is_snapshot = names.unpacked(self.name).endswith(".checkpoint")
+        is_snapshot = names.unpacked_name(self.name).endswith(".checkpoint")
         counted = self.good_bytes + self.damaged_bytes + self.unreadable_bytes + self.remaining
         if counted != self.size and not self.is_unread:
             self.findings.add("bytes_unaccounted", f"{counted} bytes counted of {self.size}")

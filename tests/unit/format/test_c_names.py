@@ -49,7 +49,7 @@ def test_messages_for_refused_records_are_in_the_order_of_the_row_faults():
 
 
 def test_each_fault_of_a_produced_record_has_its_message():
-    faults = list(members("record_stats.pxd", "FINE"))
+    faults = list(members("record_summary.pxd", "FINE"))
     assert faults == ["FINE", "OTHER_MAGIC", "NO_KEY", "OUT_OF_RANGE", "APPEND_TIME"]
     assert [bool(text) for text in rules.REFUSALS] == [fault != "FINE" for fault in faults]
 

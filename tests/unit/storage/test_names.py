@@ -47,7 +47,7 @@ def test_a_topic_name_that_the_broker_truncated_is_reported():
     topic = ("t" * 249)[: 255 - len(suffix)]
     parsed = names.folder(topic + suffix)
     assert parsed == names.FolderName(topic, 12, "delete", cut=True)
-    assert "cut" in names.explain(topic + suffix, is_dir=True).sentence
+    assert "cut" in names.meaning(topic + suffix, is_dir=True).sentence
 
 
 OTHERS = f"""

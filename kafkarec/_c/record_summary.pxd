@@ -56,7 +56,7 @@ cdef struct RecordRules:
     int64_t after_ms             # message.timestamp.after.max.ms
 
 # Sums over the records so far.
-cdef struct RecordStats:
+cdef struct RecordSummary:
     int64_t records
     bint in_order                # offsets 0, 1, 2, ... over all batches
     int64_t least                # smallest timestamp
@@ -68,7 +68,7 @@ cdef struct RecordStats:
     bint refused_time            # at least one was refused for its timestamp
 
 
-cdef inline void stats_begin(RecordStats* t) noexcept nogil:
+cdef inline void summary_begin(RecordSummary* t) noexcept nogil:
     """Resets the sums; the buffer `refused` is kept."""
     t.records = t.headers = t.refused_count = 0
     t.least, t.greatest = INT64_MAX, ABSENT
@@ -88,8 +88,8 @@ cdef inline int record_error(const RecordRules* rules, const ScannedRecord* w, b
     return APPEND_TIME if append_time else FINE
 
 
-cdef inline int stats_add(RecordStats* t, const RecordRules* rules, const ScannedRecord* w,
-                          Fault* fault) noexcept nogil:
+cdef inline int summary_add(RecordSummary* t, const RecordRules* rules, const ScannedRecord* w,
+                            Fault* fault) noexcept nogil:
     """Adds the next record."""
     cdef size_t used = <size_t>t.refused_count * sizeof(ScannedRecord)
     if w.why != FINE and t.refused_count < MOST_REFUSED:
@@ -114,7 +114,7 @@ cdef inline int stats_add(RecordStats* t, const RecordRules* rules, const Scanne
 
 # ---- magic 2
 
-cdef inline int scan_batch(RecordStats* t, const RecordRules* rules, const BatchRow* batch, const uint8_t* p,
+cdef inline int scan_batch(RecordSummary* t, const RecordRules* rules, const BatchRow* batch, const uint8_t* p,
                            const uint8_t* end, Fault* fault) noexcept nogil:
     """Scans all records of a batch of magic 2. p to end: its decompressed payload."""
     cdef Magic2Walk at = begin_walk(p, end, fault)
@@ -138,7 +138,7 @@ cdef inline int scan_batch(RecordStats* t, const RecordRules* rules, const Batch
             w.timestamp = wrapping_add(batch.base_timestamp, record.timestamp_delta)
         w.index, w.magic, w.headers, w.keyed = i, batch.magic, record.headers, record.key_length >= 0
         w.why = record_error(rules, &w, append_time)
-        status = stats_add(t, rules, &w, fault)
+        status = summary_add(t, rules, &w, fault)
         if status != OK:
             return status
         i += 1
@@ -179,7 +179,7 @@ cdef inline int check_record_sizes(const BatchRow* batch, const uint8_t* p, cons
 
 # ---- magic 0 and 1
 
-cdef inline int scan_message(RecordStats* t, const RecordRules* rules, const BatchRow* outer, const uint8_t* p,
+cdef inline int scan_message(RecordSummary* t, const RecordRules* rules, const BatchRow* outer, const uint8_t* p,
                              int64_t size, int64_t offset, int32_t index, Fault* fault) noexcept nogil:
     """Scans one message of `size` bytes. `outer`: its wrapper, or the plain message itself."""
     cdef ScannedRecord w
@@ -209,10 +209,10 @@ cdef inline int scan_message(RecordStats* t, const RecordRules* rules, const Bat
         status = read_message(p, size, &m, fault)
         if status != OK:
             return status
-    return stats_add(t, rules, &w, fault)
+    return summary_add(t, rules, &w, fault)
 
 
-cdef inline int scan_wrapper(RecordStats* t, const RecordRules* rules, const BatchRow* outer, const uint8_t* p,
+cdef inline int scan_wrapper(RecordSummary* t, const RecordRules* rules, const BatchRow* outer, const uint8_t* p,
                              const uint8_t* end, int64_t limit, Fault* fault) noexcept nogil:
     """Scans the inner messages of a wrapper. p to end: its decompressed value."""
     cdef const uint8_t* at
