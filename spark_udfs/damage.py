@@ -9,7 +9,6 @@ The ranges are those of the rows that the data source returns in PERMISSIVE mode
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -17,7 +16,7 @@ from typing import Any
 
 from .bootstrap import distributed
 from .read_functions import plan_and_run, read_options
-from .schema import NamedValues
+from .schema import NamedValues, Paths
 from .source.counters import COUNTS, OF_THE_LAST, TaskCounters, counted_splits
 from .source.gaps import GAP
 from .source.listing import CONTINUE_ADVICE, DataLoss
@@ -108,7 +107,7 @@ def _lost_offsets_text(row: NamedValues) -> str:
     return ", lost offsets unknown" if lost == (None, None) else f", {distributed.lost_offsets(*lost)} lost"
 
 
-def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> DamageReport:
+def damage_report(spark: Any, path: Paths, **options: Any) -> DamageReport:
     """Reads and checks every batch below `path` on the executors; reports each damaged range. Printable.
 
     path     files, folders, globs or URLs, as for spark.read.format("kafkarec")

@@ -21,7 +21,7 @@ from typing import Any
 
 from . import cluster
 from .errors import log_to_stderr, logger, report_cause_first
-from .schema import NamedValues
+from .schema import NamedValues, Paths
 from .source import columns, planning, selection
 from .source.batch import BatchReader, warn_of_mode
 from .source.counters import counted_splits, gap_texts
@@ -37,7 +37,7 @@ Tasks = list[Splits]
 _DESCRIPTION = "spark.job.description"
 
 
-def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
+def read_log(spark: Any, path: Paths, **options: Any) -> Any:
     """The rows of spark.read.format("kafkarec").load(path) by mapInArrow; for Spark 3.5.
 
     path     files, folders, globs or URLs
@@ -83,7 +83,7 @@ class SplitTaskFunction:
 # ---- for every function that reads files -----------------------------------------------------------------------
 
 
-def option_texts(path: str | Iterable[str], given: NamedValues) -> dict[str, str]:
+def option_texts(path: Paths, given: NamedValues) -> dict[str, str]:
     """Path or paths, and options as Python values, as Spark passes them to a data source: texts, true and not True,
     lists with commas, dicts as JSON. None: not set. TypeError for other values."""
     if isinstance(path, str | os.PathLike):
@@ -107,7 +107,7 @@ def option_texts(path: str | Iterable[str], given: NamedValues) -> dict[str, str
     return texts
 
 
-def read_options(spark: Any, path: str | Iterable[str], given: NamedValues, verb: str = "read") -> ReadOptions:
+def read_options(spark: Any, path: Paths, given: NamedValues, verb: str = "read") -> ReadOptions:
     """The options of a function that reads, from its arguments."""
     return parse(option_texts(path, given), verb, cluster.cores(spark))
 
@@ -177,7 +177,7 @@ class RecordCount(int):
     partitions: dict[str, int]
 
 
-def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
+def count(spark: Any, path: Paths, **options: Any) -> RecordCount:
     """The number of records: that of spark.read.format("kafkarec").load(path).count(), many times faster.
 
     path     files, folders, globs or URLs
@@ -220,9 +220,7 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
 # otherwise by the headers of the batches. The driver looks; with Spark Connect a task does.
 
 
-def offsets_at(
-    spark: Any, path: str | Iterable[str], time: int | str | date, **options: Any
-) -> dict[str, dict[int, int]]:
+def offsets_at(spark: Any, path: Paths, time: int | str | date, **options: Any) -> dict[str, dict[int, int]]:
     """The offset of the first record at or after a time: {"orders": {0: 42, 1: 57}}.
 
     path     files, folders, globs or URLs

@@ -7,6 +7,8 @@ here are the ones that pyspark derives from the Spark types; a test compares the
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +31,8 @@ class SparkColumn(NamedTuple):
 Columns = tuple[SparkColumn, ...]
 NamedValues = dict[str, Any]
 """Values by name."""
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""One path or URL, or several."""
 
 
 def column_table(text: str) -> Columns:

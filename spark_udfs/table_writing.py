@@ -24,7 +24,7 @@ from . import cluster
 from .bootstrap import distributed
 from .errors import log_to_stderr, logger
 from .read_functions import Splits, Tasks, read_options, run_tasks
-from .schema import Columns, NamedValues
+from .schema import Columns, NamedValues, Paths
 from .source import batch, columns, growing_log, planning, publishing, reading, selection
 from .source.counters import TaskCounters, damaged_ranges, gap_texts
 from .source.growing_log import GrowingLog
@@ -109,7 +109,7 @@ class _Plan(NamedTuple):
 
 def write_table(
     spark: Any,
-    path: str | Iterable[str],
+    path: Paths,
     out: str | os.PathLike[str],
     *,
     format: str = "parquet",

@@ -110,9 +110,8 @@ _SEED, _M, _R = 0x9747B28C, np.uint32(0x5BD1E995), np.uint32(24)
 
 
 def murmur2(keys: Any) -> Any:
-    """The 32-bit hashes of a BinaryArray without nulls, as numpy.uint32 (org.apache.kafka.common.utils.Utils). All keys
-    of one length are hashed together, four bytes at a time."""
-    keys = keys.cast(pa.large_binary())
+    """The 32-bit hashes of a LargeBinaryArray without nulls, as numpy.uint32 (org.apache.kafka.common.utils.Utils). All
+    keys of one length are hashed together, four bytes at a time."""
     hashes = np.empty(len(keys), np.uint32)
     if not len(keys):
         return hashes
@@ -135,8 +134,8 @@ def murmur2(keys: Any) -> Any:
 
 
 def assign_partitions(keys: Any, first: int, count: int) -> Any:
-    """The partition of each row of a topic with `count` partitions, as numpy.int64. keys: a BinaryArray; first: that of
-    the first row, if it has no key."""
+    """The partition of each row of a topic with `count` partitions, as numpy.int64. keys: a LargeBinaryArray; first:
+    that of the first row, if it has no key."""
     assigned = (first + np.arange(len(keys))) % count
     has_key = keys.is_valid()
     assigned[np.asarray(has_key)] = (murmur2(keys.filter(has_key)) & np.uint32(0x7FFFFFFF)) % np.uint32(count)

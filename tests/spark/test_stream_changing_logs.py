@@ -145,6 +145,15 @@ def test_a_file_that_is_preallocated_in_full(broker, monkeypatch, isolation):
         wait(3.5)
         assert not query.trigger() and not query.trigger()
     assert query.rows == broker.rows
+    begin = broker.writer().position
+    broker.write(10)
+    size = broker.writer().position - begin
+    broker.write(10)
+    with open(broker.log()[-1], "r+b") as file:  # a batch that was not written, before one that was
+        file.seek(begin)
+        file.write(bytes(size))
+    with pytest.raises(kafkarec.KafkaRecordError, match=f"at byte {begin} "):
+        query.run()
 
 
 def test_a_segment_with_its_old_size_and_new_content_is_noticed(broker, monkeypatch):

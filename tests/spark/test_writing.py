@@ -131,7 +131,7 @@ def test_keys_choose_the_partition_as_kafkas_producer_does(tmp_path):
     table = a_table({"key": keys, "value": keys})
     save(tmp_path, table, topic="t", numPartitions="5")
     save(tmp_path, table, topic="t")  # as many partitions as the topic has
-    hashed = (murmur2(pa.array(keys, pa.binary())) & 0x7FFFFFFF) % 5
+    hashed = (murmur2(pa.array(keys, pa.large_binary())) & 0x7FFFFFFF) % 5
     for number in range(5):
         own = [key for key, partition in zip(keys, hashed, strict=True) if partition == number]
         assert sorted(record[2] for record in records(tmp_path)[f"t-{number}"]) == sorted(own * 2)

@@ -23,7 +23,7 @@ VECTORS = [
 
 
 def keys(*values):
-    return pa.array(values, pa.binary())
+    return pa.array(values, pa.large_binary())
 
 
 @pytest.mark.parametrize("column, count", [(1, 7), (2, 50)])
