@@ -42,6 +42,7 @@ class DamageReport:
         bytes: all bytes that were read = those of good batches + damaged_bytes + remaining
         batches, records, control_records: good batches; their records, those of control batches counted apart
         damaged, damaged_bytes: damaged ranges, and the sum of their lengths
+        restored: good batches whose header is damaged, and was restored; with restore=False they are damaged ranges
         remaining: bytes after the last batch that are no damage: an incomplete batch, or preallocated zeros
         incomplete, incomplete_position: bytes of an incomplete batch at the log's end, and where it begins; 0 and None
             if there is none. With endOfLog=strict it is one of the damaged ranges, otherwise part of `remaining`
@@ -71,11 +72,13 @@ class DamageReport:
         bad = [each for each in self.files if each["damaged"]]
         cut = [each for each in self.files if each["incomplete"] and each["remaining"]]
         ends = f", {len(cut)} {'ends' if len(cut) == 1 else 'end'} in an incomplete batch" if cut else ""
+        headers = f", {counted(sums['restored'], 'header')} restored" if sums["restored"] else ""
         missing = f", {counted(sums['missing_offsets'], 'offset')} missing" if sums["missing_offsets"] else ""
         control = f" and {counted(sums['control_records'], 'control record')}" if sums["control_records"] else ""
         lines = [
-            f"{len(bad)} of {len(self.files)} files damaged{ends}{missing}: {counted(sums['damaged'], 'range')}, "
-            f"{sums['damaged_bytes']} of {sums['bytes']} bytes; {counted(sums['batches'], 'batch', 'batches')} with "
+            f"{len(bad)} of {len(self.files)} files damaged{headers}{ends}{missing}: "
+            f"{counted(sums['damaged'], 'range')}, {sums['damaged_bytes']} of {sums['bytes']} bytes; "
+            f"{counted(sums['batches'], 'batch', 'batches')} with "
             f"{counted(sums['records'], 'record')}{control} are good"
         ]
         shown = self.rows[:_SHOWN]
@@ -96,6 +99,8 @@ class DamageReport:
         if cut:
             why = "a broker is or was writing it, or the file was cut; endOfLog=strict: it is damage"
             lines.append(f"  (incomplete batch: {why})")
+        if headers:
+            lines.append("  (restored headers: their batches are read; restore=False lists them as damage)")
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -69,7 +69,10 @@ class WrittenTable:
             for number, (begin, end) in each.items()
             if begin < end
         ]
-        amount = f"{self.rows} rows in {len(self.files)} files, {self.bytes} bytes; {len(self.damage)} damaged ranges"
+        rows, files, damage = map(
+            planning.counted, (self.rows, len(self.files), len(self.damage)), ("row", "file", "damaged range")
+        )
+        amount = f"{rows} in {files}, {self.bytes} bytes; {damage}"
         return "\n".join([amount, *new, *(f"  note: {each}" for each in self.notes)])
 
     __repr__ = __str__

@@ -11,6 +11,7 @@ offsets that end before it.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # Per task, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
 MOST_RANGES = 10_000
+MOST_LOGGED = 100  # a completely damaged disk must not fill the log
 # What is counted of a split; COUNTS are added up over the splits of a file.
 COUNTS = (
     "bytes",
@@ -39,6 +41,7 @@ COUNTS = (
     "control_records",
     "damaged",
     "damaged_bytes",
+    "restored",
     "remaining",
     "incomplete",
     "missing_offsets",
@@ -88,13 +91,18 @@ class TaskCounters:
             self.rows[-1]["last_offset"], self._is_damage = offset, False
         for each in piece.damage:
             self.add_damage(each)
+        # a slice has those of the piece, and so of the batches before the split, too
+        for one in (each for each in piece.restored if each.position >= self._split.begin):
+            self.add(restored=1)
+            if self.rows[-1]["restored"] <= MOST_LOGGED:
+                logger.warning("restored: %s", json.dumps(one._asdict()))
         if piece.damage:
             self._is_damage = piece.damage[-1].position > position
 
     def add_damage(self, damage: kafkarec.Damage) -> None:
         self.add(damaged=1, damaged_bytes=damage.length, bytes=damage.length)
         self._damaged += 1
-        if self._damaged <= 100:  # a completely damaged disk must not fill the log
+        if self._damaged <= MOST_LOGGED:
             log_range("damaged", damage)
         if self._damaged <= MOST_RANGES:
             self._list_range(damage)

@@ -229,7 +229,7 @@ def opened_split(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segmen
             if split.file is not None and descriptor is not None:
                 status, (inode, size) = os.fstat(descriptor), split.file
                 if status.st_size != size and status.st_ino != inode:
-                    raise FileNotFoundError(f"{split.path} is another file than when the query was planned")
+                    raise FileNotFoundError(f"{split.path} is another file than when the query was planned: load again")
         except FileNotFoundError as error:
             what = f"{display_url(split.path)} no longer exists" if error.errno else str(error)
             if os.path.islink(split.path):

@@ -93,7 +93,7 @@ def read_split(
         if options.mode == "FAILFAST":
             counters.add(damaged=1)
             if not hasattr(error, "__notes__"):
-                error.add_note(_advice(split, error, options))
+                error.add_note(_advice(split, error, options, counters.what))
             error.add_note(f"{planning.damage_report_call(options)} lists all damage")
             raise
         # not a segment at all, for example an encrypted object
@@ -166,16 +166,19 @@ def read_pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sour
 _PERMISSIVE = "mode PERMISSIVE keeps everything else; the column columnNameOfCorruptRecord then has the reason"
 
 
-def _advice(split: Split, error: kafkarec.KafkaRecordError, options: ReadOptions) -> str:
+def _advice(split: Split, error: kafkarec.KafkaRecordError, options: ReadOptions, what: str) -> str:
+    permissive = _PERMISSIVE
+    if what == "write_table":  # its mode is another one, and its rows have no such column
+        permissive = "read_mode PERMISSIVE keeps everything else; _quarantine in the table then has the reason"
     if not decoding.is_no_batch(error):
-        return _PERMISSIVE
+        return permissive
     # who reads the advice needs the damage, and not an error of this look at the file
     with suppress(OSError, kafkarec.KafkaRecordError), open_segment(split.path, options.storageOptions) as opened:
         if opened.raw(0, len(decoding.GZIP)) == decoding.GZIP:
-            return f"{decoding.GZIP_FILE_NOTE}; {_PERMISSIVE}"
+            return f"{decoding.GZIP_FILE_NOTE}; {permissive}"
     return (
         f"the file does not begin as a log segment does. If it is none, a glob such as dir/*.log leaves it out. If its "
-        f"first bytes are damaged: {_PERMISSIVE}"
+        f"first bytes are damaged: {permissive}"
     )
 
 

@@ -107,8 +107,11 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_other_hosts(tm
         assert f">{part}<" in home, part
     # no font, script or image from another host: the site is read on machines without a network
     for path in tmp_path.rglob("*.html"):
-        loaded = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?://[^\"]+)", path.read_text())
+        text = path.read_text()
+        loaded = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?://[^\"]+)", text)
         assert loaded == [], path.name
+        # array<struct<key:string>> without backquotes becomes a link
+        assert {*re.findall(r'href="(\w+):', text)} <= {"https", "http", "file"}, path.name
 
 
 # ---- generated pages ---------------------------------------------------------------------------------------

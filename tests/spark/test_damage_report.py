@@ -1,6 +1,7 @@
 """damage_report lists every damaged range of a folder once, with sums per file, whatever the split size is."""
 
 import json
+from itertools import islice
 
 import pytest
 from builders import flipped
@@ -51,6 +52,23 @@ def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path, monkeypatch):
     result = damage_report(Frames(), tmp_path)
     assert len(result.rows) == 2 and result.left_out == result.files[0]["damaged"] - 2 == len(batches) // 2 - 2
     assert f"and {result.left_out} ranges more" in str(result)
+
+
+@pytest.mark.parametrize("cut", ["1", "1g"])
+def test_restored_headers_are_counted_and_logged(tmp_path, caplog, cut):
+    """FAILFAST fails on them, and says that this report lists all damage."""
+    bad, second = bytearray(TXN), next(islice(kafkarec.batches(TXN), 1, None)).position
+    bad[second + 9] ^= 0x10  # in the length
+    log(tmp_path / "orders-0", (0, bytes(bad)))
+    result = report(tmp_path, maxPartitionBytes=cut)
+    first, *rest = str(result).splitlines()
+    assert first.startswith("0 of 1 files damaged, 1 header restored: 0 ranges, 0 of ")
+    assert rest == ["  (restored headers: their batches are read; restore=False lists them as damage)"]
+    assert [each["restored"] for each in result.files] == [1]
+    (told,) = (each.message for each in caplog.records if each.message.startswith("restored: "))
+    assert json.loads(told.removeprefix("restored: "))["position"] == second
+    kept = report(tmp_path, maxPartitionBytes=cut, restore=False)
+    assert [row["position"] for row in kept.rows] == [second] and kept.files[0]["restored"] == 0
 
 
 # ---- missing segments ---------------------------------------------------------------------------------------------
@@ -163,7 +181,7 @@ def test_text_names_file_byte_reason_and_offsets():
     row = place | {"position": 10, "length": 5, "next_position": 15, "reason": "crc_mismatch", "detail": "..."}
     rows = tuple(row | {"lost_from": first, "lost_to": last} for first, last in LOSSES)
     sums = {"bytes": 40, "batches": 1, "records": 2, "damaged": 7, "damaged_bytes": 35, "remaining": 0}
-    sums |= {"control_records": 0, "incomplete": 0, "missing_offsets": 0}
+    sums |= {"control_records": 0, "incomplete": 0, "missing_offsets": 0, "restored": 0}
     text = str(damage.DamageReport(rows, (place | sums, place | dict.fromkeys(sums, 0)), 0, None))
     assert text.splitlines() == [
         "1 of 2 files damaged: 7 ranges, 35 of 40 bytes; 1 batch with 2 records are good",

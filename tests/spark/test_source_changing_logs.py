@@ -363,7 +363,8 @@ def test_a_log_that_is_cleaned_between_planning_and_reading(broker, caplog, size
     chosen, expected = broker.log()[begin:end], broker.cleaned(begin, end)
     first, next_base = int(chosen[0].stem), int(broker.log()[end].stem)
     log_cleaning.clean(chosen)
-    with pytest.raises(DataLoss, match=f"data loss in orders-0: {chosen[0]} is another file than when the query was"):
+    told = f"data loss in orders-0: {chosen[0]} is another file than when the query was planned: load again"
+    with pytest.raises(DataLoss, match=told):
         planned.again()
     assert offsets_of(lenient.again()) == [offset for offset in broker.offsets if not first <= offset < next_base]
     assert all(f"data loss in orders-0: {path}" in caplog.text for path in chosen)

@@ -402,12 +402,15 @@ def test_damage(tmp_path, out):
     data = plain_logs.batches(4)
     bad = flipped(b"".join(data), len(data[0]) + 80)
     log(source / "t-0", (0, bad))
-    with pytest.raises(kafkarec.KafkaRecordError):
+    with pytest.raises(kafkarec.KafkaRecordError) as refused:
         write(source, out)
+    advice = "read_mode PERMISSIVE keeps everything else; _quarantine in the table then has the reason"
+    assert refused.value.__notes__[0] == advice
     assert files(out) == [] and not (out / "_temporary").exists()
     for mode in ("PERMISSIVE", "DROPMALFORMED"):
         written = write(source, out, read_mode=mode, mode="overwrite")
         assert [row["offset"] for row in rows(out)] == [0, 1, 2, 6, 7, 8, 9, 10, 11]
+        assert str(written).startswith(f"9 rows in 1 file, {written.bytes} bytes; 1 damaged range\n")
         (damage,) = written.damage
         report = spark_udfs.damage_report(Frames(), source).rows
         assert [damage] == [{name: row[name] for name in damage} for row in report]
