@@ -35,7 +35,7 @@ from kafkarec.support.command_line import command
 from kafkarec.support.text_table import byte_size, counted
 
 from . import DAMAGED, FINE, input_logs, new_log, output_files, progress, shared_options
-from .problems import say
+from .problems import higher_limit_option, rerun_command, say
 from .shared_options import CouldNot, WrongUse, add_option, output_path
 
 DESCRIPTION = """Estimates the size of a log with other codecs, levels, batch sizes and formats. Tries each of them on
@@ -188,7 +188,11 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found,
                 )
                 found.append((name, one))
             except NothingToTry as error:
-                say(f"{name}: {error}, left out")
+                higher = ""
+                if "limit_exceeded" in error.reasons:
+                    option = higher_limit_option(args.max_decompressed_bytes)
+                    higher = f". With a higher limit: {rerun_command(args.argv, option)}"
+                say(f"{name}: {error}, left out{higher}")
             done += sample
     if not found:
         raise CouldNot("no good batch in any input" if not other_sizes else "no good batch in what was read")
