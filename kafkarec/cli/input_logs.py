@@ -33,6 +33,15 @@ _STEP = 1 << 20
 T = TypeVar("T")
 
 
+def input_path(log: Log) -> str:
+    """The path by which a command names a log: - for standard input, that of a file which its folder leaves out, as its
+    name is no segment's, else the folder's."""
+    first = log.segments[0].path if log.segments else log.path
+    if first == shown_name(STANDARD_INPUT):
+        return STANDARD_INPUT
+    return log.path if names.is_segment(os.path.basename(first)) else first
+
+
 def wrong_names_text(log: Log) -> str | None:
     """What is wrong with the names of a log's segments, and the command to run next. None: nothing."""
     why = wrong_names(log.segments)

@@ -29,7 +29,7 @@ from kafkarec.ops.study import (
 )
 from kafkarec.ops.study.sampling import sample_shares
 from kafkarec.report import Block, Document, ReportTable
-from kafkarec.storage.output_rules import suggested_output
+from kafkarec.storage.output_rules import STANDARD_INPUT, suggested_output
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import byte_size, counted
@@ -162,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
     for name, one in found:
         if one.damage:
             ranges = f"{counted(one.damage, 'damaged range')} in what was read, left out"
-            say(f"{name}: {ranges}; see {command('verify', [name])}")
+            say(f"{name}: {ranges}; see {command('verify', [_path_named(name)])}")
             status = DAMAGED
     return status
 
@@ -263,7 +263,7 @@ def _details(name: str, one: Study) -> Iterator[Block]:
         yield "smallest      the current batches"
     else:
         size, tried = one.smallest.size, one.smallest.candidate
-        path = "-" if name == "standard input" else name
+        path = _path_named(name)
         given = {
             "-o": suggested_output("new", [path]) + "/",
             "--compression": tried.compression,
@@ -273,6 +273,11 @@ def _details(name: str, one: Study) -> Iterator[Block]:
         options = ((option, value) for option, value in given.items() if value is not None)
         convert = command("convert", [path], *options)
         yield f"smallest      {byte_size(size)}, {byte_size(one.size - size)} less: {convert}"
+
+
+def _path_named(name: str) -> str:
+    """Return the path of the command line for the name of a source."""
+    return STANDARD_INPUT if name == input_logs.shown_name(STANDARD_INPUT) else name
 
 
 def _results(one: Study) -> ReportTable:
