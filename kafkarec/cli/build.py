@@ -113,6 +113,8 @@ def run(args: argparse.Namespace) -> int:
         if args.base_offset is not None and args.base_offset < 0:
             raise WrongUse("--base-offset must be 0 or more")
         new_log.demand_level(args.compression, args.level)
+        if len(fields) == 2 and CODEC_NAMES.index(args.compression) > LATEST_CODECS[args.magic]:
+            raise WrongUse(_too_new(args.magic, f"compression {args.compression}"))
         # A null is magic 0 or, as cat prints it, the epoch -1. A batch of Kafka's leader has an epoch.
         defaults = {"timestamp_type": 0} | ({_EPOCH: _LATEST} if log.is_folder and has_epochs else {})
         batch_size = min(args.batch_size, MAX_SIZE, *([args.segment_bytes] if log.is_folder else []))
@@ -186,6 +188,10 @@ class BatchKey(NamedTuple):
 _KNOWN = {"magic": MAGICS, "compression": CODEC_NAMES, "timestamp_type": (0, 1)}
 # Columns whose values are fields of `BatchKey` unchanged.
 _PLAIN = [name for name in BatchKey._fields if name not in ("log_append_time", "sequence", "number")]
+
+
+def _too_new(magic: int, what: str) -> str:
+    return f"magic {magic} cannot store {what}; magic 2 can"
 
 
 class BatchesFromRows:
@@ -284,9 +290,22 @@ class BatchesFromRows:
         if changing:
             cells = list(zip(*(columns[name] for name in changing), strict=True))
             cuts[1:1] = [row for row in range(1, len(rows)) if cells[row] != cells[row - 1]]
-        for start, stop in pairwise(cuts):  # consecutive rows with the same header fields
-            key = BatchKey(**{name: cells[start] for name, cells in columns.items()})
-            self._demand_storable(key, rows, start, stop, offsets)
+        runs = [  # of consecutive rows with the same header fields
+            (start, stop, BatchKey(**{name: cells[start] for name, cells in columns.items()}))
+            for start, stop in pairwise(cuts)
+        ]
+        problems: dict[int, str] = {}
+        for start, stop, key in runs:
+            problems |= self._unstorable_rows(key, rows, start, stop, offsets)
+        if problems:
+            for row, problem in sorted(problems.items()):
+                self._refuse(rows.position_text(row), problem)
+            good = [row for row in range(len(rows)) if row not in problems]
+            if good:
+                self._held = [rows.take(good)]
+                yield from self._batches_of_held(last)
+            return
+        for start, stop, key in runs:
             may_continue = stop == len(rows) and not last
             while start < stop:
                 made = self._next_batch(record_input, key, start, stop, offsets, may_continue)
@@ -329,17 +348,19 @@ class BatchesFromRows:
             ]
         return columns
 
-    def _demand_storable(self, key: BatchKey, rows: RowBlock, start: int, stop: int, offsets: Sequence[int]) -> None:
-        """Raise WrongUse, with the row, for fields that a batch cannot store."""
+    def _unstorable_rows(
+        self, key: BatchKey, rows: RowBlock, start: int, stop: int, offsets: Sequence[int]
+    ) -> dict[int, str]:
+        """Return the rows of [start, stop) with fields that a batch cannot store, each with what is wrong."""
         magic = 2 if key.magic is None else key.magic
-        place = rows.position_text(start)
         for name, known in _KNOWN.items():
             if getattr(key, name) not in (None, *known):
-                raise WrongUse(f"{place}: {name}: one of {', '.join(map(str, known))} is expected")
+                return dict.fromkeys(range(start, stop), f"{name}: one of {', '.join(map(str, known))} is expected")
+        found: dict[int, str] = {}
         if magic < BATCH_MAGIC:
-            with_headers = next((row for row in range(start, stop) if rows.has_headers(row)), None)
+            with_headers = [row for row in range(start, stop) if rows.has_headers(row)]
+            found |= dict.fromkeys(with_headers, _too_new(magic, "headers"))
             unsupported = {
-                "headers": with_headers is not None,
                 f"compression {key.compression}": CODEC_NAMES.index(key.compression or "none") > LATEST_CODECS[magic],
                 "a producer id": key.producer_id not in (None, -1),
                 "transactions": bool(key.is_transactional),
@@ -347,13 +368,15 @@ class BatchesFromRows:
             }
             for what, is_used in unsupported.items():
                 if is_used:
-                    place = rows.position_text(start if with_headers is None else with_headers)
-                    raise WrongUse(f"{place}: magic {magic} cannot store {what}; magic 2 can")
-        base = offsets[start] if key.base_offset is None else key.base_offset
-        if offsets[start] < base:
-            raise WrongUse(f"{place}: offset {offsets[start]} is below its base_offset {base}")
-        if key.base_offset is not None and not -_DELTAS <= offsets[stop - 1] - base < _DELTAS:
-            raise WrongUse(f"{rows.position_text(stop - 1)}: more than 2^31-1 away from its base_offset {base}")
+                    return dict.fromkeys(range(start, stop), _too_new(magic, what))
+        base = key.base_offset
+        if base is not None and not base <= offsets[start] <= offsets[stop - 1] < base + _DELTAS:
+            for row in range(start, stop):
+                if offsets[row] < base:
+                    found[row] = f"offset {offsets[row]} is below its base_offset {base}"
+                elif offsets[row] - base >= _DELTAS:
+                    found[row] = f"offset {offsets[row]} is more than 2^31-1 away from its base_offset {base}"
+        return found
 
     def _header(self, key: BatchKey, offset: int) -> BatchHeader:
         """Return the header of a batch that begins with this offset."""

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.logs import Log
 from kafkarec.ops.compact import CleanerStats, cleaned
+from kafkarec.ops.compact.cleaner import Cleaning
 from kafkarec.storage.output_rules import suggested_output
 from kafkarec.support.command_line import command
 
 from . import FINE, input_logs, new_log, shared_options
-from .problems import rerun_command
+from .problems import report_tail, rerun_command
 from .shared_options import WrongUse, add_option
 
 DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.4 does. Removes older records, records
@@ -69,8 +71,14 @@ def run(args: argparse.Namespace) -> int:
     if args.now is None:
         args.now = int(time.time() * 1000)  # the same for all partitions
     options = shared_options.arguments_for(cleaned, args)
+    status = FINE
+
+    def report(log: Log, made: Cleaning) -> None:
+        nonlocal status
+        status = max(status, report_tail(log.segments[-1], made.remaining, args.argv[0]))
+
     try:
-        done = new_log.rewrite(args, logs, partial(cleaned, **options), passes=2)
+        done = new_log.rewrite(args, logs, partial(cleaned, **options), report, passes=2)
     except KafkaRecordError as error:
         if error.reason == "record_too_large":
             anew = rerun_command(args.argv, {"--max-decompressed-message-bytes": str(error.found)})
@@ -78,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         salvage = command("salvage", args.paths, ("-o", suggested_output("rescued", args.paths)))
         return new_log.report_damage(error, args, salvage, "Leave the batch out, then compact the result")
     new_log.print_summary(args.format, done, _lines)
-    return FINE
+    return status
 
 
 def _lines(source: str, output: str, stats: CleanerStats) -> Iterator[str]:

@@ -37,7 +37,7 @@ bytes at the end"), 1 otherwise; 3 for what only kafkarec refuses: a limit, a mi
 tiered storage. kafkarec verify exits 1 for any damage."""
 
 FAILED = WRONG_USE = 1  # as Kafka's tool
-_FOLDER_FILES = (".log", ".checkpoint")
+_WITH_BATCHES = (".log", ".checkpoint")
 _bytes = shared_options.number_parser(f"bytes from 0 to {INT_MAX}", most=INT_MAX)
 _FLAGS = {
     "--print-data-log": "print the records' keys and values; any decoder option implies it",
@@ -88,7 +88,9 @@ def run(args: argparse.Namespace) -> int:
         found = []
         if path != STANDARD_INPUT and not remote.is_url(path) and os.path.isdir(path):
             input_logs.open_input(path)  # refuses the store of a plugin
-            found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES) and names.is_segment(name))
+            listed = os.listdir(path)
+            copies = names.packed_copies(listed)
+            found = sorted(name for name in listed if names.is_segment(name) and name not in copies)
         paths += [os.path.join(path, name) for name in found] or [path]
     if not paths:
         say("no files given: kafkarec dump PATH..., or --files A,B (see kafkarec dump --help)")
@@ -148,7 +150,7 @@ def _print(args: argparse.Namespace, paths: list[str], options: DumpOptions, sin
         sink.flush()
         place = "" if error.file else f"{last}: "
         status = exit_status(error.reason)
-        has_batches = last.endswith(_FOLDER_FILES) or last == "-"
+        has_batches = names.unpacked_name(last).endswith(_WITH_BATCHES) or last == "-"
         if status == COULD_NOT:
             rest = ""
             if error.reason == "limit_exceeded" and has_batches:

@@ -20,8 +20,10 @@ from kafkarec.sources.read_failures import MISSING, is_of_one_file, read_failure
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import first_bytes, globs, names
 from kafkarec.storage.log_folders import LeftOut, by_base_offset
+from kafkarec.storage.names_by_content import wrong_names
 from kafkarec.storage.opening import is_archive
-from kafkarec.storage.output_rules import STANDARD_INPUT
+from kafkarec.storage.output_rules import STANDARD_INPUT, suggested_output
+from kafkarec.support.command_line import command
 from kafkarec.support.text_table import system_reason
 
 from . import progress
@@ -29,6 +31,22 @@ from .shared_options import CouldNot, WrongUse, errors_named, value_errors_refus
 
 _STEP = 1 << 20
 T = TypeVar("T")
+
+
+def input_path(log: Log) -> str:
+    """The path by which a command names a log: - for standard input, that of a file which its folder leaves out, as its
+    name is no segment's, else the folder's."""
+    first = log.segments[0].path if log.segments else log.path
+    if first == shown_name(STANDARD_INPUT):
+        return STANDARD_INPUT
+    return log.path if names.is_segment(os.path.basename(first)) else first
+
+
+def wrong_names_text(log: Log) -> str | None:
+    """What is wrong with the names of a log's segments, and the command to run next. None: nothing."""
+    why = wrong_names(log.segments)
+    salvage = command("salvage", [log.path], ("-o", suggested_output("rescued", [log.path])))
+    return why and f"{why}. To name them by their batches: {salvage}"
 
 
 def standard_input_pipe() -> BinaryIO:

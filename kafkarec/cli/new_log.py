@@ -108,6 +108,7 @@ class PartitionFolderWriter:
         self._writer: SegmentWriter | None = None
         outputs.callback(self._close_files)
         self._end = 0  # the least log end offset
+        self._source: Log | None = None
         self._pending: list[bytes | memoryview] = []
         self._pending_bytes = 0
 
@@ -116,6 +117,7 @@ class PartitionFolderWriter:
         end offset if an empty segment names it, as `salvage --keep-end` writes one."""
         if self._writer is not None:
             return
+        self._source = source
         if source is not None and not source.segments[-1].size:
             self._end = source.segments[-1].base_offset or 0
         with shared_options.value_errors_refused():
@@ -145,7 +147,8 @@ class PartitionFolderWriter:
                     raise WrongUse(f"{self.name}: {needed}; nothing was written") from error
                 # not at byte `position`, which counts from the start of this append
                 refused = f"the batch of base offset {error.base_offset} was refused and nothing was written"
-                raise BadInput(f"{self.name}: {refused}: {error.why}") from error
+                wrong = None if self._source is None else input_logs.wrong_names_text(self._source)
+                raise BadInput(f"{self.name}: {refused}: {error.why}" + (f"; {wrong}" if wrong else "")) from error
 
     def finish(self) -> None:
         self._append()

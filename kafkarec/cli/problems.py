@@ -119,25 +119,32 @@ class DamageReporter:
         self._ranges.add(f"{segment.path}, batch at byte {one.position}: {one} [header_restored]")
 
     def report_tail(self, segment: SegmentFile, remaining: int) -> None:
-        """Report an incomplete batch at the end of a segment, which only its last piece has; preallocated zeros are not
-        reported."""
-        if not (self._lists_tails and remaining):
-            return
-        end = segment.size
-        name = "standard input" if segment.path == "-" else segment.path
-        other = first_bytes.of_segment(segment) if remaining == end else None
-        if other is not None:
-            self.status = max(self.status, DAMAGED)
-            say(f"{name} has no batch; it {other.sentence(segment.path, self.args.argv[0])}")
-        elif any(segment.raw(end - remaining, 64)):
-            what = f"{name} ends at byte {end} inside the batch at byte {end - remaining}"
-            remark(f"{what}: cut off while it was written or copied; this is not damage")
+        """Report an incomplete batch at the end of a segment, which only its last piece has."""
+        if self._lists_tails:
+            self.status = max(self.status, report_tail(segment, remaining, self.args.argv[0]))
 
     def finish(self) -> int:
         """Print how many damaged ranges were not listed, and return the exit status."""
         self._ranges.finish()
         self._undecided.finish()
         return self.status
+
+
+def report_tail(segment: SegmentFile, remaining: int, verb: str) -> int:
+    """Report the `remaining` bytes at the end of a segment, an incomplete batch or a file of another type; preallocated
+    zeros are not reported. Return the exit status."""
+    if not remaining:
+        return FINE
+    end = segment.size
+    name = "standard input" if segment.path == "-" else segment.path
+    other = first_bytes.of_segment(segment) if remaining == end else None
+    if other is not None:
+        say(f"{name} has no batch; it {other.sentence(segment.path, verb)}")
+        return DAMAGED
+    if any(segment.raw(end - remaining, 64)):
+        what = f"{name} ends at byte {end} inside the batch at byte {end - remaining}"
+        remark(f"{what}: cut off while it was written or copied; this is not damage")
+    return FINE
 
 
 def higher_limit_option(limit: int) -> dict[str, str | None]:

@@ -19,8 +19,7 @@ from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, ti
 from kafkarec.sources.read_failures import is_of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
 from kafkarec.storage import names
-from kafkarec.storage.names_by_content import wrong_names
-from kafkarec.storage.output_rules import STANDARD_INPUT, suggested_output
+from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_side_files
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support import durable
@@ -150,9 +149,8 @@ def run(args: argparse.Namespace) -> int:
 def _rebuilt(log: Log, index_interval: int, unread: list[str]) -> Iterator[RebuiltSideFiles]:
     """Yield the new files of a log. If a file of it cannot be read, they end, and `unread` gets a line; so does a log
     with segments of wrong names, in which the new files would be those of other segments."""
-    if why := wrong_names(log.segments):
-        salvage = command("salvage", [log.path], ("-o", suggested_output("rescued", [log.path])))
-        unread.append(f"{log.path}: {why}; its log is left out; {salvage} names them by their batches")
+    if why := input_logs.wrong_names_text(log):
+        unread.append(f"{log.path}: its log is left out, as {why}")
         return
     try:
         yield from rebuild_side_files(log, index_interval)

@@ -29,13 +29,13 @@ from kafkarec.ops.study import (
 )
 from kafkarec.ops.study.sampling import sample_shares
 from kafkarec.report import Block, Document, ReportTable
-from kafkarec.storage.output_rules import suggested_output
+from kafkarec.storage.output_rules import STANDARD_INPUT, suggested_output
 from kafkarec.storage.segment_file import size_or_zero
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import byte_size, counted
 
 from . import DAMAGED, FINE, input_logs, new_log, output_files, progress, shared_options
-from .problems import say
+from .problems import higher_limit_option, rerun_command, say
 from .shared_options import CouldNot, WrongUse, add_option, output_path_parser
 
 DESCRIPTION = """Estimates the size of a log with other codecs, levels, batch sizes and formats. Tries each of them on
@@ -162,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
     for name, one in found:
         if one.damage:
             ranges = f"{counted(one.damage, 'damaged range')} in what was read, left out"
-            say(f"{name}: {ranges}; see {command('verify', [name])}")
+            say(f"{name}: {ranges}; see {command('verify', [_path_named(name)])}")
             status = DAMAGED
     return status
 
@@ -188,7 +188,11 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found,
                 )
                 found.append((name, one))
             except NothingToTry as error:
-                say(f"{name}: {error}, left out")
+                higher = ""
+                if "limit_exceeded" in error.reasons:
+                    option = higher_limit_option(args.max_decompressed_bytes)
+                    higher = f". With a higher limit: {rerun_command(args.argv, option)}"
+                say(f"{name}: {error}, left out{higher}")
             done += sample
     if not found:
         raise CouldNot("no good batch in any input" if not other_sizes else "no good batch in what was read")
@@ -259,7 +263,7 @@ def _details(name: str, one: Study) -> Iterator[Block]:
         yield "smallest      the current batches"
     else:
         size, tried = one.smallest.size, one.smallest.candidate
-        path = "-" if name == "standard input" else name
+        path = _path_named(name)
         given = {
             "-o": suggested_output("new", [path]) + "/",
             "--compression": tried.compression,
@@ -269,6 +273,11 @@ def _details(name: str, one: Study) -> Iterator[Block]:
         options = ((option, value) for option, value in given.items() if value is not None)
         convert = command("convert", [path], *options)
         yield f"smallest      {byte_size(size)}, {byte_size(one.size - size)} less: {convert}"
+
+
+def _path_named(name: str) -> str:
+    """Return the path of the command line for the name of a source."""
+    return STANDARD_INPUT if name == input_logs.shown_name(STANDARD_INPUT) else name
 
 
 def _results(one: Study) -> ReportTable:

@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     for one in partitions:
         if damage := one.listing.damage:
             more = f" (and {counted(len(damage) - 1, 'more damaged range')})" if len(damage) > 1 else ""
-            verify = command("verify", [one.log.path])
+            verify = command("verify", [input_logs.input_path(one.log)])
             say(f"{damage[0].detail}{more} [{damage[0].reason}]; markers may be lost: {verify}")
     for line in unread:
         say(line)
@@ -344,7 +344,7 @@ def commands(one: PartitionTransactions, txn: Transaction) -> list[tuple[str, st
             f"the transaction of offset {txn.first_offset} was aborted at offset {ended}, as .txnindex has it: the log "
             "lost its end; see what is missing"
         )
-        return [(what, command("verify", [one.log.path]))]
+        return [(what, command("verify", [input_logs.input_path(one.log)]))]
     partition = "--topic TOPIC --partition PARTITION"
     if one.log.topic is not None and one.log.partition is not None:
         partition = f"--topic {quoted(one.log.topic)} --partition {one.log.partition}"

@@ -290,6 +290,8 @@ def listing(segments: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER
     hanging_after: an open transaction of at least this age, by append times, is hanging
     Damaged batches and unreadable markers end no transaction; see `.damage` and `.notes`.
     """
+    if not isinstance(hanging_after, timedelta):
+        raise TypeError(f"hanging_after: a timedelta is expected, found {hanging_after!r}")
     if hanging_after < timedelta(0):
         raise ValueError(f"hanging_after {hanging_after!r}: zero or more")
     return TransactionListing(match_markers(segments), hanging_after)

@@ -70,6 +70,42 @@ def test_a_bad_line_is_named_and_not_shown(run, tmp_path, name):
     assert columns.column("value") == [None, b"last"] and columns.column("offset") == [0, 1]
 
 
+UNSTORABLE = {
+    "codec": ({"compression": "brotli"}, "compression: one of none, gzip"),
+    "magic": ({"magic": 3}, "magic: one of 0, 1, 2 is expected"),
+    "legacy headers": ({"magic": 1, "headers": {"a": "b"}}, "magic 1 cannot store headers; magic 2 can"),
+    "legacy codec": ({"magic": 0, "compression": "zstd"}, "magic 0 cannot store compression zstd"),
+    "legacy transaction": ({"magic": 1, "is_transactional": True}, "magic 1 cannot store transactions"),
+    "below its batch": ({"offset": 3, "base_offset": 4}, "offset 3 is below its base_offset 4"),
+    "above its batch": (
+        {"offset": 2**31, "base_offset": 0},
+        f"offset {2**31} is more than 2^31-1 away from its base_offset 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSTORABLE)
+@pytest.mark.parametrize("more", [0, 20_000], ids=["alone", "among many"])
+def test_a_row_that_no_batch_can_store_is_named_and_can_be_skipped(run, tmp_path, name, more):
+    row, message = UNSTORABLE[name]
+    rows, out = tmp_path / "in.jsonl", tmp_path / "out.log"
+    good = [{"offset": 0, "base_offset": 0}, {"offset": 2**31 + 1}, *({"offset": 2**32 + at} for at in range(more))]
+    rows.write_text("".join(json.dumps(one) + "\n" for one in [good[0], {"offset": 2, **row}, *good[1:]]))
+    ran = run("build", rows, "-o", out)
+    assert ran.status == 1 and not out.exists()
+    assert f"{rows}, line 2: {message}" in ran.complaint
+    ran = run("build", rows, "-o", out, "--errors", "skip")
+    assert (ran.status, ran.err.count("left out")) == (1, 1) and f"{rows}, line 2: {message}" in ran.err
+    assert kafkarec.decode(out.read_bytes()).column("offset") == [one["offset"] for one in good]
+
+
+def test_where_no_row_can_be_stored_the_log_is_empty(run, tmp_path):
+    rows, out = tmp_path / "in.jsonl", tmp_path / "out.log"
+    rows.write_text('{"magic": 3}\n' * 3)
+    ran = run("build", rows, "-o", out, "--errors", "skip")
+    assert (ran.status, ran.err.count("left out")) == (1, 3) and out.read_bytes() == b""
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
@@ -158,10 +194,7 @@ WRONG_USE = {
     "a log": (encode([(0, 0, b"k", b"v", [])]), [], "looks like a Kafka log"),
     "no parquet": (b"{}", ["--from", "parquet"], "is not parquet; pass its format with --from"),
     "no arrow": (b'{"key": 1}', ["--from", "arrow"], "is not arrow; pass its format with --from"),
-    "legacy headers": (b'{"headers": {"a": "b"}}', ["--magic", "1"], "line 1: magic 1 cannot store headers"),
     "legacy zstd": (b"{}", ["--magic", "0", "--compression", "zstd"], "magic 0 cannot store compression zstd"),
-    "codec": (b'{"compression": "brotli"}', [], "line 1: compression: one of none, gzip"),
-    "magic": (b'{"magic": 3}', [], "line 1: magic: one of 0, 1, 2 is expected"),
     "another partition, no topic": (b'{"partition":0}\n{"partition":1}', [], "line 2: a second partition"),
     "another topic, no partition": (b'{"topic":"a"}\n{"topic":"b"}', [], "line 2: a second partition"),
     "another partition": (
@@ -202,7 +235,7 @@ def test_a_row_that_is_encoded_after_the_next_file_was_opened_is_named_by_its_ow
     first.write_text('{"magic": 3}\n')
     second.write_text("{}\n")
     ran = run("build", first, second, "-o", tmp_path / "out.log")
-    assert ran.status == 2 and f"{first}, line 1: magic: one of" in ran.complaint and str(second) not in ran.complaint
+    assert ran.status == 1 and f"{first}, line 1: magic: one of" in ran.complaint and str(second) not in ran.complaint
 
 
 @pytest.mark.parametrize("name", WRONG_USE)

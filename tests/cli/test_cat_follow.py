@@ -140,6 +140,21 @@ def test_a_truncated_log_is_followed_from_its_new_end(follow, log):
     assert message == f"kafkarec: note: {log}: the log was truncated; continuing from offset 3\n"
 
 
+def test_a_log_that_is_cut_within_its_last_batch_behind_the_head_is_truncated(follow, log):
+    """The fingerprint of the batch, its first bytes, is still there."""
+    path = log / f"{0:020}.log"
+    size = path.stat().st_size
+    tail = follow(log)
+    assert tail.offsets(5) == [0, 1, 2, 3, 4]
+    os.truncate(path, size - 1)
+    assert tail.quiet()
+    append(log, batch(4)[-1:])
+    assert tail.offsets(1) == [4]
+    status, message, _ = tail.stop()
+    assert status == 130
+    assert message == f"kafkarec: note: {log}: the log was truncated; continuing from offset 4\n"
+
+
 def test_read_committed_shows_records_when_their_transaction_ends(follow, log):
     tail = follow(log, "--isolation", "read_committed")
     assert tail.offsets(5) == [0, 1, 2, 3, 4]

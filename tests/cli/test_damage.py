@@ -1,6 +1,7 @@
 """Damaged logs: rows before the damage are printed, the error names the position, `--errors skip` continues after
 it."""
 
+import gzip
 import json
 import os
 import shlex
@@ -8,9 +9,10 @@ from pathlib import Path
 
 import builders
 import golden
+import pytest
 from command import own_process
 from paths import SEGMENTS
-from plain_logs import batch, log
+from plain_logs import batch, exchange, log
 
 import kafkarec
 
@@ -92,6 +94,31 @@ def test_damage_and_an_unreadable_file_in_one_run(damaged, tmp_path):
     assert ran.status == 3
     assert "missing.log: no such file or directory" in ran.err
     assert len(ran.rows) == len(offsets_of(BATCHES)) - len(DAMAGED_BATCH["records"])
+
+
+@pytest.mark.parametrize("verb", ["compact", "convert"])
+def test_what_a_rewritten_log_leaves_out_of_its_end_is_said(run, tmp_path, verb):
+    """A last batch whose length is damaged looks like an incomplete one, and a text like a long batch."""
+    folder, good = log(tmp_path / "orders-0", [batch(0, 5), batch(5, 5)[:-1]]), len(batch(0, 5))
+    ran = run(verb, folder, "-o", tmp_path / "new" / "orders-0")
+    path = folder / f"{0:020}.log"
+    assert ran.status == 0
+    assert f"note: {path} ends at byte {path.stat().st_size} inside the batch at byte {good}: cut off" in ran.err
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    ran = run(verb, folder, "-o", tmp_path / "other" / "orders-0")
+    assert ran.status == 1, ran.err
+
+
+@pytest.mark.parametrize("verb", ["compact", "convert"])
+def test_a_log_whose_names_are_wrong_is_refused_with_the_command_that_names_it(run, tmp_path, verb):
+    folder = log(tmp_path / "orders-0", [batch(0, 5)], [batch(5, 5)])
+    exchange(folder, 0, 5)
+    ran = run(verb, folder, "-o", tmp_path / "new" / "orders-0")
+    assert ran.status == 1 and "names of segments contradict their offsets" in ran.complaint
+    command = shlex.split(ran.complaint.partition("To name them by their batches: ")[2])
+    command[command.index("-o") + 1] = str(tmp_path / "rescued")
+    assert run(*command[1:]).status == 0
+    assert run(verb, tmp_path / "rescued" / "orders-0", "-o", tmp_path / "new" / "orders-0").status == 0
 
 
 def test_a_search_that_ends_at_its_limit_is_said(run, tmp_path):

@@ -47,6 +47,22 @@ def test_a_compressed_segment_file_is_dumped(run, tmp_path):
     assert ran.out.splitlines()[1:] == run("dump", LOG).out.splitlines()[1:]
 
 
+def test_compressed_segments_of_a_folder_are_dumped_once(run, tmp_path):
+    """Each other verb reads them, and leaves out the copies that `gzip -k` and `zstd` leave."""
+    plain, packed = tmp_path / "plain-0", tmp_path / "packed-0"
+    for folder in (plain, packed):
+        folder.mkdir()
+        for base in (0, 5):
+            log(folder, batch(base, 5), name=f"{base:020}.log")
+    segment = packed / f"{0:020}.log"
+    log(packed, builders.compress("gzip", segment.read_bytes()), name=f"{segment.name}.gz")
+    segment.rename(packed / f"{5:020}.log.zst")  # not read: a copy of 5.log
+    ran, expected = run("dump", packed), run("dump", plain)
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.text.count("Dumping ") == 2
+    assert ran.text.replace("packed-0", "plain-0").replace(".log.gz", ".log") == expected.text
+
+
 def test_the_list_of_files_may_end_with_commas(run):
     """As for Kafka's tool, whose String.split drops empty strings at the end."""
     ran = run("dump", "--files", f"{LOG},,")

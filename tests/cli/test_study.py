@@ -1,6 +1,7 @@
 """`kafkarec study`: a text table, JSON, a plot; its estimates agree with the result of `convert`."""
 
 import re
+import shlex
 from xml.etree import ElementTree
 
 import plain_logs
@@ -131,6 +132,16 @@ def test_without_a_saving_and_without_speeds(run, tmp_path):
     (tmp_path / "t.log").write_bytes(falling)
     ran = run("study", tmp_path / "t.log", "--codecs", "none", "--batch-sizes", "1m")
     assert re.search(r"^1m +none +- +\d+ +\d+\.\d % +- +\d+", ran.text, re.M), ran.text
+
+
+def test_batches_above_the_limit_are_named_with_a_higher_one(run, tmp_path):
+    path = tmp_path / "t.log"
+    path.write_bytes(kafkarec.encode([(0, 1, None, b"v" * 5000, [])], compression="zstd"))
+    options = ("--codecs", "none", "--batch-sizes", "keep")
+    ran = run("study", path, *options, "--max-decompressed-bytes", 1000)
+    assert ran.status == 3 and "(limit_exceeded), left out. With a higher limit: kafkarec study " in ran.err, ran.err
+    again = run(*shlex.split(ran.err.splitlines()[0].partition("limit: kafkarec ")[2]))
+    assert (again.status, again.err) == (0, "")
 
 
 def test_a_plot_is_written(run, tmp_path):

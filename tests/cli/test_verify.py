@@ -1,9 +1,11 @@
 """`kafkarec verify`: what is beside the partitions, a safe HTML page, Ctrl-C. The fence has the rest."""
 
 import json
+from pathlib import Path
 
+import builders
 import pytest
-from command import interrupted, interruptible
+from command import interrupted, interruptible, own_process
 from html_pages import parsed
 from paths import SEGMENTS
 from plain_logs import batch, data_folder, log
@@ -22,6 +24,33 @@ def damaged(tmp_path):
     for number in range(30):
         log(data / f"fine-{number}", [batch(0)])
     return data
+
+
+def test_files_that_their_folder_leaves_out_are_named_in_the_next_command(run, tmp_path, monkeypatch):
+    """Of a folder of such files salvage reads none."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.log", "b.log"):
+        Path(name).write_bytes(batch(0, 5) + builders.flipped(batch(5, 5)) + batch(10, 5))
+    verified = run("verify", "a.log", "b.log")
+    assert verified.text.splitlines()[-1] == "next: kafkarec salvage a.log b.log -o rescued"
+    salvaged = run("salvage", "a.log", "b.log", "-o", "rescued")
+    assert salvaged.status == 1 and "total: 4 batches" in salvaged.text
+
+
+def test_standard_input_is_named_in_the_next_command(tmp_path):
+    path = tmp_path / "a.log"
+    path.write_bytes(batch(0) + builders.patched(batch(5), 8, bytes(4)) + BAD + batch(10))
+    for words in (["txn", "-"], ["study", "-", "--codecs", "lz4"]):
+        with path.open() as file:
+            ran = own_process(*words, file=file)
+        assert ran.status == 1 and ran.complaint.endswith("kafkarec verify -"), ran.err
+
+
+def test_each_path_that_cannot_be_read_is_told(run, tmp_path):
+    paths = [tmp_path / f"missing-{number}.log" for number in range(3)]
+    ran = run("verify", *paths)
+    assert ran.status == 3 and "3 files or folders could not be read" in ran.text
+    assert all(f"{path}: no such file or directory [unreadable_folder]" in ran.text for path in paths), ran.text
 
 
 def test_what_is_beside_the_partitions_of_one_of_several_folders_is_told(run, damaged, tmp_path):

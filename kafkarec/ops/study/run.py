@@ -217,7 +217,11 @@ SAMPLE = PIECES * PIECE_BYTES
 
 
 class NothingToTry(ValueError):
-    """There is no good batch in the bytes that were read."""
+    """There is no good batch in the bytes that were read. reasons: of the damage there, sorted"""
+
+    def __init__(self, bytes_read: int, reasons: Sequence[str]) -> None:
+        super().__init__(f"no good batch in {bytes_read} bytes" + (f" ({', '.join(reasons)})" if reasons else ""))
+        self.reasons = reasons
 
 
 def study(
@@ -260,12 +264,13 @@ def study(
     segments = [opened] if isinstance(opened, SegmentFile) else list(opened.segments)
     size = sum(segment.size for segment in segments)
     whole = sample is None or size <= sample
-    makeup, reading, bytes_read, damage, count = Makeup(), 0.0, 0, 0, 0
+    makeup, reading, bytes_read, count = Makeup(), 0.0, 0, 0
+    reasons: list[str] = []  # of each damaged range
     limits: dict[str, Any] = {"errors": "skip", "max_decompressed_bytes": max_decompressed_bytes}
     for piece in sample_pieces(segments, sample):
         columns = decode(piece, control=True, header_keys="binary", **limits)
         bytes_read += len(piece)
-        damage += len(columns.damage)
+        reasons += [one.reason for one in columns.damage]
         if not len(columns.batches):
             continue
         count += 1
@@ -280,7 +285,7 @@ def study(
             share = (bytes_read - len(piece) * (1 - (number + 1) / len(trials))) / min(size, sample or size)
             done(min(1.0, share))
     if not count:
-        raise NothingToTry(f"no good batch in {bytes_read} bytes")
+        raise NothingToTry(bytes_read, sorted(set(reasons)))
     outcomes = [_outcome(*each, size, makeup.plain, whole) for each in zip(wanted, trials, strict=True)]
     mark_best_tradeoffs(outcomes)
     sampled = size if whole else bytes_read
@@ -291,7 +296,7 @@ def study(
         sampled,
         makeup,
         mb_per_second(makeup.plain, reading),
-        damage,
+        len(reasons),
         outcomes,
         not_tried,
     )

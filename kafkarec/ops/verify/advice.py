@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from kafkarec.sidecars import leader_epochs
 from kafkarec.sources import remote
 from kafkarec.sources.read_failures import REMEDIES
+from kafkarec.storage import names
 from kafkarec.storage.output_rules import STANDARD_INPUT, suggested_output
 from kafkarec.support.command_line import command
 
@@ -28,7 +29,7 @@ def next_steps(report: ReportData) -> list[str]:
         return remedies + ([] if fine else ["(save the input to a file: the commands of a repair need one)"])
     # the verified path, or those of the logs if several paths were verified together
     single = remote.is_url(report.path) or os.path.exists(report.path)
-    inputs = [report.path] if single else [one.path for one in report.partitions]
+    inputs = [report.path] if single else [_path_of(one) for one in report.partitions]
     output = suggested_output("rescued", inputs)
     steps = [*remedies, *_repair_lines(report, inputs, output)]
     if steps:
@@ -81,9 +82,15 @@ def _repair_lines(report: ReportData, inputs: Sequence[str], output: str) -> Ite
         yield command("txn", _paths_of(report, open_ones))
 
 
+def _path_of(one: PartitionReport) -> str:
+    """The path by which a command names a log: that of a file which its folder leaves out, as its name is no segment's,
+    else the folder's."""
+    return next((file.path for file in one.files if not names.is_segment(os.path.basename(file.path))), one.path)
+
+
 def _paths_of(report: ReportData, logs: Sequence[PartitionReport]) -> list[str]:
     """The paths by which a command names some logs: the verified folder, if several of them are in it."""
-    paths, folder = [one.path for one in logs], report.path.rstrip("/")
+    paths, folder = [_path_of(one) for one in logs], report.path.rstrip("/")
     is_around = len(paths) > 1 and all(os.path.dirname(path.rstrip("/")) == folder for path in paths)
     return [report.path] if is_around else paths
 

@@ -285,5 +285,8 @@ def check_left_out(folder: Any, findings: Findings) -> None:
         elif not found:
             parsed = names.segment(name)
             kind = "other_log_file" if parsed is not None and parsed.suffix == ".log" else "file_left_out"
-            kind = {names.UNREADABLE: "unreadable_folder", names.REMOVED: "removed_meanwhile"}.get(one.kind, kind)
-            findings.add(kind, f"{one.name}: {one.why}", cause=one.cause or None)
+            if one.kind == names.UNREADABLE:
+                findings.add("unreadable_folder", one.why, file=path, cause=one.cause or None)  # each of them
+                continue
+            kind = "removed_meanwhile" if one.kind == names.REMOVED else kind
+            findings.add(kind, f"{one.name}: {one.why}", cause=one.cause or None)  # the first, and their number

@@ -353,7 +353,9 @@ def _by_severity(one: Finding) -> int:
 
 
 def _file_name(one: Finding) -> str:
-    """The name of a finding's file within its folder; empty: it is not about one file."""
+    """The name of a finding's file within its folder, the path of what cannot be listed; empty: it is not about one."""
+    if one.kind == "unreadable_folder" and one.file is not None:
+        return one.file
     parts = 2 if one.kind == "batches_left_out" else 1  # lost+found/#12345
     return "" if one.file is None else "/".join(one.file.split("/")[-parts:])
 

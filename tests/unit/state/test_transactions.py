@@ -265,6 +265,8 @@ def test_states_by_the_logs_own_clock():
     assert [t.state for t in listing([txns.as_bytes(early)])] == ["open", "open"]
     with pytest.raises(ValueError, match="zero or more"):
         listing([data], hanging_after=timedelta(seconds=-1))
+    with pytest.raises(TypeError, match=r"hanging_after: a timedelta is expected, found 5$"):
+        listing([data], hanging_after=5)
 
 
 def test_a_listing_is_a_sequence_and_a_transaction_names_its_segments():
