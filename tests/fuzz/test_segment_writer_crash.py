@@ -124,8 +124,13 @@ def test_after_a_failed_fsync_everything_is_refused(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="below offset 3 are on the disk"):
             again()
     assert writer.recovery_point == ends()[0] and "failed" in repr(writer)
-    with SegmentWriter(tmp_path / "t-0") as following:  # the lock is released
-        assert following.next_offset == ends()[1]
+    disk = Disk(tmp_path / "t-0")
+    with disk.watching(), SegmentWriter(tmp_path / "t-0") as following:  # the lock is released
+        assert following.next_offset == following.recovery_point == ends()[1]
+        for number in range(8):
+            disk.leave(tmp_path / f"left-{number}", random.Random(number))
+            check_what_is_left(tmp_path / f"left-{number}", ends()[1])
+    disk.forget()
 
 
 def test_an_exception_inside_the_with_block_leaves_a_finished_log(tmp_path):

@@ -142,7 +142,6 @@ class SegmentWriter:
                 size=recovered.size,
                 first_timestamp=recovered.first_timestamp,
             )
-            self._active.sync()
         else:
             drop_snapshots(self._folder, lambda offset: False)
             if requested is not None:

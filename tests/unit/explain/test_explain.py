@@ -83,6 +83,12 @@ def test_a_fault_in_a_record_is_found_and_the_next_record_is_explained():
     assert "records[2..29]" in paths and "records[31..49]" in paths
 
 
+def test_the_parts_of_a_compressed_payload_have_the_values_that_are_in_it():
+    parts = builders.records(3)
+    values = {span.path: span.value for span in explain(builders.batch(parts, codec="gzip")).spans}
+    assert (values["gzip.magic"], values["gzip.size"]) == ("1f 8b", len(b"".join(parts)))
+
+
 def test_position_and_bounds():
     one = golden.vector("v2-null-key").bytes
     assert explain(one + one, len(one)).position == len(one)
